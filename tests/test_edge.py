@@ -7,7 +7,6 @@ import inspect
 import json
 import subprocess
 import sys
-import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,13 +42,6 @@ def test_public_methods_name_all_their_arguments(kind: type) -> None:
         if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(method).parameters.values())
     }
     assert free <= {"make"}  # the fields of whatever entry is made
-
-
-def test_every_way_to_call_presets_get_names_its_settings() -> None:
-    ways = typing.get_overloads(presets.get)
-    assert len(ways) == len(presets.NAMES) + 1
-    for way in ways:
-        assert str(inspect.signature(way).parameters["settings"].annotation).startswith("Unpack[")
 
 
 @pytest.mark.parametrize(
@@ -399,9 +391,9 @@ def outcome(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_registry_is_loaded_by_the_first_name() -> None:
-    code = "import sys; from refold import Engine; Engine('pi'); print('refold.registry' in sys.modules); "
-    code += "Engine(model='openai:gpt-5'); print('refold.registry' in sys.modules, 'openai' in sys.modules)"
+def test_providers_are_loaded_by_the_first_name() -> None:
+    code = "import sys; from refold import Engine; Engine('pi'); print('refold.registry.models' in sys.modules); "
+    code += "Engine(model='openai:gpt-5'); print('refold.registry.models' in sys.modules, 'openai' in sys.modules)"
     assert outcome(code).split() == ["False", "True", "False"]
 
 
@@ -418,8 +410,8 @@ def test_an_engine_that_is_not_the_packages_says_where_to_get_one() -> None:
 def test_internals_are_not_public() -> None:
     names = {name for name in dir(Engine()) if not name.startswith("_")}
     assert names == {
-        "apply", "auto", "branch", "call", "clock", "counter", "failed", "hooks", "measure", "model",
-        "objection", "observe", "pin", "plan", "planned", "prepare", "preset", "preset_for", "recall", "recalled", "redo", "resolver",
+        "apply", "auto", "branch", "call", "clock", "counter", "failed", "find_model", "hooks", "measure", "model",
+        "objection", "observe", "pin", "plan", "planned", "prepare", "preset", "preset_for", "recall", "recalled", "redo",
         "summariser", "turn", "undo", "unpin", "view", "watch",
     }  # fmt: skip
 

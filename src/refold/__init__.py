@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from refold import errors, messages, presets
     from refold.compaction.plan import Failed, Plan, Reason
-    from refold.engine import Engine
     from refold.entries import Fold
     from refold.hooks import Hooks
     from refold.integrations import wrap
     from refold.loop import run
-    from refold.protocols import Model
+    from refold.registry.engine import Engine
     from refold.registry.models import model
     from refold.registry.sessions import load, open  # noqa: A004
     from refold.session import Session, View
@@ -31,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "Engine": "refold.engine",
+    "Engine": "refold.registry.engine",
     "Failed": "refold.compaction.plan",
     "Fold": "refold.entries",
     "Hooks": "refold.hooks",
@@ -47,19 +46,9 @@ _HOMES = {
 }
 
 
-def _model_named(name: str) -> Model:
-    """How `Engine(model="openai:…")` finds its model. Installed here, in one place: the engine may not know
-    the registry, which is above it, and which is loaded when the first name is used."""
-    from refold.registry.models import model
-
-    return model(name)
-
-
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-        if name == "Engine":
-            value.resolver = _model_named
     elif name in ("errors", "messages", "presets"):
         value = import_module(f"refold.{name}")
     else:

@@ -633,7 +633,7 @@ def test_E10_on_time_out_or_failure_the_recent_rounds_stay_and_the_user_is_told(
 
 def test_E10_its_own_call_with_its_own_limit_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model, small = summariser(), summariser("SMALL")
-    monkeypatch.setattr(Engine, "resolver", staticmethod({"openai:small": small}.__getitem__))
+    monkeypatch.setattr(Engine, "find_model", lambda _, name: {"openai:small": small}[name])
     preset = layered(keep_rounds=1, summary_model="openai:small")
     for engine in (Engine(preset, model=model), Engine(preset)):
         session = follow(engine, 3)
@@ -643,7 +643,7 @@ def test_E10_its_own_call_with_its_own_limit_and_model(monkeypatch: pytest.Monke
     assert isinstance(plan, Plan)
     assert plan.proposal.timeout == 120.0
     assert preset.settings.summary_model == "openai:small"
-    assert layered().summary_model == ""
+    assert layered().settings.summary_model == ""
 
 
 def test_E10_after_a_failure_the_next_archive_begins_behind_what_was_dropped() -> None:

@@ -304,7 +304,7 @@ def test_a_budget_holds_for_every_model() -> None:
 @pytest.mark.parametrize("name", presets.NAMES)
 def test_another_model_writes_the_summaries_of_any_preset(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     small = Scripted(then="## Goal\nShort.", name="a:small")
-    monkeypatch.setattr(Engine, "resolver", staticmethod({"a:small": small}.__getitem__))
+    monkeypatch.setattr(Engine, "find_model", lambda _, name: {"a:small": small}[name])
     chat = Scripted(then="Yes.", name="a:chat")
     engine = Engine(presets.get(name, summary_model="a:small"), model=chat)
     assert (engine.summariser.name, engine.model) == ("a:small", chat)

@@ -141,7 +141,11 @@ class Probe:
                     await self.look()
                     if self.before is not None and self.seen[-4:] != self.before[: len(self.seen)][-4:]:
                         return self.seen
-        self.seen += [self.preset.cache_delay(10.0), self.preset.settings.problems(), self.preset.settings.reserve]
+        self.seen += [
+            self.preset.cache_delay(10.0),
+            self.preset.settings.problems(),
+            self.preset.settings.reserve,
+        ]
         self.seen.append(self.preset.settings.summary_model)
         await self.turn()
         self.seen += [msgspec.json.encode(r) for r in self.model.requests]

@@ -28,7 +28,6 @@ from refold.agent.prompt import system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
 from refold.compaction.preset import Preset
-from refold.engine import Engine
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result
@@ -36,6 +35,7 @@ from refold.protocols import Model, NativeTools, SessionInfo, Store
 from refold.recall import index_of
 from refold.recall.tool import answer
 from refold.registry.configuration import ChatSettings, Configuration
+from refold.registry.engine import Engine
 from refold.session import Session
 from refold.session.tree import random_id
 from refold.stores import data_folder

@@ -9,10 +9,10 @@ import msgspec
 
 from refold import entries as e
 from refold.costs import known
-from refold.engine import Engine
 from refold.engine.layers import with_rules
 from refold.engine.summarise import total
 from refold.messages import Usage
+from refold.registry.engine import Engine
 from refold.session import Session
 
 

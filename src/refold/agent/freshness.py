@@ -9,8 +9,8 @@ from typing import Any
 from refold import entries as e
 from refold.agent.journal import open_calls
 from refold.compaction.details import FILES, TOKENS, reinjection
-from refold.engine import Engine
 from refold.messages import content
+from refold.registry.engine import Engine
 from refold.session import Session
 from refold.tools.workspace import Refused, Workspace
 

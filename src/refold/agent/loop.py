@@ -18,11 +18,11 @@ from refold import messages as m
 from refold.agent import events
 from refold.agent.events import Tell
 from refold.agent.journal import Overheard, open_calls, recovered
-from refold.engine import Engine
 from refold.engine.call import run_turn
 from refold.engine.limits import ended
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Model, ToolSpec
+from refold.registry.engine import Engine
 from refold.session import Session
 from refold.tools.base import Envelope, failure
 

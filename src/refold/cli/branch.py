@@ -32,8 +32,8 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     """
     from refold import loop
     from refold.compaction.plan import Failed
-    from refold.engine import Engine
     from refold.hooks import Hooks
+    from refold.registry.engine import Engine
 
     if not summarize and (model or focus):
         raise click.UsageError("--model and --focus are about the summary: add --summarize")

@@ -23,7 +23,7 @@ from refold.cli.show import about_fold, view_dict
 if TYPE_CHECKING:
     from refold.compaction.preset import Preset
     from refold.compare.replay import Replayed
-    from refold.engine import Engine
+    from refold.registry.engine import Engine
     from refold.registry.installed import InPlace, Written
     from refold.session import Session, View
 
@@ -65,8 +65,8 @@ def command(
     backed up, what was in it stays, and a session in use is left alone.
     """
     from refold import loop
-    from refold.engine import Engine
     from refold.hooks import Hooks
+    from refold.registry.engine import Engine
     from refold.registry.sessions import save
 
     refuse_existing(output, force)

@@ -19,7 +19,7 @@ def _of_fold(deed: Literal["undo", "redo"], about: str, which: str) -> click.Com
     @click.argument("fold", required=False)
     @json_option
     def command(file: str, fold: str | None, as_json: bool) -> None:
-        from refold.engine import Engine
+        from refold.registry.engine import Engine
 
         session, engine = own_session(file), Engine()
         mark = engine.undo(session, fold) if deed == "undo" else engine.redo(session, fold)
@@ -36,7 +36,7 @@ def _of_entry(deed: Literal["pin", "unpin"], about: str) -> click.Command:
     @click.argument("entry")
     @json_option
     def command(file: str, entry: str, as_json: bool) -> None:
-        from refold.engine import Engine
+        from refold.registry.engine import Engine
 
         session, engine = own_session(file), Engine()
         mark = engine.pin(session, entry) if deed == "pin" else engine.unpin(session, entry)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from refold.compaction.plan import Plan, Reason
     from refold.compaction.preset import Preset
     from refold.compaction.situation import Due
-    from refold.engine import Engine
+    from refold.registry.engine import Engine
     from refold.session import Session
 
 
@@ -31,7 +31,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
     not obeyed.
     """
     from refold.compaction.plan import Plan
-    from refold.engine import Engine
+    from refold.registry.engine import Engine
     from refold.session import redacted
 
     session = open_session(file)

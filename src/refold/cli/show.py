@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refold.compaction.details import LineSource
-    from refold.engine import Engine
     from refold.entries import Fold
+    from refold.registry.engine import Engine
     from refold.session import Session, View
 
 
@@ -42,7 +42,7 @@ def _look(name: str, text: str) -> Any:
 @json_option
 def command(file: str, look: str | None, wire: str | None, preset: str, full: bool, as_json: bool) -> None:
     """Look at a session or a transcript."""
-    from refold.engine import Engine
+    from refold.registry.engine import Engine
 
     session = open_session(file)
     engine = Engine(preset)

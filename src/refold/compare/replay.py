@@ -11,9 +11,9 @@ from refold import entries as e
 from refold.batch.kept import digest
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.situation import Question
-from refold.engine import Engine
 from refold.engine.upkeep import upkeep
 from refold.errors import DoesNotFit
+from refold.registry.engine import Engine
 from refold.session import Session, View
 from refold.session.edits import said_by
 from refold.session.invariants import legal

@@ -19,9 +19,9 @@ from refold.compare.forms import FORMS, Form, Part, forms_of
 from refold.compare.measures import Count, Log
 from refold.compare.money import Bill, Paid, Priced, Steps
 from refold.compare.replay import Replayed, checkpoints, replay
-from refold.engine import Engine
 from refold.errors import ModelError, RefoldError, UsageError
 from refold.protocols import Model
+from refold.registry.engine import Engine
 from refold.session import Session, View
 from refold.session.edits import said_by
 

@@ -17,7 +17,7 @@ from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign
 from refold.engine.planner import Planner
 from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, expect, sentence
 from refold.messages import Assistant, Call, Message, Result, result
-from refold.models.reply import Reply, checked, complete
+from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, NativeTools, Request
 from refold.session import Session, View
@@ -30,7 +30,6 @@ LARGEST = 1e9
 """No time-out and no temperature is that large."""
 Sleep = Callable[[float], Awaitable[None]]
 
-Resolver = Callable[[str], Model]
 """Makes a model of its name."""
 
 RunCalls = Callable[[Sequence[Call]], AsyncGenerator[Result]]
@@ -56,18 +55,6 @@ class CallOptions:
             expect(number, (int, float, NoneType), f"{name} is a number")
             if number is not None and not 0 <= number < LARGEST:
                 raise UsageError(f"{name} is {str(number)[:40]}: pass a number that is not below 0")
-
-
-def model_of(model: Model | str, resolver: Resolver) -> Model:
-    """A model by its name, or as it is."""
-    if isinstance(model, str):
-        return resolver(model)
-    return checked(model)
-
-
-def no_resolver(name: str) -> Model:
-    """Of an engine that was not taken from the package."""
-    raise UsageError(f"nobody here knows the model {name!r}: `from refold import Engine`, or refold.model(…)")
 
 
 async def ask(

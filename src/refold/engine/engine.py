@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
@@ -18,7 +18,7 @@ from refold.engine import call as calls
 from refold.engine import layers, undo
 from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
-from refold.engine.call import CallOptions, Place, Resolver, Sleep, model_of
+from refold.engine.call import CallOptions, Place, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call, within_time
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
@@ -28,6 +28,7 @@ from refold.engine.upkeep import make_fit, upkeep
 from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
+from refold.models.reply import checked
 from refold.models.retry import Retry
 from refold.protocols import Model, TokenCounter
 from refold.session import Session, View
@@ -38,9 +39,6 @@ TOOL_ITERATIONS = 50
 
 class Engine(Planner):
     """Folds sessions as a preset says. Holds caches only: many engines, in many processes, can serve one."""
-
-    resolver: ClassVar[Resolver] = calls.no_resolver
-    """Makes a model of its name. The package installs `refold.model` here: the engine knows no provider."""
 
     def __init__(
         self,
@@ -54,10 +52,10 @@ class Engine(Planner):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(preset, counter=counter, summariser=summariser, auto=auto, clock=clock)
-        self.model = None if model is None else model_of(model, type(self).resolver)
+        self.model = None if model is None else self._model_of(model)
         writer = self.preset.settings.summary_model or self.model
         if writer is not None and summariser is None:
-            self.summariser = ByModel(model_of(writer, type(self).resolver), self.counter)
+            self.summariser = ByModel(self._model_of(writer), self.counter)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
         self._turns = Turns()
@@ -248,10 +246,19 @@ class Engine(Planner):
         return calls.record_refusal(self, session, error, model)
 
     def _chat_model(self, model: Model | str | None) -> Model:
-        chosen = self.model if model is None else model_of(model, type(self).resolver)
+        chosen = self.model if model is None else self._model_of(model)
         if chosen is None:
             raise UsageError("no model: pass one, or make the engine with Engine(preset, model=…)")
         return chosen
+
+    def _model_of(self, model: Model | str) -> Model:
+        return self.find_model(model) if isinstance(model, str) else checked(model)
+
+    def find_model(self, name: str) -> Model:
+        """The model of a name. This engine knows no provider; that of the package (`refold.Engine`) does."""
+        raise UsageError(
+            f"no model called {name!r} here: use `from refold import Engine`, or refold.model(…)"
+        )
 
     # ── unfolding ───────────────────────────────────────────────────────────────────────────────
 

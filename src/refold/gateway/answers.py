@@ -10,7 +10,6 @@ import msgspec
 from refold import entries as e
 from refold.compaction.plan import Plan
 from refold.compaction.situation import Question as Outlook
-from refold.engine import Engine
 from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, compaction, replies
@@ -26,6 +25,7 @@ from refold.gateway.windows import Windows
 from refold.messages import Message, result, user
 from refold.recall import tool
 from refold.recall.log import path_index
+from refold.registry.engine import Engine
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
 from refold.session.edits import active_folds

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from refold import entries as e
-from refold.engine import Engine
 from refold.engine.background import Watch
 from refold.errors import Conflict, SessionExists, UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
 from refold.messages import Assistant, Message, Thinking, Usage
 from refold.protocols import SessionInfo, Store
+from refold.registry.engine import Engine
 from refold.registry.sessions import stored
 from refold.session import Session
 from refold.session.digests import digest_at, digests, write_list

@@ -9,12 +9,12 @@ from functools import lru_cache
 import msgspec
 
 from refold.compaction.preset import Preset
-from refold.engine import Engine
 from refold.errors import SettingError, UnknownName
 from refold.models.remote import Remote
 from refold.protocols import Event, Model, Request
 from refold.registry import configuration, models
 from refold.registry.configuration import GatewayModel, GatewaySettings
+from refold.registry.engine import Engine
 
 WINDOW = 128_000
 """Where nobody knows better."""

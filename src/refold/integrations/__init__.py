@@ -14,8 +14,8 @@ from refold.errors import WrongType
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from refold.engine import Engine
     from refold.integrations.conversation import Conversation, Options
+    from refold.registry.engine import Engine
     from refold.session import Session
 
 C = TypeVar("C")

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from refold import presets
 from refold.compaction.preset import Preset, Settings
-from refold.engine import Engine
 from refold.engine.call import Place
 from refold.engine.call import refused as write_down
 from refold.errors import Conflict, RefoldError, StalePlan, UsageError, expect
@@ -33,6 +32,7 @@ from refold.protocols import Model
 from refold.recall import index_of
 from refold.recall import tool as recall_tool
 from refold.registry import model as model_named
+from refold.registry.engine import Engine
 from refold.registry.sessions import open as open_session
 from refold.session import Session, View
 from refold.session.dialects import get, parse_list, parse_reply

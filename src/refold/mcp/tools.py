@@ -17,12 +17,12 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold import presets, tokens
-from refold.engine import Engine
 from refold.errors import RefoldError
 from refold.mcp.library import Library
 from refold.memory import note
 from refold.memory.notes import parse
 from refold.recall import Hit, index_of, search, tool
+from refold.registry.engine import Engine
 from refold.session import Projection
 from refold.text.frames import NOTE, attribute, frame, quote
 from refold.text.truncate import one_line
