@@ -14,6 +14,7 @@ import refold
 from refold import Engine, Hooks, Session, View, presets, stores
 from refold import entries as e
 from refold import messages as m
+from refold.engine.call import CallKeywords
 from refold.errors import RefoldError
 from refold.loop import run
 from refold.models.scripted import Scripted
@@ -134,6 +135,8 @@ def doors() -> Iterator[tuple[str, str]]:
         if name not in NOT_OURS:
             parameters = inspect.signature(of(name)).parameters.values()
             yield from ((name, p.name) for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
+            if any(str(p.annotation) == "Unpack[CallKeywords]" for p in parameters):
+                yield from ((name, keyword) for keyword in CallKeywords.__annotations__)
 
 
 def of(name: str) -> Callable[..., Any]:
@@ -157,6 +160,8 @@ def call(name: str, parameter: str, value: Any) -> Any:
             positional.append(chosen)
         else:
             named[p.name] = chosen
+    if parameter in CallKeywords.__annotations__:
+        named[parameter] = value
     answer = function(*positional, **named)
     if inspect.iscoroutine(answer):
         answer = run(answer)

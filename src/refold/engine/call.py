@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from types import NoneType
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -29,17 +29,28 @@ PAUSE = 0.1
 LARGEST = 1e9
 """No time-out and no temperature is that large."""
 Sleep = Callable[[float], Awaitable[None]]
-
-"""Makes a model of its name."""
-
 RunCalls = Callable[[Sequence[Call]], AsyncGenerator[Result]]
 """Runs the calls of one reply; what comes of each is given as soon as it may be written down."""
+
+
+class CallKeywords(TypedDict, total=False):
+    """The keywords of `call` and `turn`: those of `CallOptions`."""
+
+    system: str | None
+    tools: Sequence[Any]
+    max_tokens: int | None
+    temperature: float | None
+    timeout: float | None
+    """Seconds of one attempt, kept by the model."""
+    retries: Retry
+    sleep: Sleep
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallOptions:
     """What goes with a call beside the view."""
 
+    system: str | None = None
     tools: Sequence[Any] = ()
     max_tokens: int | None = None
     temperature: float | None = None

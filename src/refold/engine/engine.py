@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
@@ -18,7 +18,7 @@ from refold.engine import call as calls
 from refold.engine import layers, undo
 from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
-from refold.engine.call import CallOptions, Place, Sleep
+from refold.engine.call import CallKeywords, CallOptions, Place, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call, within_time
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
@@ -29,7 +29,6 @@ from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
 from refold.models.reply import checked
-from refold.models.retry import Retry
 from refold.protocols import Model, TokenCounter
 from refold.session import Session, View
 from refold.session.dialects import parse_reply
@@ -171,71 +170,56 @@ class Engine(Planner):
             self._watches[place.session].arm()
         return cast("Assistant", entry.message)
 
-    async def call(
+    def call(
         self,
         session: Session,
         model: Model | str | None = None,
-        *,
-        system: str | None = None,
-        tools: Sequence[Any] = (),
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 (of one attempt, kept by the model)
-        retries: Retry = Retry(),
-        sleep: Sleep = asyncio.sleep,
-    ) -> Assistant:
+        **options: Unpack[CallKeywords],
+    ) -> Coroutine[Any, Any, Assistant]:
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
-        context was too long it is folded and the call tried once more."""
+        context was too long it is folded and the call tried once more. Awaited."""
+        return self._call(session, model, CallOptions(**options))
+
+    async def _call(self, session: Session, model: Model | str | None, asked: CallOptions) -> Assistant:
         chosen = self._chat_model(model)
         reply, place = await calls.ask(
             chosen,
-            CallOptions(
-                tools=tools,
-                max_tokens=max_tokens,
-                temperature=temperature,
-                timeout=timeout,
-                retries=retries,
-                sleep=sleep,
-            ),
-            prepare=lambda: self.prepare(session, system=system, tools=tools, model=chosen.name),
+            asked,
+            prepare=lambda: self.prepare(session, system=asked.system, tools=asked.tools, model=chosen.name),
             refused=lambda place, error: calls.refused(self, place, error, chosen.name),
             session=session,
         )
         return self._append(place, reply.message, reply.usage, reply.model)
 
-    async def turn(
+    def turn(
         self,
         session: Session,
         run_tool: Callable[[Call], Any],
         model: Model | str | None = None,
         *,
         most: int | None = None,
-        system: str | None = None,
-        tools: Sequence[Any] = (),
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-        retries: Retry = Retry(),
-        sleep: Sleep = asyncio.sleep,
-    ) -> Assistant:
+        **options: Unpack[CallKeywords],
+    ) -> Coroutine[Any, Any, Assistant]:
         """`call` again and again, running the tools the model calls, until it answers; at most `most` times
         (what the preset says, 50 where it has none), then once more without tools. `run_tool`
-        gives a text or a `Result`, at once or awaited."""
+        gives a text or a `Result`, at once or awaited. Awaited."""
+        return self._turn(session, run_tool, model, most, CallOptions(**options))
+
+    async def _turn(
+        self,
+        session: Session,
+        run_tool: Callable[[Call], Any],
+        model: Model | str | None,
+        most: int | None,
+        options: CallOptions,
+    ) -> Assistant:
         chosen = self._chat_model(model)
         return await calls.run_turn(
             session,
             calls.one_by_one(run_tool),
             most=self.preset.settings.tool_iterations or TOOL_ITERATIONS if most is None else most,
-            call=lambda with_tools: self.call(
-                session,
-                chosen,
-                system=system,
-                tools=tools if with_tools else (),
-                max_tokens=max_tokens,
-                temperature=temperature,
-                timeout=timeout,
-                retries=retries,
-                sleep=sleep,
+            call=lambda with_tools: self._call(
+                session, chosen, options if with_tools else replace(options, tools=())
             ),
         )
 
