@@ -134,7 +134,8 @@ def test_a_strategy_that_hangs_stops_neither_others_nor_the_exit(monkeypatch: py
             await hangs
         assert await other == 17
 
-    asyncio.run(run())
+    with alarm(30):
+        asyncio.run(run())
     alive = [thread for thread in threading.enumerate() if thread.name == "refold-worker"]
     assert all(thread.daemon for thread in alive)
     release.set()

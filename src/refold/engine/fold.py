@@ -28,7 +28,7 @@ async def perform(
     session: Session, plan: Plan, summariser: Summariser, limits: Limits, *, budget: int | None = None
 ) -> e.Fold | Failed:
     """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds. Once the
-    limits have passed nobody is asked any more. `budget`: a fold may be moved over messages that came
+    limits have passed no model is asked. `budget`: a fold may be moved over messages that came
     meanwhile, if the view then fits it; without one, they make the plan stale."""
     try:
         return await _perform(session, plan, summariser, limits, budget)

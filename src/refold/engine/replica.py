@@ -38,7 +38,7 @@ class _Copy(History):
 
 
 class Replica:
-    """The history of a session that planning reads. Whoever reads it holds the lock, and brings it up to a
+    """The history of a session that planning reads. Reading holds the lock, and first brings it up to a
     snapshot first; nothing else changes it."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from refold.session.holes import parent_of
 
 E = TypeVar("E", bound=e.Entry)
 Counts = dict[str, dict[str, int]]
-"""By counter, then by key: tokens. Filled by many, each value set once and the same whoever sets it."""
+"""By counter, then by key: tokens. Filled by several threads: any of them sets the same value."""
 
 
 class Base(NamedTuple):
@@ -55,7 +55,7 @@ class History:
         self.epoch = 0
         """Counts changes of the path other than an append at its end."""
         self.lock: AbstractContextManager[object] = nullcontext()
-        """Held by whoever reads a history that several threads share."""
+        """Held while a history that several threads share is read."""
         self._clear()
         if counts is not None:
             self._counts = counts
@@ -186,7 +186,7 @@ class History:
     def cached_count(
         self, key: str, message: Message, counter: TokenCounter, known: int | None = None
     ) -> int:
-        """Size of what is named by `key`, counted once; `known`, where somebody has counted it already."""
+        """Size of what is named by `key`, counted once; `known`, where it was counted already."""
         counts = self._counts.setdefault(counter.name, {})
         size = counts.get(key)
         if size is None:

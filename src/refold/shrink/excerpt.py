@@ -21,8 +21,6 @@ _LONG = 240
 """Characters of a line that may be kept: a longer one is data,"""
 _DATA = 4 * _LONG
 """and no more of it is looked at than this."""
-_PIECE = 500
-"""Lines that are looked at together."""
 _FAILURE = re.compile(
     r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
     r"assert\w*|undefined|cannot|denied)\b|[✗✖✘×]",
@@ -92,22 +90,20 @@ class Telling:
 
     def _first(self, look: Look, start: int, end: int) -> list[_Line]:
         """The first `MANY` lines in their order; each is looked at once."""
-        text, far, lines = self._text, self._far, list[_Line]()
+        text, far = self._text, self._far
         rows = text[start:end].split("\n", MANY)
         whole = range(text[start - 1 : start] not in ("", "\n"), len(rows) - 1)
         rows = rows[:MANY]
         starts = list(accumulate((len(row) + 1 for row in rows), initial=start))
-        for first in range(0, len(rows), _PIECE):
-            piece = range(first, min(first + _PIECE, len(rows)))
-            news = [i for i in piece if i not in whole or (look, starts[i]) not in far]
-            if news:
-                told = {news[n]: (rank, shape) for n, rank, shape in look([rows[i][:_DATA] for i in news])}
-                far.update(((look, starts[i]), told.get(i)) for i in news)
-            found = ((i, far[look, starts[i]]) for i in piece)
-            lines += [(starts[i], starts[i] + len(rows[i]), *line) for i, line in found if line]
-            for i in news:
-                if i not in whole:
-                    del far[look, starts[i]]  # the rest of a line: another cut leaves another one
+        news = [i for i in range(len(rows)) if i not in whole or (look, starts[i]) not in far]
+        if news:
+            told = {news[n]: (rank, shape) for n, rank, shape in look([rows[i][:_DATA] for i in news])}
+            far.update(((look, starts[i]), told.get(i)) for i in news)
+        found = ((i, far[look, starts[i]]) for i in range(len(rows)))
+        lines = [(starts[i], starts[i] + len(rows[i]), *line) for i, line in found if line]
+        for i in news:
+            if i not in whole:
+                del far[look, starts[i]]  # the rest of a line: another cut leaves another one
         return lines
 
 
