@@ -72,6 +72,7 @@ def test_R20_a_fold_uses_its_goal_to_the_word_and_says_so(goal: int) -> None:
     s = situation(*work(6), window=2 * goal, system="be brief", tools=[1])
     found = lines(goal).propose(s)
     folded = after(s, done(found))
+    goal += s.sizes.fixed // 2  # half of what system prompt and tools leave, and these
     assert folded.sizes.tokens <= goal and proposal(found).tokens_after <= goal
     assert folded.sizes.tokens >= (goal - 8 if folded.items[0].fold is None else goal * 0.75)
     assert folded.items[-1].message.text == "Part 5 is fixed."
@@ -124,11 +125,11 @@ def test_what_can_stay_in_its_place_is_only_clipped(goal: int, clip: str | None,
 
 def test_a_cut_through_a_turn_names_what_of_it_leaves() -> None:
     found = proposal(lines(300).propose(situation(*work(6), window=600)))
-    assert (found.first_kept, found.turn_prefix) == ("e7", ("e4", "e5", "e6"))
-    assert (found.fold() if callable(found.fold) else found.fold) == ("e0", "e1", "e2", "e3")
-    assert found.stretch == ("e0", "e6")
+    assert (found.first_kept, found.turn_prefix) == ("e11", ("e8", "e9", "e10"))
+    assert (found.fold() if callable(found.fold) else found.fold) == tuple(f"e{n}" for n in range(8))
+    assert found.stretch == ("e0", "e10")
     [record, *_] = done(found).edits
-    assert (record.first, record.last) == ("e0", "e6") and "src/p0.py" in record.put[0].text
+    assert (record.first, record.last) == ("e0", "e10") and "src/p0.py" in record.put[0].text
 
 
 def test_the_kept_part_begins_where_somebody_says() -> None:
@@ -360,3 +361,12 @@ def test_of_a_message_that_is_partly_typed_the_typed_part_stays() -> None:
     folded = folded_by(500, *work(1), mixed, m.assistant("Ok."), *work(5))
     assert "do it so and not otherwise" in "\n".join(item.message.text for item in folded.items)
     assert shown(folded, "e4") < 200
+
+
+@pytest.mark.parametrize("tools", [0, 100, 2_000, 6_000])
+def test_R2_the_goal_is_a_share_of_what_system_prompt_and_tools_leave(tools: int) -> None:
+    s = situation(*work(60), window=10_000, system="word " * tools)
+    shape = Shape(budget=10_000, goal=5_000).within(s)
+    assert shape.goal - s.sizes.fixed == pytest.approx((10_000 - s.sizes.fixed) / 2, abs=1)
+    folded = after(s, done(Lines(Shape(budget=10_000, goal=5_000)).propose(s)))
+    assert folded.sizes.tokens - s.sizes.fixed > (10_000 - s.sizes.fixed) * 0.4

@@ -168,9 +168,22 @@ def test_a_cut_goes_back_to_the_call_of_several_results() -> None:
         assert legal_cut(situation(m.user("a"), calls, *results), index, 9) == 1
 
 
-def test_recall_is_offered_unless_the_tools_are_known_to_lack_it() -> None:
-    assert situation(m.user("a")).can_recall
-    assert not situation(m.user("a"), tools=[{"name": "Read"}]).can_recall
-    assert situation(m.user("a"), tools=[{"name": "Read"}, {"name": "recall_conversation"}]).can_recall
+@pytest.mark.parametrize(
+    ("names", "tool"),
+    [
+        ((), ""),
+        (("Read",), ""),
+        (("Read", "recall_conversation"), "recall_conversation"),
+        (("mcp__refold__recall", "mcp__memory__recall"), "mcp__refold__recall"),
+        (("mcp__memory__recall",), ""),
+    ],
+)
+def test_R1_recall_is_named_only_where_the_model_has_it_by_the_name_it_has_there(
+    names: tuple[str, ...], tool: str
+) -> None:
+    assert situation(m.user("a"), tools=[{"name": name} for name in names]).recall_tool == tool
+
+
+def test_a_conversation_with_results_uses_tools() -> None:
     assert not situation(m.user("a")).has_model and not situation(*TOOLS[:2]).uses_tools
     assert situation(*TOOLS).uses_tools

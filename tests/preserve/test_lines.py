@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold import tokens
 from refold.messages import Call, Message
-from refold.preserve.call_text import SAID, main_argument
+from refold.preserve.call_text import CONCLUSION, SAID, main_argument
 from refold.preserve.call_text import said as first_words
-from refold.preserve.lines import OUTCOME, EntryLines, Line, lines_of, render
+from refold.preserve.lines import REPORTED, EntryLines, Line, lines_of, render
+from refold.preserve.rows import joined
 from tests.data import all_transcripts
 from tests.preserve import readers
 from tests.preserve.steps import conversation
@@ -35,7 +36,7 @@ def entries(messages: list[Message]) -> list[EntryLines]:
 
 
 def shown(*messages: Message) -> str:
-    return render(reversed(entries(list(messages)))).text
+    return joined(render(reversed(entries(list(messages)))))
 
 
 def acted(name: str, arguments: dict[str, Any]) -> str:
@@ -69,11 +70,63 @@ def ended(name: str, arguments: dict[str, Any], result: str, failed: bool = Fals
     ],
 )  # fmt: skip
 def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
-    assert [one.text for one in lines_of(m.assistant(text), {}.get)] == ([line] if line else [])
+    lines = lines_of(m.assistant(text, m.call("c", "submit")), {}.get)
+    assert [one.text for one in lines if not one.call] == ([line] if line else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Here's the complete structure:\n\n```\na/\nb/\n```\nI kept `Ledger` in one file because two modules"
+            " would import each other.\nShall I also move the tests?",
+            "I kept `Ledger` in one file because two modules would import each other. Shall I also move the tests?",
+        ),
+        ("Perfect! The login works now. All 12 tests pass.", "The login works now. All 12 tests pass."),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\nThe table shows both.", "The table shows both."),
+        ("Done.", "Done."),
+    ],
+)
+def test_R23_a_reply_that_ends_a_turn_is_told_by_its_telling_sentences(text: str, told: str) -> None:
+    assert [one.text for one in lines_of(m.assistant(text), {}.get)] == [told]
+
+
+def test_R23_the_line_of_a_long_answer_has_whole_sentences_from_all_of_it() -> None:
+    filler = "This part says nothing at all of any weight to anybody here. "
+    (line,) = lines_of(m.assistant(filler * 20 + "We decided to use port 8799. " + filler * 20), {}.get)
+    assert "We decided to use port 8799." in line.text and len(line.text) <= 320
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ('{"status": "cancelled", "reservation": "K1NW8N", "flights": [1, 2], "note": "%s"}' % ("x" * 90),
+         "status: cancelled, reservation: K1NW8N, flights: 2 values, note: " + "x" * 59 + "…"),
+        (f"[{', '.join(['12'] * 60)}]", "60 values"),
+    ],
+)  # fmt: skip
+def test_R11_what_an_answer_in_json_says(result: str, told: str) -> None:
+    assert ended("cancel_reservation", {"id": "K1"}, result) == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"command": "cd /w/app && make"}, "Bash make"),
+        ({"command": "cd /w/app/web && npm test"}, "Bash npm test (in web)"),
+        ({"command": "npm test", "workdir": "/w/app/web"}, "Bash npm test (in web)"),
+        ({"command": "cd /srv/other && ls"}, "Bash ls (in /srv/other)"),
+    ],
+)
+def test_R11_a_line_names_the_folder_where_that_is_not_the_projects(
+    arguments: dict[str, Any], line: str
+) -> None:
+    call = m.call("c", "Bash", arguments)
+    assert lines_of(m.assistant("", call), {}.get, cwd="/w/app")[0].text == line
 
 
 def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
-    (line,) = lines_of(m.assistant("reason " * 100), {}.get)
+    (line, _) = lines_of(m.assistant("reason " * 100, m.call("c", "submit")), {}.get)
     assert len(line.text) <= SAID
     assert line.text.endswith("reason…")
 
@@ -84,7 +137,7 @@ def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
         ("Read", {"file_path": "src/a.py"}, "Read src/a.py"),
         ("read", {"path": "src/a.py", "offset": 10, "limit": 50}, "read src/a.py:10-59"),
         ("str_replace_editor", {"command": "view", "path": "a.py", "view_range": [3, 9]}, "str_replace_editor view a.py:3-9"),
-        ("Bash", {"command": "cd /w && pytest -q   tests/test_login.py"}, "Bash pytest -q tests/test_login.py"),
+        ("Bash", {"command": "cd /w && pytest -q   tests/test_login.py"}, "Bash pytest -q tests/test_login.py (in /w)"),
         ("shell", {"command": ["bash", "-lc", "ls -l\nmake"]}, "shell ls -l make"),
         ("bash", {"command": "cat > a.py <<'E'\nx = 1\nE"}, "bash cat > a.py <<'E' …"),
         ("Edit", {"file_path": "a.py", "old_string": "return None", "new_string": "raise NoUser"}, "Edit a.py: return None → raise NoUser"),
@@ -216,18 +269,18 @@ def test_R11_an_outcome_stands_with_its_own_call() -> None:
 
 def test_R11_an_outcome_without_its_call_says_nothing() -> None:
     path = conversation(("bash", {"command": "make"}, "Exit code 2\nno", True))
-    assert render(reversed(entries(path)[1:])).text == ""
+    assert joined(render(reversed(entries(path)[1:]))) == ""
 
 
 def test_R11_the_newest_are_kept() -> None:
     path = conversation(*(("Read", {"file_path": f"file_{i}.py"}, "ok") for i in range(50)))
     made = entries(path)
-    listed = render(reversed(made), 120, COUNTER)
-    assert COUNTER.text(listed.text) <= 120 and listed.first is not None
-    assert "file_49.py #98" in listed.text
-    assert f"file_{listed.first // 2}.py" in listed.text
-    assert f"file_{listed.first // 2 - 1}.py" not in listed.text
-    assert render(reversed(made)).first == 0
+    rows = render(reversed(made), 120, COUNTER)
+    text, first = joined(rows), rows[0].entries[0]
+    assert COUNTER.text(text) <= 120
+    assert "file_49.py #98" in text
+    assert f"file_{first // 2}.py" in text and f"file_{first // 2 - 1}.py" not in text
+    assert render(reversed(made))[0].entries == (0,)
 
 
 @given(
@@ -243,7 +296,7 @@ def test_R11_lines_never_pass_their_budget(steps: list[tuple[int, str, str]], bu
             else m.assistant(said, *[m.call(f"c{index}", "bash", command=command)] * (kind - 1))
         )
         path.append(m.result(f"c{index}", command, is_error=kind == 3))
-    assert COUNTER.text(render(reversed(entries(path)), budget, COUNTER).text) <= budget
+    assert COUNTER.text(joined(render(reversed(entries(path)), budget, COUNTER))) <= budget
 
 
 @pytest.mark.data
@@ -258,8 +311,8 @@ def test_R11_every_call_of_the_real_transcripts_has_a_line_with_its_key(path: Pa
             assert entry.number == number
             for line in entry.lines:
                 assert line.text == " ".join(line.text.split())
-                assert len(line.text) <= (OUTCOME if line.outcome else SAID + 60)
-        text = render(reversed(made)).text
+                assert len(line.text) <= (REPORTED if line.outcome else CONCLUSION)
+        text = joined(render(reversed(made)))
         keys = [
             part
             for row in text.splitlines()

@@ -16,8 +16,9 @@ from refold.messages import Message
 from refold.preserve import state
 from refold.preserve.file_history import FileNote
 from refold.preserve.lines import lines_of
+from refold.preserve.rows import joined
 from refold.preserve.state import WorkState
-from refold.preserve.state_text import Shows, render, state_text
+from refold.preserve.state_text import Shows, render, state_rows
 from refold.text.redact import redact
 from tests.preserve.steps import Step, bash, conversation, done, ran
 from tests.timing import JUDGED
@@ -576,7 +577,7 @@ def test_R10_what_the_view_shows_itself_is_not_said_again() -> None:
         bash("python x.py", CRASH, True),
         ("TodoWrite", {"todos": [{"content": "c", "status": "pending"}]}, "ok"),
     )
-    assert state_text(made, 1_500, COUNTER, from_on(2)) == (
+    assert joined(state_rows(made, 1_500, COUNTER, from_on(2))) == (
         "Files changed (2):\n- b.py\n- a.py\nNewest changes:\n- a.py #0\n    - 1\n    + 2"
     )
     assert all(said in render(made) for said in ("+ 4", "pytest: FAILED", "ValueError", TODOS))
@@ -594,7 +595,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=25), st.integers(0, 300), st.integers(0, 50))
 def test_R10_the_text_never_passes_its_budget(steps: list[Step], budget: int, first: int) -> None:
-    assert COUNTER.text(state_text(done(*steps), budget, COUNTER, from_on(first))) <= budget
+    assert COUNTER.text(joined(state_rows(done(*steps), budget, COUNTER, from_on(first)))) <= budget
 
 
 class Greedy:

@@ -20,16 +20,32 @@ def clip(text: str, size: int, kind: Kind = "other") -> str:
 
 
 @pytest.mark.parametrize("size", [24, 34, 48, 68, 96, 136, 192])
-def test_R19_a_mark_on_its_own_line_stands_between_whole_lines(size: int) -> None:
+def test_R19_a_mark_has_a_line_of_its_own_and_half_lines_say_that_they_are(size: int) -> None:
     text = "\n".join(f"{n} alpha beta gamma delta epsilon zeta eta theta iota kappa" for n in range(200))
-    before, after = clip(text, size).split("[…", 1)
-    after = after.split("…]", 1)[1]
-    lines = text.split("\n")
-    if before.endswith("\n"):
-        assert before.strip("\n").split("\n")[-1] in lines
-    if after.startswith("\n"):
-        assert after.strip("\n").split("\n")[0] in lines
-    assert before.rstrip("\n").split("\n")[-1] in lines or not before.endswith("\n")
+    shown, lines = clip(text, size).split("\n"), text.split("\n")
+    assert sum(row.startswith("[… ") and row.endswith("tokens, #7 …]") for row in shown) == 1
+    for row in shown:
+        assert row in lines or row.startswith(("[… ", "… ")) or row.endswith(" …") or row == "…"
+
+
+def test_R19_values_of_one_line_are_never_joined_around_the_mark() -> None:
+    values = ", ".join(f'"HAT{n}", {n}' for n in range(300))
+    first, mark, last = clip(f"[{values}]", 60).split("\n")
+    assert first.endswith(" …") and mark.startswith("[… ") and last.startswith("… ")
+    assert first.removesuffix(" …") in values.join("[]") and last.removeprefix("… ") in values.join("[]")
+
+
+def test_R19_lines_that_repeat_are_said_once_with_their_number() -> None:
+    log = "\n".join(["brew.sh: line 60: locale: cannot set"] * 40 + [f"unpacking {n}" for n in range(200)])
+    small = clip(log, 80, "bash")
+    assert small.startswith("brew.sh: line 60: locale: cannot set [×40]\n")
+    assert small.count("brew.sh") == 1
+
+
+def test_R19_a_picture_is_named_as_one() -> None:
+    picture = m.Image("AAAA", "image/png")
+    shown = clipped(m.Result("c", (picture, m.Text("word " * 200), picture)), 40, COUNTER, key="#7")
+    assert shown.text.endswith("[2 pictures, #7]")
 
 
 def test_R21_a_clip_does_not_repeat_that_a_command_did_well() -> None:

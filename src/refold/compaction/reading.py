@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
 from refold.messages import Call, Message, Result
 from refold.preserve.lines import EntryLines, lines_of
+from refold.preserve.rows import joined
 from refold.preserve.state import WorkState
-from refold.preserve.state_text import Catalogue, catalogue, state_text
+from refold.preserve.state_text import Catalogue, catalogue, state_rows
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import TokenCounter
 from refold.session.history import History
@@ -26,6 +27,8 @@ KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
 ANSWERS = 64
 """Entries after a call among which its results are looked for."""
+SOURCES = 64
+"""Ids that are kept of what one row of a record comes from."""
 LINES = 4_096
 """Entries whose lines are kept; they are made again where they are wanted again."""
 
@@ -111,10 +114,10 @@ class Reading:
         # All positions between two entries that it tells of are the same to it.
         key = (bisect_left(told, position), most, counter.name)
         if key not in files.sizes:
-            text = state_text(
+            rows = state_rows(
                 state, most, counter, lambda number, _: number >= position, files=files.catalogue
             )
-            files.sizes[key] = counter.text(text)
+            files.sizes[key] = counter.text(joined(rows))
         return files.sizes[key]
 
     def lines_at(self, position: int) -> EntryLines:
@@ -150,6 +153,12 @@ class Reading:
         call = position if asked < 0 else asked
         after = range(call + 1, min(call + 1 + ANSWERS, self.length))
         return [call, *(at for at in after if self._asked[at] == call)]
+
+    def ids(self, numbers: Sequence[int], *, through: bool = False) -> list[str]:
+        """The entries of these numbers, with the results of calls among them; `through`: the first and the
+        last of a stretch. At most the newest `SOURCES`."""
+        steps = numbers if through else sorted({at for number in numbers for at in self.step_at(number)})
+        return [self.session.path[at].id for at in steps[-SOURCES:]]
 
     def _sized(self, counter: TokenCounter) -> tuple[list[int], dict[int, int]]:
         return self._sizes.setdefault(counter.name, ([0], {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,9 @@ from refold.session.invariants import PAIRS, WIRE, legal
 from refold.session.invariants.batches import around
 from refold.session.items import Item
 from refold.session.projection import Projection
+
+RECALL = "recall_conversation"
+_TOOL = re.compile(r'"name":"([\w.:-]{1,100})"')
 
 
 class Writer(msgspec.Struct, frozen=True):
@@ -121,9 +125,11 @@ class Situation(Question):
         return any(isinstance(item.message, Result) for item in reversed(self.items))
 
     @property
-    def can_recall(self) -> bool:
-        """May the model be told to call the recall tool? Yes, unless its tools are known and lack it."""
-        return not self.tools or "recall_conversation" in compact_json(list(self.tools))
+    def recall_tool(self) -> str:
+        """The tool by which the model can read messages again; empty where it has none."""
+        names = _TOOL.findall(compact_json(list(self.tools))) if self.tools else []
+        ours = (name for name in names if "refold" in name and name.endswith("recall"))
+        return RECALL if RECALL in names else next(ours, "")
 
     @property
     def wanted_cut(self) -> int | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from typing import Any, cast
 
+import msgspec
+
 from refold.messages import Call, compact_json
 from refold.preserve.hunks import short_change
-from refold.preserve.shell import without_folder
+from refold.preserve.shell import folder_before, parse, without_folder
 from refold.preserve.todos import todos
 from refold.preserve.tools import Action, actions
 from refold.session.toolnames import (
@@ -27,8 +30,12 @@ from refold.text.truncate import head
 
 SAID = 160
 ARGUMENT = 120
+CONCLUSION = 320
+"""Characters of a reply that ends a turn."""
 _READ = 4_000
 """Characters of what was said that are looked at."""
+_LARGEST = 100_000
+"""Characters of an answer in JSON that is read."""
 
 
 # ── words ───────────────────────────────────────────────────────────────────────────────────────
@@ -64,9 +71,69 @@ def said(text: str) -> str:
     return clipped(line, SAID)
 
 
+_CODE = re.compile(r"`|\d|\w[_/.]\w|[a-z][A-Z]")
+_WEIGHTY = re.compile(
+    r"\b(?:because|instead|decid\w*|chose\w*|cause[ds]?|fix\w*|fail\w*|pass(?:es|ed)?|work(?:s|ed)?|broken|bug"
+    r"|must|should|need\w*|only|never|next|remain\w*|todo|open|blocked|done|not|now|so that|weil|statt\w*"
+    r"|soll\w*|nicht|fehl\w*)\b|\?$|[因决定改修错应该]",
+    re.I,
+)
+_LEADS_IN = re.compile(r"(?:Here(?:'s| is| are)|Let me|I'll|Now|Great|Perfect|Excellent|Sure)\b|.*:$", re.I)
+
+
+def conclusion(text: str, limit: int = CONCLUSION) -> str:
+    """The sentences that carry a reply, a plan or a report, in their order (R23): those that name something,
+    decide something or ask come before those that only lead in. Lists of words rank; none decides."""
+    found = [line for line in map(_plain, sentences(_FENCE.sub("\n", text[: 2 * _READ]))) if line]
+    found = [line for line in found if _tells(line)] or found[:1]
+    last = len(found) - 1
+
+    def weight(at: int) -> int:
+        line = found[at]
+        edge = (at == 0) + (at == last)
+        return (
+            edge
+            + 2 * bool(_CODE.search(line))
+            + 2 * bool(_WEIGHTY.search(line))
+            - 3 * bool(_LEADS_IN.match(line))
+        )
+
+    left, chosen = limit, set[int]()
+    for at in sorted(range(len(found)), key=lambda at: (-weight(at), at)):
+        left -= len(found[at]) + 1
+        if chosen and (left < 0 or weight(at) < 0):
+            break
+        chosen.add(at)
+    told = [
+        found[at] if at == 0 or at - 1 in chosen or at == min(chosen) else f"… {found[at]}"
+        for at in sorted(chosen)
+    ]
+    return clipped(" ".join(told), limit)
+
+
 def report(text: str, limit: int) -> str:
-    """The same of an answer; nothing where it is data or a page."""
-    return "" if text[:400].lstrip().startswith(_DRAWN) else clipped(said(text), limit)
+    """The same of an answer: of JSON its short values; nothing of a drawing or a page."""
+    begins = text[:400].lstrip()
+    if begins.startswith(("{", "[")):
+        return clipped(_values(text), limit)
+    return "" if begins.startswith(_DRAWN) else conclusion(text, limit)
+
+
+def _values(text: str) -> str:
+    """`status: ok, id: 12, items: 3 values`."""
+    try:
+        value: Any = msgspec.json.decode(text[:_LARGEST].encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    if not isinstance(value, dict):
+        return f"{len(cast('list[Any]', value))} values" if isinstance(value, list) else ""
+    told: list[str] = []
+    for name, one in cast("dict[str, Any]", value).items():
+        if isinstance(one, list | dict):
+            told.append(f"{name}: {len(cast('list[Any]', one))} values")
+        elif one is not None and one != "":
+            told.append(f"{name}: {clipped(str(one), 60)}")
+    return ", ".join(told[:12])
 
 
 def _plain(sentence: str) -> str:
@@ -102,7 +169,7 @@ def main_argument(call: Call, cwd: str = "") -> str:
     """What a call is about, in at most `ARGUMENT` characters; paths below `cwd` from there."""
     what = kind(call.name)
     if what == "bash":
-        text = _command(call)
+        text = _command(call, cwd)
     elif what in ("grep", "glob"):
         where = text_argument(call, DIRECTORIES)
         text = text_argument(call, PATTERNS) + (f" in {where}" if where else "")
@@ -117,13 +184,25 @@ def main_argument(call: Call, cwd: str = "") -> str:
     return clipped(text.replace(f"{cwd}/", "") if cwd else text, ARGUMENT)
 
 
-def _command(call: Call) -> str:
-    """The command without the folder it runs in; a patch by its files."""
+def _command(call: Call, cwd: str) -> str:
+    """The command, with the folder it runs in where that is another one; a patch by its files."""
     line = command_line(call).strip()
     if "*** Begin Patch" in line[:2_000] or line.startswith(("edit ", "insert ")):
         done = actions(call, "the open file")
         return f"{line.split(None, 1)[0]} {_changes(done)}" if done else line
-    return without_body(without_folder(line))
+    folder = _folder(call, line, cwd)
+    return without_body(without_folder(line)) + (f" (in {folder})" if folder else "")
+
+
+def _folder(call: Call, line: str, cwd: str) -> str:
+    given = call.arguments.get("workdir")
+    start = given if isinstance(given, str) else ""
+    if not start and not line.startswith("cd "):
+        return ""
+    commands = parse(line).commands
+    first = next((at for at, simple in enumerate(commands) if simple.program != "cd"), 0)
+    folder = posixpath.join(start, folder_before(parse(line), first)).rstrip("/")
+    return "" if folder == cwd else folder.removeprefix(f"{cwd}/") if cwd else folder
 
 
 def without_body(line: str) -> str:

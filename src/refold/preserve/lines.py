@@ -14,15 +14,16 @@ from typing import TypeAlias
 import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
-from refold.preserve.call_text import main_argument, report, said
+from refold.preserve.call_text import conclusion, main_argument, report, said
 from refold.preserve.check_results import check_run, summary_line
+from refold.preserve.rows import Row, joined
 from refold.preserve.shell import parse, without_folder
 from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
 
-OUTCOME, REPORT, SHOWN, _SAME = 120, 80, 160, 40
+OUTCOME, REPORTED, REPORT, SHOWN, _SAME, _SHORT = 120, 240, 80, 160, 40, 12
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -42,17 +43,11 @@ class EntryLines(msgspec.Struct, frozen=True, gc=False):
     lines: tuple[Line, ...]
 
 
-class Listed(msgspec.Struct, frozen=True):
-    text: str
-    first: int | None = None
-    """Number of the oldest entry that is listed; those before it did not fit."""
-
-
 def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Line, ...]:
     """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
     from there."""
     if isinstance(message, Assistant):
-        words = said(message.text)
+        words = said(message.text) if message.calls else conclusion(message.text)
         acts = (Line(_act(call, cwd), call.id) for call in message.calls)
         return (*((Line(words),) if words else ()), *acts)
     if isinstance(message, Result):
@@ -82,8 +77,8 @@ def _outcome(result: Result, call: Call, cwd: str) -> str:
     if what != "other" or len(ended.body) < REPORT or any(is_typed(result, part) for part in result.parts):
         return ""  # a short answer is a receipt; what the user typed stands among the user's words
     # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
-    told = report(ended.body, OUTCOME)
-    return told if main_argument(call, cwd)[:_SAME] not in told else ""
+    told, asked = report(ended.body, REPORTED), main_argument(call, cwd)[:_SAME]
+    return "" if len(asked) > _SHORT and asked in told else told
 
 
 def _ran(line: str, ended: ToolOutcome) -> str:
@@ -133,36 +128,37 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
     last: int
     times: int = 1
 
-    def text(self) -> str:
-        again = f" ×{self.times}" if self.times > 1 else ""
-        key = f"#{self.number}" + (f"–{self.last}" if self.times > 1 else "")
+    def row(self) -> Row:
+        again, many = f" ×{self.times}" if self.times > 1 else "", self.times > 1
+        key = f"#{self.number}" + (f"–{self.last}" if many else "")
         first, *rest = self.rows
-        return "\n".join([f"- {first}{again} {key}", *(f"  {row}" for row in rest)])
+        text = "\n".join([f"- {first}{again} {key}", *(f"  {row}" for row in rest)])
+        return Row(text, (self.number, self.last) if many else (self.number,), many)
 
 
 def render(
     entries: Iterable[EntryLines], budget: int | None = None, counter: TokenCounter | None = None
-) -> Listed:
+) -> list[Row]:
     """The lines of consecutive entries, which come newest first, in their order, under a heading per turn
     where there are several turns. With a budget (in tokens of `counter`), as many of the newest as fit."""
     blocks = _newest(entries, budget, counter)
-    text = _text(blocks)
-    while blocks and budget is not None and counter is not None and counter.text(text) > budget:
+    while True:
+        rows = _listed(blocks)
+        if budget is None or counter is None or not blocks or counter.text(joined(rows)) <= budget:
+            return rows
         del blocks[: len(blocks) // 10 + 1]
-        text = _text(blocks)
-    return Listed(text, blocks[0].number if blocks else None)
 
 
-def _text(blocks: Sequence[_Block]) -> str:
+def _listed(blocks: Sequence[_Block]) -> list[Row]:
     several = len({block.turn for block in blocks}) > 1
-    rows: list[str] = []
+    rows: list[Row] = []
     turn: int | None = None
     for block in _merged(blocks):
         if several and block.turn != turn:
-            rows.append(f"Turn {block.turn}")
+            rows.append(Row(f"Turn {block.turn}"))
             turn = block.turn
-        rows.append(block.text())
-    return "\n".join(rows)
+        rows.append(block.row())
+    return rows
 
 
 def _newest(entries: Iterable[EntryLines], budget: int | None, counter: TokenCounter | None) -> list[_Block]:
@@ -177,7 +173,7 @@ def _newest(entries: Iterable[EntryLines], budget: int | None, counter: TokenCou
         block = _Block(entry.turn, entry.number, rows, entry.number)
         if left is not None and counter is not None:
             heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
-            left -= counter.text(block.text()) + 1 + heading
+            left -= counter.text(block.row().text) + 1 + heading
             if left < 0:
                 break
         blocks.append(block)

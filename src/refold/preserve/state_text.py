@@ -1,7 +1,7 @@
 """The state of the work as text within a token budget.
 
-In order of choice: names of changed files; what is open (checks, the last error, what runs, todos); what was
-last changed in the newest files; the rest. What does not fit is left out as a whole.
+In order of choice: names of files; what is open (checks, the last error, what runs, todos); what was last
+changed in the newest files; the rest. What does not fit is left out as a whole.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from typing import NamedTuple, TypeAlias
 
 from refold import tokens
 from refold.preserve.file_history import Fate, FileNote
+from refold.preserve.rows import Row, joined
 from refold.preserve.state import Check, Failure, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest
 
-CHANGED, CREATED, DELETED, READ = "Files changed", "Files created", "Files deleted", "Files read"
+_LISTS: dict[Fate, str] = {
+    "modified": "Files changed",
+    "created": "Files created",
+    "deleted": "Files deleted",
+    "read": "Files read",
+}
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not tried again", "Open todos", "Plan"
 RUNNING = "Running in the background, no end reported"
-_ORDER = (CHANGED, CREATED, DELETED, CHANGES, CHECKS, ERROR, RUNNING, TODOS, PLAN, READ)
-_NAMES, _DELETED, _READ = 0.7, 0.15, 0.25
-"""Parts of the budget that names of files may take."""
+_ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES)
+_FILES = 0.6
+"""Part of the budget that names of files may take."""
 _CHANGES, _CHECKS, _PLAN, SHOWN = 24, 10, 800, 160
 """Changed files and checks that are told of; characters of a plan and of a command."""
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
@@ -59,10 +65,10 @@ def render(
     state: WorkState, budget: int = 1_500, counter: TokenCounter | None = None, *, changes: bool = True
 ) -> str:
     """The state within `budget` tokens (o200k unless another counter is given)."""
-    return state_text(state, budget, counter or tokens.get(), changes=changes)
+    return joined(state_rows(state, budget, counter or tokens.get(), changes=changes))
 
 
-def state_text(
+def state_rows(
     state: WorkState,
     budget: int,
     counter: TokenCounter,
@@ -70,41 +76,39 @@ def state_text(
     *,
     changes: bool = True,
     files: Catalogue | None = None,
-) -> str:
-    """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of changed
-    files are given. `changes`: with what was last changed in the newest files; `files`: the catalogue of the
-    state, where that is there."""
+) -> list[Row]:
+    """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files are
+    given. `changes`: with what was last changed in the newest files; `files`: the catalogue of the state,
+    where that is there."""
     sheet = _Sheet(budget, counter, files or catalogue(state))
     notes = sheet.files.notes
     changed = [note for note in notes if note.fate in ("modified", "created")]
-    sheet.put_names({CHANGED: "modified", CREATED: "created"}, changed, _NAMES)
-    sheet.put_names({DELETED: "deleted"}, notes, _DELETED)
     newest = max((note.number for note in notes if note.fate != "read"), default=-1)
     checks = [x for x in reversed(state.checks) if not shows(x.number, x.quote or x.command)][:_CHECKS]
-    rows = [_check(check, state.home, newest) for check in checks]
-    opened = [(check.number, CHECKS, row) for check, row in zip(checks[:2], rows, strict=False)]
+    opened = [(x.number, CHECKS, _check(x, state.home, newest)) for x in checks[:2]]
     if state.error and not shows(state.error.number, state.error.error):
         opened.append((state.error.number, ERROR, _failure(state.error)))
-    for _, title, row in sorted(opened, key=lambda one: -one[0]):
-        sheet.put(title, row)
+
+    sheet.put_files()
+    for number, title, text in sorted(opened, reverse=True):
+        sheet.put(title, text, number)
     for running in state.running:
-        sheet.put(RUNNING, f"{in_short(running.what, SHOWN)} ({running.id}) #{running.number}")
+        text = f"{in_short(running.what, SHOWN)} ({running.id}) #{running.number}"
+        sheet.put(RUNNING, text, running.number)
     if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
-        for row in _todos(state):
-            sheet.put(TODOS, row)
+        for text in _todos(state):
+            sheet.put(TODOS, text, state.todos_at)
     told = [note for note in changed if note.change and not _shown(note, shows)][: _CHANGES if changes else 0]
     for note, most in zip(told[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, most)
-    for row in rows[2:]:
-        sheet.put(CHECKS, row)
+    for check in checks[2:]:
+        sheet.put(CHECKS, _check(check, state.home, newest), check.number)
     for note in told[3:]:
         sheet.put_change(note, 3)
     if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
-        rows = [f"#{state.plan_at}", *(row for row in head(state.plan, _PLAN).split("\n") if row.strip())]
-        sheet.put(PLAN, "\n    ".join(rows))
-    read = [note for note in notes if note.fate == "read" and not shows(note.number, "")]
-    sheet.put_names({READ: "read"}, read, max(_READ, sheet.left / 2 / max(budget, 1)))
-    return sheet.text()
+        lines = [f"#{state.plan_at}", *(x for x in head(state.plan, _PLAN).split("\n") if x.strip())]
+        sheet.put(PLAN, "\n    ".join(lines), state.plan_at)
+    return sheet.rows()
 
 
 class _Sheet:
@@ -112,97 +116,93 @@ class _Sheet:
 
     def __init__(self, budget: int, counter: TokenCounter, files: Catalogue) -> None:
         self.budget, self.left, self.counter, self.files = budget, budget, counter, files
-        self.root = f", relative to {files.root}" if files.root else ""
-        """Said once, by the first list of names."""
         self.named: set[str] = set()
         """Files whose names stand there."""
-        self.sections: dict[str, list[str]] = {}
+        self.sections: dict[str, list[list[Row]]] = {}
         self.order: list[str] = []
 
-    def text(self) -> str:
+    def rows(self) -> list[Row]:
         """All that was put; what was put last leaves where the joints made it too long after all."""
         while True:
-            parts = [part for title in _ORDER for part in self.sections.get(title, ())]
-            rooted = [
-                at for at, part in enumerate(parts) if self.root and self.root in part.partition("\n")[0]
+            rows = [
+                row for title in _ORDER for statement in self.sections.get(title, ()) for row in statement
             ]
-            for at in rooted[1:]:
-                parts[at] = parts[at].replace(self.root, "", 1)
-            text = "\n".join(parts)
-            if not self.order or self.counter.text(text) <= self.budget:
-                return text
+            if not self.order or self.counter.text(joined(rows)) <= self.budget:
+                return rows
             self.sections[self.order.pop()].pop()
 
-    def put(self, title: str, row: str) -> bool:
-        """One statement under its heading, if it fits."""
-        return self._put(title, f"- {row}" if self.sections.get(title) else f"{title}:\n- {row}")
+    def put(self, title: str, text: str, number: int) -> bool:
+        """One statement about an entry under its heading, if it fits."""
+        heading = [] if self.sections.get(title) else [Row(f"{title}:")]
+        return self._put(title, [*heading, Row(f"- {text}", (number,) if number >= 0 else ())])
 
     def put_change(self, note: FileNote, most: int) -> None:
-        """What was last changed in a file, in as many of its rows as fit."""
+        """What was last changed in a file, in as many of its lines as fit."""
         base = posixpath.basename(note.name)
         title = base if note.name in self.named and self.files.alike[base] == 1 else self.short(note.name)
-        rows = note.change.split("\n")[:most]
+        lines = note.change.split("\n")[:most]
         names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN)
         heading = f"{title} #{note.number}" + (f": {names}" if names else "")
-        while rows and not self.put(CHANGES, "\n    ".join([heading, *rows])):
+        while lines and not self.put(CHANGES, "\n    ".join([heading, *lines]), note.number):
             # What was put in tells more than what it replaced.
-            rows = rows[1:] if rows[0].startswith("- ") else rows[: len(rows) // 2]
+            lines = lines[1:] if lines[0].startswith("- ") else lines[: len(lines) // 2]
 
-    def put_names(self, titles: dict[str, Fate], notes: Sequence[FileNote], share: float) -> None:
-        """Names of files by what became of them: in full, by folder where that is too long, or the newest and
-        how many are left out."""
-        lists = {title: [note for note in notes if note.fate == fate] for title, fate in titles.items()}
-        total = sum(map(len, lists.values()))
-        room = min(self.left, int(self.budget * share))
-        for title, listed in lists.items():
-            self._put_some(title, listed, room * len(listed) // max(total, 1))
+    def put_files(self) -> None:
+        """The files in play by what became of them (R25), newest first; where not all fit, those that were
+        changed come before those that were only read."""
+        room = int(self.budget * _FILES)
+        ranked = sorted(self.files.notes, key=lambda note: note.fate == "read")
+        most = min(len(ranked), max(room, 0))
 
-    def _put_some(self, title: str, notes: Sequence[FileNote], room: int) -> None:
-        def text(count: int) -> str:
-            return self._listed(title, notes, count, by_folder=True)
+        def fits(count: int) -> bool:
+            return self._size([row for rows in self._lists(ranked[:count]).values() for row in rows]) <= room
 
-        if not notes or room <= 0:
-            return
-        in_full = self._listed(title, notes[:room], len(notes), by_folder=False)
-        if self._size(in_full) <= room // 2:
-            count = len(notes)
-            self._put(title, in_full)
-        elif count := largest(min(len(notes), room), lambda count: self._size(text(count)) <= room):
-            self._put(title, text(count))
-        self.named.update(note.name for note in notes[:count])
+        count = largest(most, fits)
+        for title, rows in self._lists(ranked[:count]).items():
+            self._put(title, rows)
+        self.named.update(note.name for note in ranked[:count])
 
-    def _listed(self, title: str, notes: Sequence[FileNote], count: int, *, by_folder: bool) -> str:
-        """Names of the newest, or one row per folder (`- src/: a.py, b.py`)."""
-        folders: dict[str, list[str]] = {}
-        for note in notes[:count]:
-            folder, base = (
-                posixpath.split(self.short(note.name)) if by_folder else ("", self.short(note.name))
-            )
-            folders.setdefault(folder, []).append(base)
-        rows = [_row(folder, names) for folder, names in folders.items()]
-        more = [f"- (and {len(notes) - count} more)"] if count < len(notes) else []
-        return "\n".join([f"{title} ({len(notes)}{self.root}):", *rows, *more])
+    def _lists(self, notes: Sequence[FileNote]) -> dict[str, list[Row]]:
+        """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
+        all_of = Counter(note.fate for note in self.files.notes)
+        root = f", relative to {self.files.root}" if self.files.root else ""
+        lists = dict[str, list[Row]]()
+        for fate, title in _LISTS.items():
+            folders = dict[str, list[FileNote]]()
+            for note in notes:
+                if note.fate == fate:
+                    folders.setdefault(posixpath.dirname(self.short(note.name)), []).append(note)
+            if not folders:
+                continue
+            more = all_of[fate] - sum(map(len, folders.values()))
+            rows = [row for folder, some in folders.items() for row in _folder_rows(folder, some)]
+            rows += [Row(f"- (and {more} more)")] if more else []
+            lists[title] = [Row(f"{title} ({all_of[fate]}{root}):"), *rows]
+            root = ""  # said once
+        return lists
 
     def short(self, name: str) -> str:
         return name.removeprefix(self.files.root) or name
 
-    def _put(self, title: str, text: str) -> bool:
-        size = self._size(text)
+    def _put(self, title: str, rows: list[Row]) -> bool:
+        size = self._size(rows)
         if size > self.left:
             return False
         self.left -= size
-        self.sections.setdefault(title, []).append(text)
+        self.sections.setdefault(title, []).append(rows)
         self.order.append(title)
         return True
 
-    def _size(self, text: str) -> int:
-        return self.counter.text(text) + 1
+    def _size(self, rows: Sequence[Row]) -> int:
+        return self.counter.text(joined(rows)) + 1
 
 
-def _row(folder: str, names: Sequence[str]) -> str:
-    if len(names) > 1 and folder and not folder.startswith(("/", "~")):
-        return f"- {folder}/: {', '.join(names)}"
-    return "\n".join(f"- {posixpath.join(folder, name)}" for name in names)
+def _folder_rows(folder: str, notes: Sequence[FileNote]) -> list[Row]:
+    names = [posixpath.basename(note.name) for note in notes]
+    if len(notes) > 1 and folder and not any(", " in name for name in names):
+        return [Row(f"- {folder.rstrip('/')}/: {', '.join(names)}", [note.number for note in notes])]
+    named = zip(names, notes, strict=True)
+    return [Row(f"- {posixpath.join(folder, name)}", (note.number,)) for name, note in named]
 
 
 def _root(names: Sequence[str], home: str) -> str:

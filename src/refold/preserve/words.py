@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold.messages import Message, Text, is_typed
+from refold.preserve.rows import Row, joined
 from refold.protocols import TokenCounter
 from refold.text.truncate import boundary
 
@@ -27,7 +28,7 @@ _LONGEST = 400
 """A sentence that does not end is cut here."""
 _SHORT = 200
 """A message up to this length is there as a whole or not at all."""
-_REPEATED = 40
+REPEATED = 40
 """Characters from which on the same words again say nothing new."""
 _SET_IN = ("    ", "\t")
 _READ = 40_000
@@ -79,11 +80,15 @@ class Saying(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rendered(NamedTuple):
-    text: str
+    rows: Sequence[Row]
     clipped: tuple[str, ...] = ()
     """Ids of entries of which some words are left out."""
     left_out: tuple[str, ...] = ()
     """Ids of entries of which nothing is there."""
+
+    @property
+    def text(self) -> str:
+        return joined(self.rows)
 
 
 def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
@@ -93,7 +98,7 @@ def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
     heard = {saying.text for saying in sayings[at:]}
     kept: list[Saying] = []
     for saying in sayings[:at]:
-        if len(saying.text) < _REPEATED or saying.text not in heard:
+        if len(saying.text) < REPEATED or saying.text not in heard:
             heard.add(saying.text)
             kept.append(saying)
     return kept
@@ -160,9 +165,9 @@ def rendering(
 ) -> Rendered:
     """The words within `budget` tokens: all of them, or those that come first."""
     if _fit(sayings, budget, counter, key_of):
-        text = "\n".join(_block(saying.text, key_of(saying.id)) for saying in sayings)
-        if counter.text(text) <= budget:
-            return Rendered(text)
+        rows = [Row(_block(saying.text, key_of(saying.id)), (saying.position,)) for saying in sayings]
+        if counter.text(joined(rows)) <= budget:
+            return Rendered(rows)
     chosen = list(_chosen(sayings, budget, counter, key_of))
     while True:
         rendered = _clipped(sayings, chosen, key_of)
@@ -237,7 +242,7 @@ def _ranked(
     other message too."""
     newest = range(len(sayings) - 1, -1, -1)
     # The first request is what was said up to the first words of some length: `/mode` is none.
-    request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
+    request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= REPEATED), len(sayings)))
     queues: list[tuple[int, Iterator[Piece]]] = [
         (3, ((index, span) for index in request for span in sentences(sayings[index].text))),
         (4, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
@@ -277,16 +282,16 @@ def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callabl
     spans: dict[int, list[Span]] = {}
     for index, span in chosen:
         spans.setdefault(index, []).append(span)
-    blocks: list[str] = []
+    rows: list[Row] = []
     clipped: list[str] = []
     for index in sorted(spans):
         saying = sayings[index]
         shown = _verbatim(saying.text, sorted(spans[index]))
         if shown != saying.text:
             clipped.append(saying.id)
-        blocks.append(_block(shown, key_of(saying.id)))
+        rows.append(Row(_block(shown, key_of(saying.id)), (saying.position,)))
     left_out = tuple(saying.id for index, saying in enumerate(sayings) if index not in spans)
-    return Rendered("\n".join(blocks), tuple(clipped), left_out)
+    return Rendered(rows, tuple(clipped), left_out)
 
 
 def _verbatim(text: str, spans: Sequence[Span]) -> str:

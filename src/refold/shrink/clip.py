@@ -7,6 +7,7 @@ number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -39,13 +40,12 @@ LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64
 """Sizes in tokens that a message may be clipped to, its frame on the wire not counted."""
 FRAME = 40
 """Tokens that a clipped message has at most beyond its level: wire, names and short arguments of a call."""
-WORTH = 20
+WORTH = 32
 """A clip that saves less than this is not made."""
 _MARK = "[… {cut} tokens, {key} …]"
 _GAP = "[…]"
 _LEFT_OUT = "…"
 _MARK_TOKENS = 10
-_SPACE = {"\n": "\n", " ": " "}
 _SHORT = 24
 """Words of at most so many tokens stay: they tell more than a marker."""
 _LARGE = 50_000
@@ -58,6 +58,8 @@ worth if by anything."""
 _HEAD = 0.65
 _SPARE = 0.3
 """Share of a beginning or an end that may be lost for it to be of whole lines or words."""
+_LINE = 240
+"""Characters of a line that is told whole or not at all; a longer one is data."""
 _BETWEEN = 0.25
 """Share of a clip for lines between beginning and end that tell something by themselves,"""
 _TELLING = 60
@@ -107,10 +109,18 @@ class Texts:
             size = self.size(text)
             plain = (tabulated(text) or page(text)) if data else None
             if not plain:
-                plain = without_numbers(bare(text), kind)
+                plain = without_numbers(_once(bare(text)), kind)
             plain_size = size if plain == text else self.counter.text(plain)
             body = self._bodies[text] = Body(text, size, plain, plain_size, Telling(plain, kind))
         return body
+
+
+_RUN = re.compile(r"^(.{8,}+)\n(?:\1(?:\n|\Z)){2,}", re.M)
+
+
+def _once(text: str) -> str:
+    """Lines that are the same one after the other as one, with their number."""
+    return _RUN.sub(lambda run: f"{run[1]} [×{run[0].rstrip(chr(10)).count(chr(10)) + 1}]\n", text)
 
 
 def clipped(
@@ -166,17 +176,20 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
     first, last, kept = _edges(text, room - between, size, counter, kind)
-    rows, joined = list[str](), False
+    rows = list[str]()
     if between:
-        rows, told, joined = _between(body, len(first), len(text) - len(last), between, counter)
+        rows, told = _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
         if not rows:
             first, last, kept = _edges(text, room, size, counter, kind)
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
-    # A mark stands on a line of its own only where the cut does not go through a line.
-    before = _SPACE.get(text[len(first) : len(first) + 1], "") if first else ""
-    after = _SPACE.get(text[-len(last) - 1 : -len(last)], "") if last and not joined else ""
-    return first + before + "\n".join((mark, *rows)) + after + last
+    # The marker has a line of its own: nothing that it stands between reads as one.
+    if first and text[len(first)] != "\n":
+        first = f"{first.rstrip()} {_LEFT_OUT}"
+    if last and text[-len(last) - 1] != "\n":
+        last = f"{_LEFT_OUT} {last.lstrip()}"
+    clipped = "\n".join(part for part in (first, mark, *rows, last) if part)
+    return clipped if len(clipped) < len(text) or counter.text(clipped) < size else text
 
 
 def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> tuple[str, str, int]:
@@ -186,8 +199,8 @@ def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -
     line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
-        first = head_lines(text, int(chars * share), _SPARE)
-        last = tail_lines(text, chars - int(chars * share), _SPARE)
+        first = _whole_head(text, head_lines(text, int(chars * share), _SPARE))
+        last = _whole_tail(text, tail_lines(text, chars - int(chars * share), _SPARE))
         if len(last) < len(line) and whole <= room:
             last = line
             first = head_lines(first, len(first) * (room - whole) // room, _SPARE)
@@ -199,16 +212,30 @@ def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -
     return first, "", counter.text(first)
 
 
-def _between(
-    body: Body, start: int, end: int, room: int, counter: TokenCounter
-) -> tuple[list[str], int, bool]:
-    """The lines that tell most, in their order, their tokens, and whether the last of them goes on at `end`;
-    lines that were left out before one are marked."""
-    sizes, kept, used = body.telling.sizes, list[tuple[int, int]](), 0
-    for place in body.telling.ranked(start, end):
+def _whole_head(text: str, first: str) -> str:
+    """A beginning without the half of a line at its end, where that is a line as people write them."""
+    start, end = first.rfind("\n"), text.find("\n", len(first))
+    short = (end if end >= 0 else len(text)) - start <= _LINE
+    return first[:start] if start >= 0 and end != len(first) and short else first
+
+
+def _whole_tail(text: str, last: str) -> str:
+    """An end without the half of a line at its start; nothing where it is no more than that."""
+    at = len(text) - len(last)
+    start, end = text.rfind("\n", 0, at), text.find("\n", at)
+    end = end if end >= 0 else len(text)
+    return last if start == at - 1 or end - start > _LINE else text[end + 1 :]
+
+
+def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[str], int]:
+    """The lines that tell most, in their order, and their tokens. Only whole lines are told; lines that were
+    left out before one are marked."""
+    text, sizes, kept, used = body.bare, body.telling.sizes, list[tuple[int, int]](), 0
+    start, end = max(text.find("\n", start), 0), text.rfind("\n", start, end)
+    for place in body.telling.ranked(start + 1, end) if end > start else ():
         size = sizes.get(place)
         if size is None:
-            size = sizes[place] = counter.text(body.bare[place[0] : place[1]])
+            size = sizes[place] = counter.text(text[place[0] : place[1]])
         room -= size + 2
         if room < 0:
             break
@@ -219,11 +246,11 @@ def _between(
     for first, last in sorted(kept):
         if rows and first > before + 1:
             rows.append(_LEFT_OUT)
-        rows.append(body.bare[first:last])
+        rows.append(text[first:last])
         before = last
-    if rows and before < end - 1:
+    if rows and before < end:
         rows.append(_LEFT_OUT)
-    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT), before == end
+    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT)
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
@@ -296,11 +323,17 @@ def _texts(
     texts = [part for part in parts if isinstance(part, Text)]
     short = _clip(body, tokens, counter, key, kind)
     others = len(parts) - len(texts)
-    pictures = all(isinstance(part, (Text, Image)) for part in parts)
-    what = "picture(s)" if pictures else "part(s) that are no text"
-    note = f"[{others} {what}, {key}]" if others else ""
+    note = f"[{_named(parts)}, {key}]" if others else ""
     said = "\n".join(part for part in (short, note) if part)
     return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
+
+
+def _named(parts: Sequence[AnyPart]) -> str:
+    """What is no text, in words: `2 pictures, 1 other part`."""
+    others = [part for part in parts if not isinstance(part, (Text, Call, Thinking))]
+    pictures = sum(isinstance(part, Image) for part in others)
+    counted = ((pictures, "picture"), (len(others) - pictures, "other part"))
+    return ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counted if count)
 
 
 def _around_typed(
@@ -316,7 +349,7 @@ def _around_typed(
     kept: list[AnyPart] = []
     for part, size, is_own in zip(parts, sizes, typed, strict=True):
         if not isinstance(part, Text):
-            text = f"[a part that is no text, {key}]"
+            text = f"[{_named([part])}, {key}]"
         elif is_own:
             text = _clip_text(part.text, min(tokens, own) * size // max(own, 1), texts, key)
         elif size <= (room := rest * size // around) + WORTH + _MARK_TOKENS:
@@ -336,7 +369,7 @@ def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Assistant
     for call in calls:
         room -= texts.arguments(call)
     words = [_clip_text(text, max(room, _SHORT), texts, key)] if text else []
-    others = sum(not isinstance(part, (Text, Call, Thinking)) for part in message.content)
-    words += [f"[{others} part(s) that are no text, {key}]"] if others else []
+    if others := _named(message.content):
+        words.append(f"[{others}, {key}]")
     parts = (*([Text("\n".join(words))] if words else []), *calls)
     return msgspec.structs.replace(message, content=parts)

@@ -13,14 +13,13 @@ import msgspec
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.clips import Form
-from refold.compaction.details import Check, LineSource, RefoldDetails
+from refold.compaction.details import Check, RefoldDetails
 from refold.compaction.layout import Before, Layout, clip_kept, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import reading
 from refold.compaction.record import Composer, Record, Shape, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.situation import Situation, legal_cut, may_leave, newest_step
-from refold.compaction.sources import line_sources
 from refold.compaction.transcript import Source, for_digest, message_of, source_of, sources
 from refold.compaction.verify import verify
 from refold.digest import digest
@@ -69,13 +68,9 @@ class Graded:
                 calibration=s.sizes.calibration_note,
                 words_left_out=list(left_out[-NOTED:]),
                 words_left_out_before=max(len(left_out) - NOTED, 0),
-                sources=self._sources(record) if record else None,
+                sources=record.sources if record else None,
             ).stored(),
         )
-
-    def _sources(self, record: Record) -> list[LineSource]:
-        stretch = self.s.projection.floor, self.position - 1
-        return line_sources(record.message.text, record.parts, self.composer.reading, stretch)
 
     def recorded(self, _: Sequence[str], summary: str | None = None) -> Finished:
         """With a record made by code, around a summary that was written before."""
