@@ -120,7 +120,7 @@ def test_what_can_stay_in_its_place_is_only_clipped(goal: int, clip: str | None,
         )
         assert all(edit.first == edit.last and len(edit.put) == 1 for edit in done(found).edits)
         assert set(proposal(found).clipped) == {edit.first for edit in done(found).edits}
-    assert code(Clip(shape(300)).propose(situation(*talk(9)))) == "dialogue"
+    assert code(Clip(shape(60)).propose(situation(*talk(9)))) == "dialogue"
 
 
 def test_a_cut_through_a_turn_names_what_of_it_leaves() -> None:

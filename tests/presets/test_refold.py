@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -447,16 +448,40 @@ def test_R10_a_verdict_is_told_where_the_clip_of_its_result_has_lost_it() -> Non
     assert 'pytest -q: "6 failed, 18 passed"' in record.text
 
 
-def test_R21_a_file_that_was_read_is_named_once_in_the_record_and_not_where_the_read_is_seen() -> None:
-    engine, session = refold(budget=1_200), many_reads()
+@pytest.mark.parametrize("over", [True, False])
+def test_R24_a_record_opens_with_where_things_stand_and_ends_with_go_on(over: bool) -> None:
+    session, engine = work(30), refold(budget=6_000)
+    if not over:
+        session.append(m.user("Now write the release notes."))
     forced(engine, session)
-    record, *rest = engine.view(session).messages
-    state, lines = record.text.split("## What was done")
-    seen = {call.arguments.get("path", "") for message in rest for call in message.calls}
-    listed = {name for n in range(60) if f"- {(name := f'old{n}.py')}" in state}
-    assert listed
-    assert not any(f"Read {name} " in lines for name in listed)
-    assert not any(name in record.text for name in seen if name)
+    [first, *_], last = engine.view(session).messages[0].text.split("\n"), session.turns[-1]
+    assert 'First request (#0): "Please fix bug number 0' in first
+    asked = "Last request, answered" if over else "Request at hand"
+    assert f"{asked} (#{last}): " in first
+    framed = engine.view(session).text.partition("<refold-record")[2].partition("</refold-record>")[0]
+    assert "release notes" not in framed
+    assert engine.view(session).messages[0].text.split("\n")[-1].startswith("[Go on from here.")
+
+
+def test_R24_a_todo_in_progress_is_what_is_being_done() -> None:
+    session, engine = work(30), refold(budget=6_000)
+    todos = [{"content": "write it down", "status": "in_progress"}]
+    session.append(m.assistant("", m.call("t", "TodoWrite", todos=todos)))
+    session.append(m.result("t", "ok"))
+    forced(engine, session)
+    assert "In progress: write it down." in engine.view(session).text.split("\n")[0]
+
+
+@pytest.mark.parametrize("budget", [2_000, 4_000])
+def test_R25_the_files_in_play_are_listed_once_the_newest_first_within_their_share(budget: int) -> None:
+    engine, session = refold(budget=budget), many_reads()
+    forced(engine, session)
+    record = engine.view(session).messages[0].text
+    listed = re.findall(r"old\d+\.py", record.partition("Files read (")[2].partition("\n- (and")[0])
+    assert listed and len(listed) == len(set(listed))
+    numbers = [int(name[3:-3]) for name in listed]
+    assert numbers == sorted(numbers, reverse=True)
+    assert COUNTER.text(", ".join(listed)) <= 0.08 * budget
 
 
 def test_R11_what_left_its_place_stands_as_lines_with_numbers_that_recall_takes() -> None:
@@ -563,7 +588,7 @@ def test_R20_a_larger_budget_never_shows_an_entry_in_a_lower_form(
 def test_R21_nothing_is_said_twice() -> None:
     session, engine = work(30), refold(budget=6_000)
     forced(engine, session)
-    text = engine.view(session).text
+    text = engine.view(session).text.partition("\n")[2]  # where things stand may be said again (R25)
     for rule in RULES:
         assert text.count(rule) == 1
     lines = [row for row in text.split("## What was done")[1].split("</")[0].splitlines() if row.strip()]
@@ -589,7 +614,7 @@ def test_R21_words_that_the_user_typed_again_stand_once() -> None:
     for message in (m.user(request), m.assistant("Done."), m.user(request), *typed, m.user(request)):
         session.append(message)
     forced(engine, session)
-    view = engine.view(session).text
+    view = engine.view(session).text.partition("\n")[2]  # where things stand may be said again (R25)
     assert view.count(request) == 1
     record = view.split("</refold-record>")[0]
     rows = [row.strip() for row in record.split("\n") if len(row.strip()) >= 40]
@@ -892,7 +917,8 @@ def test_regression_a_finished_first_task_is_not_the_current_request() -> None:
         session.append(m.result(f"c{n}", "text " * 500))
     engine = refold(window=8_000)
     run(engine.prepare(session))
-    text = engine.view(session).text
+    stands, text = engine.view(session).text.split("\n", 1)
+    assert stands.index("First request (#0)") < stands.index("Request at hand (#2)")
     assert text.index("Build the landing page.") < text.index("Now write the imprint.")
     assert text.count("Now write the imprint.") == 1
 

@@ -109,12 +109,15 @@ class Texts:
             size = self.size(text)
             plain = (tabulated(text) or page(text)) if data else None
             if not plain:
-                plain = without_numbers(_once(bare(text)), kind)
+                plain = bare(text)
+                # Of a file every line may have to be matched.
+                plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
             plain_size = size if plain == text else self.counter.text(plain)
             body = self._bodies[text] = Body(text, size, plain, plain_size, Telling(plain, kind))
         return body
 
 
+_FILES: tuple[Kind, ...] = ("read", "editor")
 _RUN = re.compile(r"^(.{8,}+)\n(?:\1(?:\n|\Z)){2,}", re.M)
 
 

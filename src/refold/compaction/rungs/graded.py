@@ -168,7 +168,7 @@ class Clip:
     name: str = "clip"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        if not s.uses_tools:
+        if is_long_dialogue(s, self.shape):
             return Reason("dialogue", "a conversation without tools has no results to clip")
         view = grading(s, self.shape, in_place=True)
         if isinstance(view, Reason):
@@ -185,7 +185,7 @@ class Lines:
     name: str = "lines"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        if not s.uses_tools:
+        if is_long_dialogue(s, self.shape):
             return Dialogue(self.shape).propose(s)
         view = grading(s, self.shape)
         if isinstance(view, Reason):
@@ -275,19 +275,27 @@ def _notes(target: int, focus: str | None) -> str:
 
 # ── where no tools were used ────────────────────────────────────────────────────────────────────
 
-TAIL = 0.025
-"""Share of the goal that stays in its place."""
-WORDS = 8
+TAIL = 0.25
+"""Share of the goal for the newest messages, whole."""
+WORDS = 12
 """Own words get at most this part of the record: half of all that is said here is the user's."""
+LONG = 2
+"""A conversation without tools that is at most so many times the goal is graded like any other (R20)."""
 SPARE = 8
 """Tokens by which a record may be smaller than its room."""
 
 
+def is_long_dialogue(s: Situation, shape: Shape) -> bool:
+    """Whether no tools were used and much more was said than the goal can hold."""
+    goal = shape.within(s).goal - s.sizes.fixed
+    return not s.uses_tools and not s.sizes.fits(s.projection.first, len(s.items), LONG * goal)
+
+
 @dataclass(frozen=True)
 class Dialogue:
-    """Rung 5 where no tools were used: what lies before the newest part as extracted sentences. People who
-    talk do not work on one thing: what was said once may be asked for at any time, and the digest holds more
-    of that per token than messages in their place (M1)."""
+    """Rung 5 for long conversations without tools: the newest messages whole, what lies before them as
+    extracted sentences. People who talk do not work on one thing: what was said once may be asked for at any
+    time, and the digest holds more of that per token than messages in their place (M1)."""
 
     shape: Shape
     name: str = "digest"
