@@ -134,7 +134,7 @@ def test_folding_undoing_and_branching(project: Project) -> None:
     replies = "\n---\n".join(
         f"Answer {n}. " + "It is a rather long answer about many things. " * 60 for n in range(9)
     )
-    run = project.chat(replies + "\n---\n@always\nAnother answer.", "--window", "16000")
+    run = project.chat(replies + "\n---\n@always\nAnother answer.", "--window", "12000")
     run.until("› ")
     for n in range(8):
         run.say(f"Question {n}", f"Answer {n}")

@@ -173,12 +173,12 @@ def test_show_why_names_the_entries_that_each_line_comes_from(tmp_path: Path) ->
     assert rows[own] == [0]
     named = next(text for text in rows if text.startswith("- src/: part"))
     assert all(f"part{(number - 3) // 4}.py" in named for number in rows[named])
-    done = next(text for text in rows if "Edit src/part" in text)
+    done = next(text for text in rows if text.startswith("- ") and "Edit src/part" in text)
     call = int(done.rsplit("#", 1)[1])
     assert rows[done] == [call, call + 1]
     bare = [text for text, numbers in rows.items() if not numbers and text]
     assert all(
-        text.startswith(("[", "The user's own words", "Quoted record", "<", "</", "## "))
+        text.startswith(("[", "(", "The user's own words", "Quoted record", "<", "</", "## ", "- (and "))
         or text.endswith(":")
         for text in bare
     )

@@ -61,4 +61,4 @@ def check(server: WireServer, *, least: int) -> None:
     assert server.problems == []
     assert len(server.bodies) >= least
     assert max(size(body) for body in server.bodies) < WINDOW * 1.25  # JSON around the texts included
-    assert "conversation, folded:" in str(server.bodies[-1])
+    assert "conversation up to here, folded." in str(server.bodies[-1])

@@ -451,8 +451,7 @@ def test_R10_a_verdict_is_told_where_the_clip_of_its_result_has_lost_it() -> Non
 @pytest.mark.parametrize("over", [True, False])
 def test_R24_a_record_opens_with_where_things_stand_and_ends_with_go_on(over: bool) -> None:
     session, engine = work(30), refold(budget=6_000)
-    if not over:
-        session.append(m.user("Now write the release notes."))
+    session.append(m.assistant("Nothing is left.") if over else m.user("Now write the release notes."))
     forced(engine, session)
     [first, *_], last = engine.view(session).messages[0].text.split("\n"), session.turns[-1]
     assert 'First request (#0): "Please fix bug number 0' in first

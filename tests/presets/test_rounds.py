@@ -285,7 +285,7 @@ def test_D4_layout() -> None:
     assert texts[0].startswith(HEADER + "\n[Turn 1] ")
     assert [text.split("]")[0] for text in texts[1:3]] == ["[Turn 2", "[Turn 3"]
     assert texts[3].startswith(WORKSPACE + "\n")
-    assert "src/p6.py" in texts[3]
+    assert "- src/: p6.py, p5.py" in texts[3]
     assert texts[4] == "Please fix part 4."
     assert sum(HEADER in text for text in texts) == sum(WORKSPACE in text for text in texts) == 1
 

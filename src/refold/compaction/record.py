@@ -38,6 +38,8 @@ STEP = 200
 """Tokens that a newest step needs at least where it may go into the record."""
 SPARE = 24
 """Tokens by which a record may be smaller than its room."""
+STATE_SHARE = 0.18
+"""Of the goal: a tenth for what is known of the work (R10), and 8 % for the names of files (R25)."""
 PLACE = 48
 """Characters of the message by which the place of a step that left is told."""
 HEAD = "The conversation up to here, folded."
@@ -99,7 +101,7 @@ class Shape:
         goal = max(self.goal - s.sizes.fixed, 0)
         left = max(self.goal - sum(floor(s).values()) - frame_size(s.counter), 0)
         own = min(words.room(goal, self.words), left * 2 // 3)
-        return Room(own, min(self.state, goal // 10, left - own), self.state, self.lines, goal)
+        return Room(own, min(self.state, int(goal * STATE_SHARE), left - own), self.state, self.lines, goal)
 
 
 class Record(NamedTuple):
@@ -124,7 +126,7 @@ class Composer:
 
     def __init__(self, s: Situation, reading: Reading, room: Room) -> None:
         self.s, self.reading, self.room = s, reading, room
-        self._opening = opening(s, reading, min(ASKED, room.goal // 15))
+        self._opening = opening(s, reading, min(ASKED, room.goal // 25))
         self._pins = pin_rows(s.session)
         fixed = joined((*self._opening, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)

@@ -28,10 +28,18 @@ class Refold(Settings, frozen=True, kw_only=True):
     ] = True
     auto: Annotated[bool, about("fold without being asked", "R14")] = True
     soft: Annotated[float, about("part of the usable window at which to prepare", "R12", gt=0, le=1)] = 0.75
-    target: Annotated[float, about("part of the usable window that a fold aims at", "R2", gt=0, le=1)] = 0.5
+    target: Annotated[
+        float,
+        about(
+            "part that a fold aims at of what system prompt and tools leave of the usable window",
+            "R2",
+            gt=0,
+            le=1,
+        ),
+    ] = 0.5
     summary_tokens: Annotated[int, about("length of a summary", "rung 3", gt=0)] = 4_000
     state_tokens: Annotated[
-        int, about("room for the state of the work; never over a tenth of the goal", "R10", ge=0)
+        int, about("room for the state of the work; never over 18 % of the goal", "R10, R25", ge=0)
     ] = 1_500
     lines_share: Annotated[
         float, about("least room for lines, as part of what messages get in their place", "R11", ge=0, le=1)

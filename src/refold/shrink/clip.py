@@ -45,7 +45,7 @@ WORTH = 32
 _MARK = "[… {cut} tokens, {key} …]"
 _GAP = "[…]"
 _LEFT_OUT = "…"
-_MARK_TOKENS = 10
+_MARK_TOKENS = 14
 _SHORT = 24
 """Words of at most so many tokens stay: they tell more than a marker."""
 _LARGE = 50_000
@@ -174,8 +174,6 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     text, size = body.bare, body.bare_size
     if size <= tokens:
         return text
-    if text != body.text and size < tokens + WORTH:
-        return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
     first, last, kept = _edges(text, room - between, size, counter, kind)
@@ -191,8 +189,7 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
         first = f"{first.rstrip()} {_LEFT_OUT}"
     if last and text[-len(last) - 1] != "\n":
         last = f"{_LEFT_OUT} {last.lstrip()}"
-    clipped = "\n".join(part for part in (first, mark, *rows, last) if part)
-    return clipped if len(clipped) < len(text) or counter.text(clipped) < size else text
+    return "\n".join(part for part in (first, mark, *rows, last) if part)
 
 
 def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> tuple[str, str, int]:
