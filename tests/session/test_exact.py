@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from refold import entries as e
 from refold import messages as m
 from refold.session import exact
-from refold.text.lenient_json import MAX_DIGITS, Pairs
+from refold.text.lenient_json import MAX_DEPTH, MAX_DIGITS
 from tests import strategies as made
 
 
@@ -56,7 +57,6 @@ UNUSUAL = [
     entry(m.Assistant((m.Call("ä", "Read"),))),
     entry(m.Assistant((m.Call("c", "ä"),))),
     entry(m.Assistant((m.Call("c", "Read", raw="{"),))),
-    entry(m.Assistant((m.Call("c", "Read", Pairs([("a", 1), ("a", 2)])),))),
 ]
 WRONG = [
     entry(id=5),
@@ -83,7 +83,7 @@ WRONG = [
     entry(m.Assistant((m.Call("c", "Read", [("a", 1)]),))),  # type: ignore[arg-type]
     *(
         entry(m.Assistant((m.Call("c", "Read", {"a": value}),)))
-        for value in (Word("x"), (1, 2), {1: 2}, {Word("a"): 1}, b"x", float("nan"), "\ud800", [[{"\ud800": 1}]], 1 << (MAX_DIGITS * 3), object())
+        for value in (Word("x"), (1, 2), {1: 2}, {Word("a"): 1}, b"x", float("nan"), "\ud800", [[{"\ud800": 1}]], 10**MAX_DIGITS, object())
     ),
 ]  # fmt: skip
 
@@ -123,7 +123,18 @@ def test_texts_of_the_longest_length_are_measured(monkeypatch: pytest.MonkeyPatc
 
 
 def test_numbers_are_exact_as_far_as_they_can_be_written() -> None:
-    assert exact.is_writable((1 << (MAX_DIGITS * 3 - 1)) - 1) and not exact.is_writable(1 << (MAX_DIGITS * 3))
+    for number in (10**MAX_DIGITS, -(10**MAX_DIGITS)):
+        assert not exact.is_exact(entry(m.Assistant((m.call("c", "T", n=number),))))
+        assert exact.is_exact(entry(m.Assistant((m.call("c", "T", n=number + (1 if number < 0 else -1)),))))
+
+
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"in": value}])
+def test_values_are_exact_as_far_down_as_they_are_read(wrap: Callable[[Any], Any]) -> None:
+    value: Any = 1
+    for _ in range(MAX_DEPTH):
+        value = wrap(value)
+    assert exact.is_exact(e.State(id="s", name="x", value=value))
+    assert not exact.is_exact(e.State(id="s", name="x", value=wrap(value)))
 
 
 @given(

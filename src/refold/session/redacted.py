@@ -9,7 +9,6 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from refold import entries as e
-from refold import format as fmt
 from refold.messages import AnyPart, Call, Message, Opaque, Text, Thinking, compact_json, in_full
 from refold.text.redact import redact
 
@@ -87,10 +86,7 @@ class Known:
 
 def entry(said: e.AnyEntry, clean_text: Callable[[str], str] = text) -> e.AnyEntry:
     """Everything an entry holds: what was said, foreign metadata, folds with their summaries."""
-    try:
-        raw = msgspec.to_builtins(said)
-    except RecursionError:
-        raw = fmt.load_hostile(fmt.encode(said))
+    raw = msgspec.to_builtins(said)
     clean = values(raw, clean_text)
     return said if clean == raw else msgspec.convert(clean, type(said))
 

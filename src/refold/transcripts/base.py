@@ -23,7 +23,7 @@ from refold.entries import AnyEntry, Info
 from refold.errors import FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.session.holes import mended
-from refold.text.lenient_json import partial_json
+from refold.text.lenient_json import MAX_DEPTH, invalid, partial_json, storable
 from refold.text.truncate import one_line
 
 HEAD = 64 * 1024
@@ -31,8 +31,6 @@ HEAD = 64 * 1024
 MAX_LINE = 64 * 1024 * 1024
 MAX_PROBLEMS = 10_000
 MAX_DOCUMENT = 1024 * 1024 * 1024
-DEEPEST = 200
-"""Levels of nesting that are read."""
 _SHOWN = 200
 _BOM = b"\xef\xbb\xbf"
 
@@ -250,10 +248,10 @@ def loads(data: bytes) -> Any:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
         try:
-            value = json.loads(data)
+            value = storable(json.loads(data))
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
-    if data.count(b"[") + data.count(b"{") > DEEPEST and too_deep(value):
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and invalid(value):
         raise ValueError("nested too deeply")
     return value
 
@@ -264,20 +262,6 @@ def _salvaged(data: bytes) -> Any:
         return partial_json(data.decode("utf-8", "replace"))
     except ValueError:
         return None
-
-
-def too_deep(value: Any) -> bool:
-    """Is anything in it nested deeper than could be written again?"""
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        level = [child for parent in level for child in _inside(parent) if isinstance(child, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    return cast("Record", value).values() if isinstance(value, dict) else cast("list[Any]", value)
 
 
 def recode(data: bytes) -> bytes:
