@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -243,3 +243,9 @@ def split(line: bytes) -> list[bytes]:
     pieces = fmt.split(line)
     whole = bool(pieces) and all(piece.startswith(b"{") for piece in pieces)
     return pieces if whole else damage.pieces(line)
+
+
+def replaced(row: Row, entries: Mapping[str, AnyEntry]) -> Row:
+    """The row, or that of the entry that takes its place."""
+    new = entries.get(row.entry.id) if row.entry is not None else None
+    return row if new is None else of_entries([new])[0]
