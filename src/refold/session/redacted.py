@@ -25,8 +25,8 @@ def text(said: str) -> str:
 
 
 def message(said: Message) -> Message:
-    """The same object where there is no secret in it. Signed thinking that had to change is left out: nobody
-    would take it."""
+    """The same object where there is no secret in it. Signed thinking that had to change is left out: no
+    provider takes it."""
     if not hasattr(said, "content"):
         return values(said)  # a command of the user
     content = tuple(part for part in map(_part, said.parts) if part is not None)
@@ -40,7 +40,7 @@ def whole(said: Message) -> str:
 
 class Known:
     """The secrets of a conversation. What a fold shows may be a part of one, or its value without the name by
-    which it is one: a cut takes away what it could be told by. Whoever knows the whole knows its parts."""
+    which it is one: a cut takes away what it could be recognised by."""
 
     LEAST = 8
     """So many characters of a secret (all, of a shorter one) tell something."""

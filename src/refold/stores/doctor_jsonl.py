@@ -1,4 +1,4 @@
-"""What can be wrong with a file of lines."""
+"""Checks and repairs of a file of lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Protocol
 from refold import format as fmt
 from refold.errors import RefoldError
 from refold.protocols import Finding
-from refold.session.holes import mended
+from refold.session.repair import repaired
 from refold.stores.damage import INTERRUPTED, is_torn
 from refold.stores.doctor import done, losses, rights
 from refold.stores.rows import Row
 
 HEADER = "the header"
 STALE = 3600.0
-"""Seconds after which a half-made file is nobody's any more."""
+"""Seconds after which a half-made file counts as abandoned."""
 
 
 class Files(Protocol):
@@ -50,7 +50,7 @@ def _file(store: Files, path: Path, repair: bool) -> Iterator[Finding]:
 def _lines(store: Files, path: Path, header: bytes, found: list[Row], repair: bool) -> Iterator[Finding]:
     """What is no entry goes beside the file; where it had a place, a hole is written there."""
     lines = {id(row.entry): row.line for row in found if row.entry is not None and not row.why}
-    tree = mended(row.entry for row in found if row.entry is not None)
+    tree = repaired(row.entry for row in found if row.entry is not None)
     used = {id(entry) for entry in tree.entries} & lines.keys()
     unused = [row for row in found if id(row.entry) not in used]
     if repair and (unused or tree.problems):

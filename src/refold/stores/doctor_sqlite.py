@@ -1,5 +1,5 @@
-"""What can be wrong with a database. Only its own connection is used here: opening the file by other means
-would drop the locks of whoever writes in this process.
+"""Checks and repairs of a SQLite database. Only its own connection is used: opening the file by other means
+would drop the locks of writers in this process.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from refold.stores.schema import row_of
 
 
 def replace(store: Database, session: str, entries: Mapping[str, AnyEntry], after: str | None) -> None:
-    """Rows, the index of words, free pages and the write-ahead log. Needs the database for itself: whoever
-    else has it open could still hold, and write, what is to be forgotten."""
+    """Rows, the index of words, free pages and the write-ahead log. Needs the database for itself: another
+    program that has it open could still hold, and write, what is to be forgotten."""
     store.close()  # idle connections of this process's other threads; they come back when they are needed
     with store.connection() as connection:
         _alone(connection, store)
@@ -32,7 +32,7 @@ def replace(store: Database, session: str, entries: Mapping[str, AnyEntry], afte
 
 
 def _alone(connection: apsw.Connection, store: Database) -> None:
-    """Leaving the write-ahead log takes a lock that nobody gets while others are connected."""
+    """Leaves the write-ahead log, which fails while others are connected."""
     connection.set_busy_timeout(100)
     try:
         mode = connection.execute("PRAGMA journal_mode=DELETE").get

@@ -343,7 +343,7 @@ class JsonlStore:
             raise calls.unopened(path, error) from error
 
     def _put_back(self, path: Path) -> None:
-        """The file as it was before a failed append, unless somebody has gone on since."""
+        """The file as it was before a failed append, unless another writer has gone on since."""
         old, length = self._exchanged[path]
         with self._file(path, write=True) as fd:
             if os.fstat(fd).st_size == length:

@@ -13,7 +13,7 @@ from refold import format as fmt
 from refold.entries import AnyEntry, Info
 from refold.errors import Conflict, FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
-from refold.session.door import admitted
+from refold.session.validation import validated
 from refold.stores import damage
 from refold.stores.schema import text_of
 
@@ -37,7 +37,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def of_entries(entries: Iterable[AnyEntry]) -> list[Row]:
-    return [Row(_encoded(entry), entry) for entry in map(admitted, entries)]
+    return [Row(_encoded(entry), entry) for entry in map(validated, entries)]
 
 
 def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[Row]:
@@ -102,7 +102,7 @@ class Tally(msgspec.Struct):
             self.check(after)
 
     def check(self, after: str | None) -> None:
-        """Nobody has gone on since the caller looked."""
+        """`Conflict` where another writer has appended since the caller looked."""
         if self.tip != after:
             raise Conflict(after, self.tip)
 
@@ -149,7 +149,7 @@ def newest(rows: Sequence[Row]) -> float:
 
 def fresh(info: SessionInfo, now: float) -> Tally:
     """The tally of a session that was just made."""
-    info = admitted(info)
+    info = validated(info)
     created = info.created or now
     return Tally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
 

@@ -227,7 +227,7 @@ def opened(rest: str) -> Opened:
     store = SqliteStore(path)
     folder = path.parent
     if folder == data_folder() and folder.is_dir() and os.name == "posix":
-        with contextlib.suppress(OSError):  # somebody else's
+        with contextlib.suppress(OSError):  # another user's
             folder.chmod(0o700)  # also where it was made with laxer rights
     return Opened(store)
 

@@ -22,7 +22,7 @@ import msgspec
 from refold.entries import AnyEntry, Info
 from refold.errors import FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
-from refold.session.holes import mended
+from refold.session.repair import repaired
 from refold.text.lenient_json import MAX_DEPTH, invalid, partial_json, storable
 from refold.text.truncate import one_line
 
@@ -195,7 +195,7 @@ class Source:
     def loaded(self, entries: Iterable[AnyEntry], header: Record) -> Loaded:
         """The entries as a tree, with the problems met: a second entry of an id gets another, what is missing
         leaves a hole. `header`: what the file says of its session."""
-        tree = mended(self._apart(entries))
+        tree = repaired(self._apart(entries))
         for problem in tree.problems:
             self.problem(problem.where, problem.text)
         return Loaded(tuple(tree.entries), tuple(self.problems), _info_of(header, tree.entries))

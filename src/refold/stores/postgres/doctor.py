@@ -1,4 +1,4 @@
-"""What can be wrong with a schema of PostgreSQL: what somebody changed by hand, and what a disk did."""
+"""Checks and repairs of a schema of PostgreSQL: changes by hand, and damage of a disk."""
 
 from __future__ import annotations
 

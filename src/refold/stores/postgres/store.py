@@ -1,7 +1,7 @@
 """Sessions of many processes and hosts in one PostgreSQL database.
 
-An append is one transaction: it takes the session's row (that is the compare-and-swap, and nobody else
-appends until it ends), adds the entries with their words, and commits before it returns.
+An append is one transaction: it locks the session's row (the compare-and-swap; other appends wait until it
+ends), adds the entries with their words, and commits before it returns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WITH owner AS (
 SELECT key, place, CASE WHEN NOT pg_try_advisory_xact_lock(%s, (key %% 2147483647)::int)
   THEN pg_notify('refold_' || key, '') END FROM owner
 """
-"""Somebody who watches the session holds its lock; only then is anybody told. (Telling takes a lock of the
+"""A watcher of the session holds its lock; only then a notification is sent. (Sending takes a lock of the
 whole server until the commit is on the disk.)"""
 
 
@@ -130,7 +130,7 @@ class PostgresStore:
             try:
                 with transaction(link):
                     key, _ = self.tables.tally(link, session, "FOR UPDATE")
-                    if sent and key != sent[0]:  # ours is gone, and somebody has made another one
+                    if sent and key != sent[0]:  # ours is gone, and another one was made
                         return
                     link.ask("DELETE FROM entries WHERE session = %s", key)
                     link.ask("DELETE FROM sessions WHERE key = %s", key)
@@ -196,7 +196,7 @@ class PostgresStore:
     def watch(self, session: str) -> Watch:
         try:
             return listening.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
-        except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: they tell nobody
+        except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: no notifications
             return Looking(self, session)
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
@@ -250,8 +250,8 @@ class PostgresStore:
         )
 
     def _is_there(self, link: Link, session: str, new: list[Row], key: int, place: int) -> bool:
-        """Whether what was appended there is ours. Whoever still holds the session's row is waited for: its
-        transaction may be the one that was not answered."""
+        """Whether what was appended there is ours. Waits for the holder of the session's row: its transaction
+        may be the one that was not answered."""
         link.ask("SELECT 1 FROM sessions WHERE id = %s FOR UPDATE", bytes_of(session))
         found = select_rows(link, key, place, place + len(new))
         return [line for *_, line in found] == [row.line for row in new]

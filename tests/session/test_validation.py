@@ -23,8 +23,8 @@ from refold import messages as m
 from refold.errors import UsageError, WrongType
 from refold.protocols import SessionInfo
 from refold.session import Session
-from refold.session.door import admitted
-from refold.session.exact import is_exact
+from refold.session.strict_types import has_strict_types
+from refold.session.validation import validated
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
 from refold.stores.sqlite import SqliteStore
@@ -272,7 +272,7 @@ def test_a_builder_says_what_is_no_content(said: Any) -> None:
 def test_the_hot_kinds_are_not_copied() -> None:
     for entry in specimens().values():
         if not isinstance(entry, e.Unknown):
-            assert is_exact(entry) and admitted(entry) is entry
+            assert has_strict_types(entry) and validated(entry) is entry
 
 
 # ── size ────────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,8 @@
-"""The door of the log: nothing comes in that would not be read back as the same value.
+"""Validation of what enters the log: everything in it is read back as the same value.
 
-Python checks no types, and a provider, a tool or a framework hands over what it likes. Values of exactly
-the declared types pass (a walk, no copy). What means the same in another type is turned into it: UTF-8
-bytes, numbers as ids, numerals as counts, enums, lists for tuples. The rest is refused, in a sentence.
+Values of exactly the declared types pass (a walk, no copy). What means the same in another type is converted:
+UTF-8 bytes, numbers as ids, numerals as counts, enums, lists for tuples. Everything else is a `WrongType`,
+and a value that JSON cannot hold an `InvalidValue`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from refold.entries import Entry, MessageEntry, Unknown
 from refold.errors import Foreign, FormatError, InvalidValue, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Call, Opaque, Stop, Text
 from refold.protocols import SessionInfo
-from refold.session.exact import is_exact, types_of
+from refold.session.strict_types import has_strict_types, types_of
 from refold.text.lenient_json import MAX_DEPTH, dump_json, invalid, storable
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -29,11 +29,11 @@ N = TypeVar("N", int, float)
 _STOPS = frozenset(get_args(Stop))
 
 
-def admitted(value: S) -> S:
+def validated(value: S) -> S:
     """The value, of exactly the types its class declares; `WrongType` (a `UsageError`) if it cannot be."""
     if not isinstance(cast("object", value), msgspec.Struct):
         raise _wrong("this", value, "pass an entry (refold.entries)")
-    if is_exact(value):
+    if has_strict_types(value):
         if type(value) is Unknown:
             _prove(value)
         return value
@@ -49,9 +49,9 @@ def admitted(value: S) -> S:
     return fixed
 
 
-def admitted_all(entries: Iterable[S]) -> list[S]:
+def validated_all(entries: Iterable[S]) -> list[S]:
     expect(entries, Iterable, "pass a list of entries (refold.entries)")
-    return [admitted(entry) for entry in entries]
+    return [validated(entry) for entry in entries]
 
 
 def entries_of(entries: Iterable[S]) -> list[S]:

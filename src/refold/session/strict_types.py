@@ -1,7 +1,7 @@
-"""Whether values have exactly the types their classes declare: a walk over them that copies nothing.
+"""Whether values have exactly the types their classes declare: a walk that copies nothing.
 
-It runs at every append, so it is written for speed: what nearly every message is like is spelt out, the rest
-goes by tables that are made from the classes once.
+It runs at every append, so it is written for speed: the common kinds of messages are spelt out, all others
+go by tables that are made from the classes once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONG = 1 << 23
 """Texts from this length on have their entry measured."""
 
 
-def is_exact(value: msgspec.Struct) -> bool:
+def has_strict_types(value: msgspec.Struct) -> bool:
     """Whether every value inside has exactly the declared type, and JSON can say it."""
     return (type(value) is MessageEntry and _is_common(value)) or _rule(type(value))(value)
 
