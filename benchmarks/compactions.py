@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import refold
-from benchmarks import compactions_table, continuation, results
+from benchmarks import compactions_table, continuation, results, tables
 from benchmarks.continuation import (
     DATA,
     FULL,
@@ -412,6 +412,8 @@ def main(arguments: Sequence[str]) -> None:
     compactions_table.add_arguments(steps.add_parser("table", help="results, tables and the chart"))
     given = parser.parse_args(arguments)
     given.step(given)
+    if given.step is compactions_table.write and not given.dry:
+        tables.rewrite_all()
 
 
 if __name__ == "__main__":

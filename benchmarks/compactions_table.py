@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import continuation, judge_gpu, results, tables
+from benchmarks import continuation, judge_gpu, results
+from benchmarks.cells import markdown
 from benchmarks.judge_gpu import read
 
 TOLD_LEAST = 0.15
@@ -322,7 +323,6 @@ def write(given: argparse.Namespace) -> None:
         results.write(name, result, seconds=judged["seconds"], before=[], quick=False, made=made)
     CHART.parent.mkdir(exist_ok=True)
     CHART.write_text(chart(stored["compactions"]), encoding="utf-8")
-    tables.rewrite_all()
 
 
 def _points(share: float, error: float) -> str:
@@ -375,7 +375,7 @@ def size_names(found: dict[str, Any]) -> dict[str, str]:
 
 def by_way(found: dict[str, Any], cell: Callable[[str], str]) -> str:
     rows = [[name, *(cell(cell_view(way, size)) or "–" for size in SIZES)] for way, name in WAYS.items()]
-    return tables.markdown(["view", *size_names(found).values()], rows)
+    return markdown(["view", *size_names(found).values()], rows)
 
 
 def source(found: dict[str, Any]) -> str:
@@ -401,7 +401,7 @@ def main_table(found: dict[str, Any]) -> str:
 
 def differences(found: dict[str, Any]) -> str:
     rows = [[_named(name), _ahead(row)] for name, row in found["differences"].items() if row["cases"]]
-    return tables.markdown(["", "points of what the full text tells"], rows)
+    return markdown(["", "points of what the full text tells"], rows)
 
 
 _SIZED = {
@@ -453,7 +453,7 @@ def judges_table(found: dict[str, Any]) -> str:
         ]
         for name in found["differences"]
     ]
-    return tables.markdown(["nats per token less", *(judge["judge"] for judge in judges)], rows)
+    return markdown(["nats per token less", *(judge["judge"] for judge in judges)], rows)
 
 
 def long_range_table(found: dict[str, Any]) -> str:
@@ -461,7 +461,7 @@ def long_range_table(found: dict[str, Any]) -> str:
         [WAYS[way], f"{row['16000']['gain']:.3f} ± {row['16000']['error']:.3f}"]
         for way, row in found["long_range"].items()
     ]
-    return tables.markdown(["view", "16,000 tokens"], rows)
+    return markdown(["view", "16,000 tokens"], rows)
 
 
 def headline(found: dict[str, Any]) -> str:

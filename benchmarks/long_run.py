@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import tables
+from benchmarks import cells
 from benchmarks.engine import Stub, _in_new_process, entries_of, yardstick
 from benchmarks.measuring import done
 from benchmarks.peers.run import LIBRARIES, ask
@@ -386,13 +386,13 @@ def table(found: dict[str, Any]) -> str:
     rows = [["**refold**, embedded default", *_long_cells(found["sizes"])]]
     for library, answer in found["peers"].items():
         if "error" in answer:
-            rows.append([library, f"not measured: {tables._cell(answer['error'])}", *[""] * (len(head) - 2)])
+            rows.append([library, f"not measured: {cells.cell(answer['error'])}", *[""] * (len(head) - 2)])
         for name, row in answer.get("rows", {}).items():
             failed = (
-                [f"failed: {tables._cell(row['error'])}", *[""] * (len(head) - 2)] if "error" in row else None
+                [f"failed: {cells.cell(row['error'])}", *[""] * (len(head) - 2)] if "error" in row else None
             )
             rows.append([f"{name}, stub summariser", *(failed or _long_cells(row))])
-    return tables.markdown(head, rows)
+    return cells.markdown(head, rows)
 
 
 def speed(found: dict[str, Any]) -> str:
@@ -406,21 +406,21 @@ def speed(found: dict[str, Any]) -> str:
         for name, row in answer.get("rows", {}).items():
             rows.append([name, *(["failed", *[""] * 3] if "error" in row else _short_cells(row))])
     told = f"\n\n*Not installed where this was measured: {', '.join(missing)}.*" if missing else ""
-    return tables.markdown(head, rows) + told
+    return cells.markdown(head, rows) + told
 
 
 def _short_cells(sizes: dict[str, Any]) -> list[str]:
     runs = [sizes.get(size) for size in LONG]
-    cells = [[one and one["prepare"][what] for one in runs] for what in ("median", "p99", "max")]
+    times = [[one and one["prepare"][what] for one in runs] for what in ("median", "p99", "max")]
     # Who does not yield at all holds everybody up for as long as it takes.
-    cells.append([one and one.get("stretch", {}).get("longest", one["prepare"]["max"]) for one in runs])
-    return [" / ".join(tables._ms(value and {"best": value}) for value in cell) for cell in cells]
+    times.append([one and one.get("stretch", {}).get("longest", one["prepare"]["max"]) for one in runs])
+    return [" / ".join(cells.milliseconds(value and {"best": value}) for value in row) for row in times]
 
 
 def _long_cells(sizes: dict[str, Any]) -> list[str]:
     runs = [sizes.get(size) for size in LONG]
     times = [
-        tables._ms(one and {"best": one["prepare"][what]})
+        cells.milliseconds(one and {"best": one["prepare"][what]})
         for what in ("median", "p99", "max")
         for one in runs
     ]
@@ -477,7 +477,7 @@ def figures(found: dict[str, Any]) -> str:
     for row in rows[:-1]:
         row.append(_scaled(row[2], found["yardstick_ms"]))
     rows[-1].append(f"{YARDSTICK:.0f} ms")
-    return tables.markdown(["what", "figure", "measured", "beside a quiet yardstick"], rows)
+    return cells.markdown(["what", "figure", "measured", "beside a quiet yardstick"], rows)
 
 
 def _scaled(measured: str, yardstick: float) -> str:

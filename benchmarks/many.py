@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.cells import markdown
 from benchmarks.synthetic import agent_transcript
 from refold import Engine, Session, batch, presets
 from refold.batch import Batch, Job
@@ -183,8 +184,6 @@ def run(*, quick: bool = False) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    from benchmarks.tables import markdown
-
     turns, per_gb = found["turns"], found["per_gb"]
     size = found["mb_per_session"]
     rows = [
@@ -208,8 +207,6 @@ def table(found: dict[str, Any]) -> str:
 
 
 def handing(found: dict[str, Any]) -> str:
-    from benchmarks.tables import markdown
-
     rows = [
         [f"`{on}`", f"{one['first_s']:.1f} s", f"{one['job_ms']:.2f} ms"]
         for on, one in found["handing_out"].items()

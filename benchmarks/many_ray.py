@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.cells import markdown
 from benchmarks.many import write
 from benchmarks.measuring import DATA
 
@@ -125,8 +126,6 @@ def run(*, quick: bool = False) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    from benchmarks.tables import markdown
-
     rows = [
         [
             f"`--on {on}`",

@@ -16,7 +16,7 @@ from refold import format as fmt
 from refold import messages as m
 from refold.entries import MessageEntry
 from refold.protocols import SessionInfo
-from refold.stores import words
+from refold.stores import database, words
 from refold.stores.postgres import schema, search
 from refold.stores.postgres.links import Link
 from refold.stores.postgres.store import PostgresStore
@@ -220,7 +220,7 @@ def _stored(store: Any, session: str) -> list[Any]:
     """The rows of a session, without the keys."""
     if isinstance(store, SqliteStore):
         with store.reading() as connection:
-            key, tally = store.tally(connection, session)
+            key, tally = database.tally(connection, session)
             span = (row_of(key), row_of(key + 1))
             query = (
                 f"SELECT row & {(1 << SHIFT) - 1}, id, version, line FROM entries WHERE row >= ? AND row < ?"
@@ -228,7 +228,7 @@ def _stored(store: Any, session: str) -> list[Any]:
             return [tally, *connection.execute(query, span).fetchall()]
 
     def work(link: Link) -> list[Any]:
-        key, tally = store.tally(link, session)
+        key, tally = store.tables.tally(link, session)
         query = "SELECT place, id, version, line, words::text FROM entries WHERE session = %s ORDER BY place"
         return [tally, *link.ask(query, key)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.tables import markdown
+from benchmarks.cells import markdown
 
 STORES = ("16 partitions", "one table", "SQLite")
 FEW = 20

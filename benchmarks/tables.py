@@ -6,12 +6,13 @@ A table stands between `<!-- bench:NAME -->` and `<!-- /bench -->`; what is betw
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.cells import NOT_YET, cell, markdown, milliseconds
 from benchmarks.results import ROOT
 
 DOCUMENTS = (
@@ -21,7 +22,6 @@ DOCUMENTS = (
     ROOT / "docs" / "scale.md",
     ROOT / "docs" / "design" / "house.md",
 )
-NOT_YET = "*(not measured yet: `make bench`)*"
 OUTDATED = "*(the stored result is of an older form of this measure: `make bench`)*"
 Results = dict[str, dict[str, Any]]
 
@@ -50,11 +50,6 @@ def table(name: str, found: Results) -> str:
         return make(*(found[need]["result"] for need in needs))
     except (KeyError, TypeError):
         return OUTDATED
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 # ── going on ────────────────────────────────────────────────────────────────────────────────────
@@ -211,21 +206,25 @@ def engine(ours: dict[str, Any], peers: dict[str, Any]) -> str:
     rows = [_our_times(ours, preset) for preset in ("refold", "pi")]
     for library, answer in peers["engine"].items():
         if "error" in answer:
-            rows.append([library, f"not measured: {_cell(answer['error'])}", *[""] * (len(head) - 2)])
+            rows.append([library, f"not measured: {cell(answer['error'])}", *[""] * (len(head) - 2)])
         for name, row in answer.get("rows", {}).items():
             if "error" in row:
-                rows.append([name, f"failed: {_cell(row['error'])}", *[""] * (len(head) - 2)])
+                rows.append([name, f"failed: {cell(row['error'])}", *[""] * (len(head) - 2)])
                 continue
-            times = [_ms(row.get(size, {}).get(what)) for what in ("check", "plan", "fold") for size in SIZES]
+            times = [
+                milliseconds(row.get(size, {}).get(what))
+                for what in ("check", "plan", "fold")
+                for size in SIZES
+            ]
             rows.append([name, *times])
     return markdown(head, rows)
 
 
 def _our_times(ours: dict[str, Any], preset: str) -> list[str]:
     sizes = [ours["sizes"].get(size) for size in SIZES]
-    checks = [_ms(one and one["check"]["near"]) for one in sizes]
-    plans = [_ms(one and one[f"plan, {preset}"]["warm"]) for one in sizes]
-    folds = [_ms(one and one[f"fold, {preset}"]) for one in sizes]
+    checks = [milliseconds(one and one["check"]["near"]) for one in sizes]
+    plans = [milliseconds(one and one[f"plan, {preset}"]["warm"]) for one in sizes]
+    folds = [milliseconds(one and one[f"fold, {preset}"]) for one in sizes]
     return [f"**refold**, preset `{preset}`", *checks, *plans, *folds]
 
 
@@ -234,14 +233,18 @@ def figures(ours: dict[str, Any]) -> str:
     ten, most = ours["sizes"]["10000"], ours["sizes"].get("100000")
     wire, imports, load = ten["wire"], ours["imports"], ours["load"]
     rows = [
-        ["a turn without a fold, 10 000 messages", "≤ 1 ms", _ms(ten["check"]["near"])],
-        ["the same, 100 000 messages", "± 2×", _ms(most and most["check"]["near"])],
-        ["plan, warm, 10 000 messages", "≤ 10 ms", _ms(ten["plan, refold"]["warm"])],
-        ["plan, cold, 10 000 messages", "≤ 150 ms", _ms(ten["plan, refold"]["cold"])],
+        ["a turn without a fold, 10 000 messages", "≤ 1 ms", milliseconds(ten["check"]["near"])],
+        ["the same, 100 000 messages", "± 2×", milliseconds(most and most["check"]["near"])],
+        ["plan, warm, 10 000 messages", "≤ 10 ms", milliseconds(ten["plan, refold"]["warm"])],
+        ["plan, cold, 10 000 messages", "≤ 150 ms", milliseconds(ten["plan, refold"]["cold"])],
         ["`to_openai()`, per 1 000 messages", "≤ 3 ms", f"{wire['openai']['best_per_1000']:.1f}"],
         ["`to_anthropic()`, per 1 000 messages", "≤ 3 ms", f"{wire['anthropic']['best_per_1000']:.1f}"],
-        ["digest of 10 000 messages (18 MB)", "≤ 2 000 ms", _ms(ours["digest"])],
-        [f"load {load['entries']:,} entries ({load['megabytes']} MB)", "≤ 2 000 ms", _ms(load["ms"])],
+        ["digest of 10 000 messages (18 MB)", "≤ 2 000 ms", milliseconds(ours["digest"])],
+        [
+            f"load {load['entries']:,} entries ({load['megabytes']} MB)",
+            "≤ 2 000 ms",
+            milliseconds(load["ms"]),
+        ],
         ["`import refold` over `import msgspec`", "≤ 25 ms", f"{imports['refold over msgspec']:.0f}"],
         ["`refold --version` to `import click`", "≤ 3 ×", f"{imports['version to click']:.1f} ×"],
     ]
@@ -315,10 +318,10 @@ def pairs(peers: dict[str, Any]) -> str:
     rows: list[list[str]] = []
     for library, answer in peers["pairs"].items():
         if "error" in answer:
-            rows.append([library, f"not measured: {_cell(answer['error'])}", ""])
+            rows.append([library, f"not measured: {cell(answer['error'])}", ""])
         for name, row in answer.get("rows", {}).items():
             if "error" in row:
-                rows.append([name, f"failed: {_cell(row['error'])}", ""])
+                rows.append([name, f"failed: {cell(row['error'])}", ""])
             else:
                 rows.append(
                     [
@@ -482,21 +485,8 @@ def machine(*_: Any) -> str:
     return markdown(["measure", "date", "processor", "cores", "Python", "load before", "took"], rows)
 
 
-def _ms(figure: dict[str, Any] | None) -> str:
-    if not figure:
-        return "–"
-    if "best" not in figure:
-        return "too long"
-    best = figure["best"]
-    return f"{best:.2f}" if best < 1 else f"{best:.1f}" if best < 100 else f"{best:,.0f}"
-
-
 def _one(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
-
-
-def _cell(text: str) -> str:
-    return re.sub(r"[|\n]", " ", text)[:160]
 
 
 _WAYS = {

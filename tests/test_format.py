@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ from refold import messages as m
 from refold.errors import FormatError, NewerFormat, NotJson
 from refold.stores import open_store
 from refold.stores.sqlite import SqliteStore
-from refold.testing.store_contract import HUGE, hostile_entries, nested
-from refold.text import lenient_json as hostile
+from refold.testing.store_contract import HUGE, hostile_entries
 from tests.strategies import examples
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,8 +35,8 @@ def with_depth(depth: int, work: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", hostile_entries())
-@pytest.mark.parametrize("depth", [0, 400, 800])
-def test_hostile_entries_come_back_at_any_stack_depth(name: str, depth: int) -> None:
+@pytest.mark.parametrize("depth", [0, 400])
+def test_hostile_entries_come_back(name: str, depth: int) -> None:
     entry = hostile_entries()[name]
     line = with_depth(depth, lambda: fmt.encode(entry))
     assert b"\n" not in line
@@ -48,14 +48,13 @@ def test_hostile_entries_come_back_at_any_stack_depth(name: str, depth: int) -> 
 @given(values, texts)
 @settings(max_examples=examples(150), deadline=None)
 @example(HUGE, "")
-@example(float("inf"), "\ud800")
 @example(-0.0, "\0")
 def test_any_value_comes_back(value: Any, id: str) -> None:
     entry = e.Unknown(id=id, raw={"type": "of-tomorrow", "id": id, "value": value})
     line = fmt.encode(entry)
     again = fmt.decode(line)
     assert fmt.encode(again) == line and fmt.canonical(line) == fmt.canonical(fmt.encode(again))
-    assert json.loads(line.replace(b"1e999", b"Infinity"))["type"] == "of-tomorrow" if value != HUGE else True
+    assert json.loads(line)["type"] == "of-tomorrow"
 
 
 @given(values)
@@ -68,7 +67,7 @@ def test_both_encoders_agree(value: Any) -> None:
         return
     if b"null" in fast:
         return  # infinities
-    assert fmt.canonical(fmt.dump_hostile(entry)) == fmt.canonical(fast)
+    assert fmt.canonical(fmt.dump_json(entry)) == fmt.canonical(fast)
 
 
 def test_defaults_are_left_out_the_slow_way_too() -> None:
@@ -86,13 +85,6 @@ def test_defaults_are_left_out_the_slow_way_too() -> None:
     }
 
 
-def test_repeated_keys_of_unknown_kinds_are_kept() -> None:
-    line = b'{"type":"x","id":"1","a":1,"b":{"c":1,"c":[{"d":1,"d":2}]},"a":2}'
-    entry = fmt.decode(line)
-    assert isinstance(entry, e.Unknown) and entry.raw["a"] == 2
-    assert fmt.encode(entry) == line
-
-
 @pytest.mark.parametrize(
     "line", [b'{"type":"unknown","id":"1","raw":{"x":1},"z":2}', b'{"type":"session","id":"1"}']
 )
@@ -103,9 +95,8 @@ def test_kinds_we_do_not_write_are_unknown(line: bytes) -> None:
 def test_canonical_means_the_same_value() -> None:
     same = [b'{"a":1,"b":[true,"\xc3\xa9"]}', b' { "b" : [ true , "\\u00e9" ] , "a" : 1 } ']
     assert len({fmt.canonical(line) for line in same}) == 1
-    other = [b'{"a":1}', b'{"a":1.0}', b'{"a":"1"}', b'{"a":1,"a":1}', b'{"a":true}', b'{"a":null}', b"{}"]
+    other = [b'{"a":1}', b'{"a":1.0}', b'{"a":"1"}', b'{"a":true}', b'{"a":null}', b"{}"]
     assert len({fmt.canonical(line) for line in other}) == len(other)
-    assert fmt.canonical(b'{"a":1,"a":2}') != fmt.canonical(b'{"a":2,"a":1}')
 
 
 @pytest.mark.parametrize(
@@ -127,18 +118,9 @@ def test_canonical_means_the_same_value() -> None:
         b"01",
     ],
 )
-def test_what_is_not_json_is_refused_by_both_parsers(line: bytes) -> None:
+def test_what_is_not_json_is_refused(line: bytes) -> None:
     with pytest.raises(NotJson):
-        fmt.load_hostile(line)
-    with pytest.raises(FormatError):
-        hostile._parse(line.decode("latin-1"))
-
-
-@given(values)
-@settings(max_examples=examples(100), deadline=None)
-def test_the_parser_without_recursion_agrees(value: Any) -> None:
-    text = fmt.dump_hostile({"v": value})
-    assert fmt.dump_hostile(hostile._parse(text)) == text == fmt.dump_hostile(fmt.load_hostile(text))
+        fmt.load_json(line)
 
 
 @pytest.mark.parametrize(
@@ -152,22 +134,6 @@ def test_what_is_no_entry_is_refused(line: bytes) -> None:
 def test_a_known_kind_with_wrong_fields_says_which() -> None:
     with pytest.raises(FormatError, match="message entry"):
         fmt.decode(b'{"type":"message","id":"a","message":{"role":"nobody"}}')
-
-
-def test_things_that_are_no_json_are_refused() -> None:
-    with pytest.raises(TypeError):
-        fmt.dump_hostile({"a": object()})
-    loop: list[Any] = []
-    loop.append(loop)
-    with pytest.raises(ValueError, match="nested"):
-        fmt.dump_hostile(loop)
-    with pytest.raises(FormatError, match="digits"):
-        fmt.load_hostile("9" * (hostile.MAX_DIGITS + 1))
-
-
-def test_depth_does_not_matter() -> None:
-    line = fmt.dump_hostile({"type": "x", "id": "1", "v": nested(20_000)}).encode()
-    assert fmt.encode(fmt.decode(line)) == line
 
 
 def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +175,32 @@ def test_a_golden_file_with_holes_and_ranges_stays_readable() -> None:
     loaded = store.load(named or "")
     wanted = json.loads((GOLDEN / "v1-holes.expected.json").read_text())
     assert [json.loads(fmt.encode(entry)) for entry in loaded.entries] == wanted and loaded.problems == ()
+
+
+def test_a_golden_file_with_values_that_are_refused_today_stays_readable() -> None:
+    """Its writer took NaN, integers of any length and any depth. What is too long or too deep is text now."""
+    store, named = open_store(str(GOLDEN / "v1-limits.jsonl"))
+    loaded = store.load(named or "")
+    assert loaded.problems == ()
+    assert [entry.id for entry in loaded.entries] == ["e1", "e2", "e3", "e4", "o1", "s1", "x1"]
+    reply, state = loaded.entries[1], loaded.entries[5]
+    assert isinstance(reply, e.MessageEntry) and isinstance(state, e.State)
+    first, second = reply.message.calls
+    assert first.arguments["path"] == "a.py" and first.arguments["offset"] == "7" * 4000 + "0" * 999 + "3"
+    assert isnan(reply.meta["score"][0]) and reply.meta["score"][1] == -inf
+    assert isnan(state.value[0]) and state.value[1:3] == [inf, None] and len(state.value[3]) == 5_001
+    for call, name, levels in ((first, "deep", 900), (second, "command", 3_000)):
+        found = bottom(call.arguments[name])
+        assert found.count("[") + found.count("{") > levels - 300 and '"bottom"' in found
+    for entry in loaded.entries:  # and they are written again as they were read
+        assert fmt.encode(fmt.decode(fmt.encode(entry))) == fmt.encode(entry)
+
+
+def bottom(value: Any) -> Any:
+    """What lies innermost."""
+    while isinstance(value, dict | list):
+        value = value["in"] if isinstance(value, dict) else value[0]
+    return value
 
 
 def test_golden_files_hold_every_kind() -> None:

@@ -13,7 +13,7 @@ from refold import entries as e
 from refold.loop import run
 from refold.messages import Message
 from refold.protocols import TokenCounter
-from refold.session.followers import Followers
+from refold.session.derived import DerivedValues
 from refold.session.history import History
 from tests.test_waits import PRESETS, work
 
@@ -23,7 +23,7 @@ DESIGNS = {name: PRESETS[name]() for name in presets.NAMES} | {
 }
 
 
-def made(_: Followers, owner: Any, make: Callable[[], Any]) -> Any:
+def made(_: DerivedValues, owner: Any, make: Callable[[], Any]) -> Any:
     return make()
 
 
@@ -51,6 +51,6 @@ def test_with_every_cache_switched_off_the_bytes_are_the_same(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = folded(name)
-    monkeypatch.setattr(Followers, "of", made)
+    monkeypatch.setattr(DerivedValues, "of", made)
     monkeypatch.setattr(History, "cached_count", counted)
     assert folded(name) == kept

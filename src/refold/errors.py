@@ -3,6 +3,7 @@
 RefoldError
 ├── UsageError                 the call itself is wrong: fix the arguments
 │   ├── WrongType              an argument is nothing that can be used there; a TypeError too
+│   │   └── InvalidValue       JSON has no such value: NaN, too many digits, nested too deeply
 │   ├── SettingError           a preset setting is of the wrong type or contradicts another
 │   │   └── UnknownSetting     a preset has no setting of that name; a TypeError too
 │   └── UnknownName            a preset, model, store or format of that name does not exist
@@ -69,6 +70,10 @@ class UsageError(RefoldError):
 
 class WrongType(UsageError, TypeError):
     pass
+
+
+class InvalidValue(WrongType):
+    """A value that cannot be stored as JSON; `refold.text.lenient_json` says which can."""
 
 
 def expect(value: object, kind: type | tuple[type, ...], wanted: str) -> None:

@@ -1,7 +1,7 @@
 """Entry ⇄ JSON: the stored format, its version and its migrations (`docs/format.md`).
 
-The fast way is msgspec. What it refuses or would change (lone surrogates, integers of thousands of
-digits, nesting deeper than the stack, repeated keys) takes the slow way below, which uses no recursion.
+The fast way is msgspec. What it refuses or would change (lone surrogates, unknown kinds, and values that only
+files of 0.1.0 hold) is read and written by `refold.text.lenient_json`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import msgspec
 
 from refold.entries import AnyEntry, Entry, Unknown
 from refold.errors import FormatError, NewerFormat, UsageError
-from refold.messages import not_finite
-from refold.text.lenient_json import dump_hostile, load_hostile
+from refold.text.lenient_json import LINE_DEPTH, dump_json, invalid, load_json, may_be_deep
 
 VERSION = 1
 MAX_ENTRY = 256 * 1024 * 1024
@@ -31,19 +30,18 @@ KINDS: dict[str, type[Entry]] = {
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEntry] = msgspec.json.Decoder(AnyEntry)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
-_REFUSED = (UnicodeEncodeError, OverflowError, ValueError, RecursionError)
 
 
 def encode(entry: AnyEntry) -> bytes:
     """One line of JSON, without the line end."""
     if isinstance(entry, Unknown):
-        return dump_hostile(_whole(entry)).encode()
+        return dump_json(_whole(entry)).encode()
     try:
         line = _encoder.encode(entry)
-    except _REFUSED:
-        return dump_hostile(entry).encode()
-    if b"null" in line and not_finite(msgspec.to_builtins(entry)):
-        return dump_hostile(entry).encode()  # the fast way writes NaN and the infinities as null
+    except (UnicodeEncodeError, OverflowError):
+        return dump_json(entry).encode()
+    if b"null" in line and invalid(msgspec.to_builtins(entry), LINE_DEPTH):
+        return dump_json(entry).encode()  # of a file of 0.1.0; the fast way writes NaN and infinities as null
     return line
 
 
@@ -62,7 +60,8 @@ def decode(line: bytes | str, version: int = VERSION) -> AnyEntry:
     if version == VERSION:
         try:
             entry = _decoder.decode(line)
-            if type(entry) is not Unknown:
+            deep = may_be_deep(line) and invalid(msgspec.to_builtins(entry), LINE_DEPTH)
+            if type(entry) is not Unknown and not deep:
                 return entry
         except (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError, RecursionError):
             pass
@@ -73,12 +72,12 @@ def header(id: str, created: float, name: str | None, cwd: str | None) -> bytes:
     """The first line of a file."""
     named = {key: value for key, value in (("name", name), ("cwd", cwd)) if value is not None}
     fields = {"type": "session", "version": VERSION, "id": id, "created": created, **named}
-    return dump_hostile(fields).encode()
+    return dump_json(fields).encode()
 
 
 def read_header(line: bytes, what: str) -> dict[str, Any]:
     try:
-        raw: Any = load_hostile(line)
+        raw: Any = load_json(line)
     except FormatError:
         raw = None
     if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("type") != "session":
@@ -95,7 +94,7 @@ def split(line: bytes) -> list[bytes]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return [dump_hostile(item).encode() for item in load_hostile(line)]
+        return [dump_json(item).encode() for item in load_json(line)]
     except FormatError:
         return []
 
@@ -119,9 +118,8 @@ def upgrade(raw: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def canonical(line: bytes | str) -> bytes:
-    """Equal for two lines exactly when they hold the same JSON value: keys sorted (repeated ones in their
-    order), no spaces, ASCII."""
-    return dump_hostile(load_hostile(line), sort=True).encode()
+    """Equal for two lines exactly when they hold the same JSON value: keys sorted, no spaces, ASCII."""
+    return dump_json(load_json(line), sort=True).encode()
 
 
 def _whole(entry: Unknown) -> dict[str, Any]:
@@ -130,7 +128,7 @@ def _whole(entry: Unknown) -> dict[str, Any]:
 
 
 def _decode_slowly(line: bytes | str, version: int) -> AnyEntry:
-    raw: Any = load_hostile(line)
+    raw: Any = load_json(line)
     if not isinstance(raw, dict):
         raise FormatError("not an entry: it is no JSON object")
     raw = upgrade(cast("dict[str, Any]", raw), version)

@@ -7,14 +7,13 @@ holds it (`refold.entries`). Content is always a tuple of parts, whatever the so
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import isfinite
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import msgspec
 
 from refold.errors import WrongType
 from refold.text.frames import without_escapes
-from refold.text.lenient_json import dump_hostile
+from refold.text.lenient_json import dump_json
 
 HUGE = 1e30
 """Numbers from here on are nobody's words, and Python refuses to write the largest ones."""
@@ -265,21 +264,7 @@ def compact_json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (UnicodeEncodeError, OverflowError, ValueError, RecursionError):
-        return dump_hostile(value)
-
-
-def not_finite(value: Any) -> bool:
-    """Whether there is a NaN or an infinity inside a JSON value: numbers that JSON has no words for."""
-    left: list[Any] = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, float) and not isfinite(item):
-            return True
-        if isinstance(item, dict):
-            left.extend(cast("dict[str, Any]", item).values())
-        elif isinstance(item, list):
-            left.extend(cast("list[Any]", item))
-    return False
+        return dump_json(value)
 
 
 def arguments_json(call: Call) -> str:

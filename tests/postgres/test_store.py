@@ -39,7 +39,7 @@ from refold.stores.postgres import schema, search
 from refold.stores.postgres.links import Link
 from refold.stores.postgres.store import BEGINNING, PostgresStore
 from refold.stores.sqlite import SqliteStore
-from refold.testing.store_contract import HUGE, hostile_entries, nested
+from refold.testing.store_contract import hostile_entries, nested
 from tests.postgres.server import Server
 from tests.stores import kit, searches
 from tests.stores.processes import ROOT
@@ -273,9 +273,8 @@ def hostile_lines(seed: int) -> list[bytes]:
         chr(chance.choice((0, 7, 10, 0x2028, 0xD800, 0xDFFF, 0x6771, 0x1F600, 65))) for _ in range(40)
     )
     lines.append(fmt.encode(MessageEntry(id=f"own{seed}", message=m.user(text))))
-    huge = fmt.dump_hostile(HUGE).encode()
-    lines.append(b'{"type":"of-tomorrow","id":"dup%d","a":1,"a":{"b":1,"b":2},"n":%s}' % (seed, huge))
-    deep = json.dumps({"type": "of-tomorrow", "id": f"deep{seed}", "d": nested(chance.choice((5, 200)))})
+    lines.append(b'{"type":"of-tomorrow","id":"dup%d","a":1,"a":{"b":1,"b":2},"n":%s}' % (seed, b"7" * 5_000))
+    deep = json.dumps({"type": "of-tomorrow", "id": f"deep{seed}", "d": nested(chance.choice((5, 900)))})
     lines += [deep.encode(), b'{"no":"entry"}', b"not json \xff\x00 %d" % seed]
     chance.shuffle(lines)
     return lines

@@ -14,11 +14,11 @@ from refold.errors import UnknownName, UsageError
 from refold.session import Projection, dialects, redacted, toolnames
 from refold.session.dialects.common import as_dict, wire_name
 from refold.session.forget import forget, hole
-from refold.session.holes import Mended, mended
 from refold.session.invariants import alternation, batches
 from refold.session.redacted import Known
-from refold.session.sent import Surcharges, surcharge
+from refold.session.repair import Repaired, repaired
 from refold.session.toolstatus import bare, printed
+from refold.session.wire_size import WireOverhead, wire_overhead
 from refold.testing.builders import items
 from refold.tokens import get as counter
 from tests.timing import steps
@@ -157,7 +157,7 @@ def test_a_second_entry_of_an_id_gets_the_one_that_is_missing() -> None:
         e.MessageEntry(id="a", parent="c", message=m.assistant("4")),
         e.MessageEntry(id="e", parent="d", message=m.user("5")),
     ]
-    tree = mended(log)
+    tree = repaired(log)
     assert [entry.id for entry in tree.entries] == ["a", "b", "c", "d", "e"]
     assert len(tree.problems) == 2
 
@@ -169,7 +169,7 @@ def test_what_stands_after_the_leaf_is_never_below_itself() -> None:
         e.MessageEntry(id="b", parent="leaf", message=m.user("2")),
         e.MessageEntry(id="c", parent="b", message=m.assistant("3")),
     ]
-    parents = {entry.id: entry.parent for entry in mended(moved).entries if isinstance(entry, e.PathEntry)}
+    parents = {entry.id: entry.parent for entry in repaired(moved).entries if isinstance(entry, e.PathEntry)}
     assert parents == {"a": None, "b": None, "c": "b"}
 
 
@@ -178,8 +178,8 @@ def test_a_shuffled_log_with_many_holes_is_mended_in_time_in_proportion() -> Non
         first = e.MessageEntry(id="z", parent="y", message=m.user("z"))
         then = e.MessageEntry(id="y", message=m.user("y"))
         many = [e.MessageEntry(id=f"a{n}", parent=f"m{n}", message=m.user("a")) for n in range(size)]
-        found: list[Mended] = []
-        lines = steps(lambda: found.append(mended([first, then, *many])))
+        found: list[Repaired] = []
+        lines = steps(lambda: found.append(repaired([first, then, *many])))
         assert len(found[0].entries) == 2 + 2 * size
         return lines
 
@@ -325,7 +325,7 @@ def test_what_is_sent_beyond_the_items_is_counted_as_the_view_grows() -> None:
     projection = Projection(session)
     for message in said:
         session.append(message)
-        assert Surcharges.of(projection, COUNTER).total == surcharge(list(projection.items), COUNTER)
+        assert WireOverhead.of(projection, COUNTER).total == wire_overhead(list(projection.items), COUNTER)
 
 
 # ── names and outputs of tools ──────────────────────────────────────────────────────────────────

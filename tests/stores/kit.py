@@ -14,6 +14,7 @@ from typing import Any
 from refold import messages as m
 from refold.entries import AnyEntry, MessageEntry
 from refold.protocols import SessionInfo
+from refold.stores import database
 from refold.stores import disk as calls
 from refold.stores.disk import Disk
 from refold.stores.jsonl import JsonlStore
@@ -84,7 +85,7 @@ class LateSqlite(SqliteStore):
         if len(self.waiting) >= 8:
             held, self.waiting = self.waiting, []
             with self.reading() as connection:
-                tip = self.tally(connection, session)[1].tip
+                tip = database.tally(connection, session)[1].tip
             super().append(session, held, after=tip)
 
 

@@ -127,7 +127,7 @@ def played(kind: str, fault: str, at: int, times: int = 1) -> tuple[Script, list
 
 
 class Sticky(Script):
-    """The disk stays broken: every call fails from the n-th on. Then it is mended, and the same store is used
+    """The disk stays broken: every call fails from the n-th on. Then it is repaired, and the same store is used
     on, or it is closed and somebody else looks. Whoever was told that nothing was added finds nothing."""
 
     uncertain: bool = False
@@ -143,7 +143,7 @@ class Sticky(Script):
         except Exception as error:
             self.wrong.append(f"not an error of ours: {error!r}")
 
-    def mended(self) -> None:
+    def repaired(self) -> None:
         """The same object goes on, and what failed is not there, now or later."""
         self.trigger.at = 10**9
         self.step(lambda: self.create(self.store))
@@ -181,7 +181,7 @@ def stuck(
             script.run()
             fired += bool(script.trigger.fired)
             if goes_on:
-                script.mended()
+                script.repaired()
             found += [f"{fault} from {at}: {text}" for text in script.judge()]
             uncertain += script.uncertain
     return fired, uncertain, found

@@ -65,7 +65,7 @@ def begun(text: str) -> None:
 
 def parsed(text: str) -> None:
     with suppress(NotJson):
-        lenient_json.load_hostile(text)
+        lenient_json.load_json(text)
 
 
 DAY = date(2023, 5, 8)
@@ -108,12 +108,16 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     frames.attribute: frames.attribute,
     redact.redact: redact.redact,
     redact.entropy: redact.entropy,
-    lenient_json.load_hostile: parsed,
-    lenient_json.dump_hostile: lenient_json.dump_hostile,
+    lenient_json.load_json: parsed,
+    lenient_json.dump_json: lenient_json.dump_json,
     lenient_json.partial_json: begun,
+    lenient_json.may_be_deep: lenient_json.may_be_deep,
+    lenient_json.storable: lenient_json.storable,
+    lenient_json.invalid: lenient_json.invalid,
 }
 NOT_ON_TEXT = {
-    dates.of_time, dates.written, dates.month_written, canonical.seen, canonical.unescaped, truncate.level
+    dates.of_time, dates.written, dates.month_written, canonical.seen, canonical.unescaped, truncate.level,
+    lenient_json.is_storable_number,
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from refold import transcripts as t
 from refold.errors import RefoldError, TreeError
 from refold.protocols import Loaded
 from refold.session import Projection, Session
-from refold.session.holes import MISSING
+from refold.session.repair import MISSING
 from refold.transcripts import patch, pi_write
 from refold.transcripts.pi import summary_message
 from tests.data import shared

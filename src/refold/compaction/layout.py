@@ -23,7 +23,7 @@ from refold.session.invariants.batches import read as read_batch
 from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import signed
 from refold.session.items import Item
-from refold.session.sent import surcharge
+from refold.session.wire_size import wire_overhead
 from refold.shrink.clip import LEVELS
 
 UNANSWERED, LEAST, FADES = 0.5, 0.25, 0.75
@@ -284,7 +284,7 @@ class _Reader:
         if said and not self.s.sizes.extra.any_from(first):
             return size  # nothing is written around them, nor is it around what they become
         kept = [Item(forms[i].message) if i in forms else items[i] for i in stays]
-        return size + surcharge([*record, *kept], self.s.counter)
+        return size + wire_overhead([*record, *kept], self.s.counter)
 
     def _fact(self, item: Item) -> Fact:
         fact = self._facts.get(item.entries[0])

@@ -22,7 +22,7 @@ from refold.protocols import TokenCounter
 from refold.session.history import History
 from refold.session.items import Item
 from refold.session.projection import Projection
-from refold.session.sent import Surcharges, surcharge
+from refold.session.wire_size import WireOverhead, wire_overhead
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size
 
@@ -59,16 +59,15 @@ class Sizes:
         return self.overhead + self.projection.size(self.counter) + self.extra.total
 
     @cached_property
-    def extra(self) -> Surcharges:
+    def extra(self) -> WireOverhead:
         """What is sent beyond the items themselves."""
-        return Surcharges.of(self.projection, self.counter)
+        return WireOverhead.of(self.projection, self.counter)
 
     @cached_property
     def rough(self) -> int:
         """Size of the view by bytes / 4: cheap even for a log that was never counted."""
-        return (
-            self._overhead(ROUGH) + self.projection.size(ROUGH) + Surcharges.of(self.projection, ROUGH).total
-        )
+        wire = WireOverhead.of(self.projection, ROUGH).total
+        return self._overhead(ROUGH) + self.projection.size(ROUGH) + wire
 
     def at_most(self, limit: int) -> int:
         """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
@@ -117,7 +116,7 @@ class Sizes:
         total = self.overhead
         for key, item in keyed:
             total += self._session.cached_count(key, item.message, self.counter)
-        return total + surcharge([item for _, item in keyed], self.counter)
+        return total + wire_overhead([item for _, item in keyed], self.counter)
 
     def kept_from(self, position: int) -> int:
         """Exact size of what the view shows from a path position on."""

@@ -18,8 +18,8 @@ from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.edits import said_by
-from refold.session.sent import Surcharges
 from refold.session.toolnames import canonical, command_line, kind
+from refold.session.wire_size import WireOverhead
 from refold.text.truncate import one_line
 
 TOP = 10
@@ -32,7 +32,7 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
         book.take(entry)
     tools, files = _largest(book.tools.values()), _largest(book.files.values())
     projection = Projection(session)
-    added = Surcharges.of(projection, counter).total
+    added = WireOverhead.of(projection, counter).total
     found = Stats(
         tokens=sum(book.roles.values()),
         view=projection.size(counter) + added,

@@ -18,7 +18,7 @@ from refold.engine.replica import on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan, sentence
 from refold.session import History, Session
-from refold.session.sound import objection
+from refold.session.fold_safety import objection
 from refold.text.redact import redact
 
 STALE = "the conversation went on while the summary was written"

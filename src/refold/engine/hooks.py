@@ -34,11 +34,11 @@ from refold.loop import within
 from refold.messages import Message, user
 from refold.protocols import Request
 from refold.session import Session, View
-from refold.session.door import admitted
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
-from refold.session.sent import surcharge
+from refold.session.validation import validated
+from refold.session.wire_size import wire_overhead
 from refold.text.frames import element
 
 AUTHOR = "hook"
@@ -135,7 +135,7 @@ async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
         return view
     items, before, counter = view.items, tuple(view.messages), view.counter
     messages = await hooks.transform(
-        Context(session=session, messages=before, system=view.system, tools=tuple(view.tools)), admitted
+        Context(session=session, messages=before, system=view.system, tools=tuple(view.tools)), validated
     )
     if messages is before:
         return view
@@ -145,7 +145,10 @@ async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
         text = counter.text(view.system) if view.system else 0
         tools = counter.tools(view.tools) if view.tools else 0
         return (
-            text + tools + sum(counter.message(message) for message in messages) + surcharge(shown, counter)
+            text
+            + tools
+            + sum(counter.message(message) for message in messages)
+            + wire_overhead(shown, counter)
         )
 
     shown = [item_of.get(id(message)) or Item(message) for message in messages]
@@ -198,7 +201,7 @@ def check_supply(session: Session, answer: Supply | Change) -> None:
     if len(answer.summary) > LONGEST:
         raise UsageError(f"the supplied summary has more than {LONGEST:,} characters")
     files = answer.files or e.Files()
-    admitted(session.make(e.Fold, edits=(), preset=AUTHOR, files=files, details=answer.details))
+    validated(session.make(e.Fold, edits=(), preset=AUTHOR, files=files, details=answer.details))
 
 
 def _check_cut(s: Situation, first_kept: str) -> None:

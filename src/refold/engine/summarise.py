@@ -24,7 +24,7 @@ from refold.models.reply import ForeignAwait, Reply, complete
 from refold.models.reply import checked as checked_model
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
-from refold.session.door import admitted
+from refold.session.validation import validated
 from refold.text.redact import redact
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit
@@ -91,7 +91,7 @@ async def _answered(summariser: Summariser, ask: Ask) -> Answer:
         answer = await summariser.answer(ask)
         if not isinstance(cast("object", answer), Answer):
             raise guard.refuse(answer, "an Answer(text) is wanted")
-    answer = admitted(answer)
+    answer = validated(answer)
     if len(answer.text) > LONGEST:
         raise BadAnswer("inflated", f"a summary of {len(answer.text):,} characters is none")
     return answer

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from mcp import types
 from refold.errors import RefoldError
 from refold.session.dialects.common import fresh
-from refold.text.lenient_json import load_hostile
+from refold.text.lenient_json import load_json
 
 
 class Mended:
@@ -60,7 +60,7 @@ def _value(error: Exception) -> Any:
     """The JSON value of a line that was refused; None where it has none."""
     line = error.errors()[0].get("input") if isinstance(error, ValidationError) else None
     try:
-        return load_hostile(line) if isinstance(line, str | bytes) else line
+        return load_json(line) if isinstance(line, str | bytes) else line
     except RefoldError:
         return None
 

@@ -14,7 +14,7 @@ from refold.errors import Foreign, ModelError, Transient, UsageError, WrongType,
 from refold.messages import AnyPart, Assistant, Content, Stop, Text, Thinking, Usage
 from refold.models.retry import NEVER, Retry, bare
 from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
-from refold.session.door import admitted
+from refold.session.validation import kept, validated
 
 PAUSE = 256
 """Events after which others get their turn."""
@@ -122,9 +122,11 @@ async def collect(model: Model, request: Request) -> Reply:
 
 
 def _read(message: Assistant, usage: Usage | None, name: str) -> tuple[Assistant, Usage | None]:
-    """What a model of somebody's own said, of the types that messages have."""
+    """What a model of an application said, of the types that messages have."""
     try:
-        return admitted(message), None if usage is None else admitted(usage)
+        content = tuple(map(kept, message.content))
+        message = validated(msgspec.structs.replace(message, content=content))
+        return message, None if usage is None else validated(usage)
     except UsageError as error:
         raise ModelError(f"{name}: its reply cannot be read: {error}") from error
 

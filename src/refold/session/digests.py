@@ -15,8 +15,8 @@ from itertools import accumulate
 from refold import entries as e
 from refold.messages import Message
 from refold.session.edits import said_by
-from refold.session.holes import parent_of
 from refold.session.merge import Piece, pieces
+from refold.session.repair import parent_of
 from refold.session.tree import Session
 
 NOTHING = b""

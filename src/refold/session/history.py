@@ -17,8 +17,8 @@ from refold import entries as e
 from refold.errors import EntryNotFound, TreeError
 from refold.messages import Assistant, Message, User
 from refold.protocols import SessionInfo, TokenCounter
-from refold.session.followers import Followers
-from refold.session.holes import parent_of
+from refold.session.derived import DerivedValues
+from refold.session.repair import parent_of
 
 E = TypeVar("E", bound=e.Entry)
 Counts = dict[str, dict[str, int]]
@@ -75,7 +75,7 @@ class History:
         self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
         self._pinned: dict[str, None] = {}
         self._counts: Counts = {}
-        self.followers = Followers()
+        self.followers = DerivedValues()
 
     @property
     def base(self) -> Base:

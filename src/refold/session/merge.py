@@ -369,10 +369,7 @@ def _plain(value: Any) -> str | None:
         return value or None
     if isinstance(value, bool | int):
         return str(value)
-    try:
-        return m.compact_json(_bare(value))
-    except RecursionError:
-        return m.compact_json(value)
+    return m.compact_json(_bare(value))
 
 
 def _bare(value: Any) -> Any:

@@ -51,8 +51,8 @@ class Projection:
         self._floor = 0
         self._epoch = -1
         self._seen = 0
-        self.surcharges: dict[str, Any] = {}
-        """What items weigh on the wire beyond their own count, by counter (`refold.session.sent`)."""
+        self.overheads: dict[str, Any] = {}
+        """What items weigh on the wire beyond their own count, by counter (`refold.session.wire_size`)."""
 
     @classmethod
     def of(cls, session: History, accepts: Accepts = accept_all) -> Projection:

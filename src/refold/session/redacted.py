@@ -9,7 +9,6 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from refold import entries as e
-from refold import format as fmt
 from refold.messages import AnyPart, Call, Message, Opaque, Text, Thinking, compact_json, in_full
 from refold.text.redact import redact
 
@@ -26,8 +25,8 @@ def text(said: str) -> str:
 
 
 def message(said: Message) -> Message:
-    """The same object where there is no secret in it. Signed thinking that had to change is left out: nobody
-    would take it."""
+    """The same object where there is no secret in it. Signed thinking that had to change is left out: no
+    provider takes it."""
     if not hasattr(said, "content"):
         return values(said)  # a command of the user
     content = tuple(part for part in map(_part, said.parts) if part is not None)
@@ -41,7 +40,7 @@ def whole(said: Message) -> str:
 
 class Known:
     """The secrets of a conversation. What a fold shows may be a part of one, or its value without the name by
-    which it is one: a cut takes away what it could be told by. Whoever knows the whole knows its parts."""
+    which it is one: a cut takes away what it could be recognised by."""
 
     LEAST = 8
     """So many characters of a secret (all, of a shorter one) tell something."""
@@ -87,10 +86,7 @@ class Known:
 
 def entry(said: e.AnyEntry, clean_text: Callable[[str], str] = text) -> e.AnyEntry:
     """Everything an entry holds: what was said, foreign metadata, folds with their summaries."""
-    try:
-        raw = msgspec.to_builtins(said)
-    except RecursionError:
-        raw = fmt.load_hostile(fmt.encode(said))
+    raw = msgspec.to_builtins(said)
     clean = values(raw, clean_text)
     return said if clean == raw else msgspec.convert(clean, type(said))
 

@@ -14,12 +14,12 @@ from refold.errors import FoldError, StalePlan, TreeError, WrongType, expect
 from refold.messages import Message, Usage
 from refold.protocols import Loaded, Problem, SessionInfo, Store
 from refold.session.dialects import read_list
-from refold.session.door import admitted_all, begun, entries_of
+from refold.session.fold_safety import objection
 from refold.session.history import Base, History, Snapshot
-from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of, plain_meta
 from refold.session.merge import Given, Merged, Tree, difference
-from refold.session.sound import objection
+from refold.session.repair import parent_of, repaired
+from refold.session.validation import begun, entries_of, validated_all
 
 E = TypeVar("E", bound=e.Entry)
 
@@ -125,7 +125,7 @@ class Session(History):
 
     def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
         """Append ready-made entries: all of them or, on any error, none. Returns what the log holds."""
-        entries = admitted_all(entries)
+        entries = validated_all(entries)
         self._check(entries)
         if self.store is not None:
             self.store.append(self.id, entries, after=self._after)
@@ -168,7 +168,7 @@ class Session(History):
         self._stored += len(loaded.entries)
         # Annotations need no compare-and-swap: somebody's may stand before entries of our own.
         news = [entry for entry in loaded.entries if entry.id not in self._by_id]
-        sound, problems = mended(news, self._by_id, self._leaf)
+        sound, problems = repaired(news, self._by_id, self._leaf)
         self.problems += tuple(problems)
         for entry in sound:
             self._take(entry)
@@ -181,7 +181,7 @@ class Session(History):
     def _load(self, entries: Iterable[e.AnyEntry]) -> int:
         """Take what was read; returns how many entries that were (holes are not among them)."""
         read = entries_of(entries)
-        sound, problems = mended(read)
+        sound, problems = repaired(read)
         self.problems += tuple(problems)
         self._take_all(sound)
         self._after = self._tip

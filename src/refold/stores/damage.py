@@ -104,7 +104,7 @@ def _has_its_end(line: bytes) -> bool:
     """It only looks interrupted: the last byte is damaged, or a quotation mark, so that what follows reads as
     one long text."""
     try:
-        fmt.load_hostile(line[:-1] + b"]")
+        fmt.load_json(line[:-1] + b"]")
     except FormatError as error:
         return line.endswith(b"}]") and "Unterminated" in str(error)
     return True
@@ -132,7 +132,7 @@ def header_facts(header: bytes) -> dict[str, str]:
 def _facts(line: bytes) -> tuple[str | None, str | None, str | None]:
     """Kind, id and parent, as far as they can be made out."""
     try:
-        raw: Any = fmt.load_hostile(line)
+        raw: Any = fmt.load_json(line)
     except FormatError:
         kind, head = _TYPE.match(line), _HEAD.match(line)
         told = kind.group(1).decode() if kind else None

@@ -13,7 +13,7 @@ from typing import Literal
 
 from refold.entries import Hole
 from refold.protocols import Examinable, Finding, Store
-from refold.session.holes import Mended, mended
+from refold.session.repair import Repaired, repaired
 from refold.stores.rows import Row, Tally
 
 NAMED = 20
@@ -48,7 +48,7 @@ def counted(
     if bad := [row for row in found if row.why]:
         text = f"{len(bad)} rows are no entries ({bad[0].why}); their bytes are kept where they are"
         yield Finding(here, text, "lost")
-    tree = mended(row.entry for row in found if row.entry is not None)
+    tree = repaired(row.entry for row in found if row.entry is not None)
     yield from losses(here, tree, "what is left of it is in its row")
     true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
     true.add(found)
@@ -65,7 +65,7 @@ def _counts(tally: Tally) -> tuple[object, ...]:
     return tally.entries, tally.bytes, tally.bad, tally.tip
 
 
-def losses(where: str, tree: Mended, bytes_at: str) -> Iterator[Finding]:
+def losses(where: str, tree: Repaired, bytes_at: str) -> Iterator[Finding]:
     """What is lost, and where what is left of it may be."""
     holes = [entry for entry in tree.entries if isinstance(entry, Hole)]
     texts = [f"entry {hole.id!r} {hole.role}".strip() + f" is lost: {hole.why}; {bytes_at}" for hole in holes]

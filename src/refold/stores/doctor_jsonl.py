@@ -1,33 +1,43 @@
-"""What can be wrong with a file of lines."""
+"""Checks and repairs of a file of lines."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from refold import format as fmt
 from refold.errors import RefoldError
 from refold.protocols import Finding
-from refold.session.holes import mended
+from refold.session.repair import repaired
 from refold.stores.damage import INTERRUPTED, is_torn
 from refold.stores.doctor import done, losses, rights
 from refold.stores.rows import Row
 
-if TYPE_CHECKING:
-    from refold.stores.jsonl import JsonlStore
-
 HEADER = "the header"
 STALE = 3600.0
-"""Seconds after which a half-made file is nobody's any more."""
+"""Seconds after which a half-made file counts as abandoned."""
 
 
-def examine(store: JsonlStore, repair: bool) -> list[Finding]:
+class Files(Protocol):
+    """What a store of files lends its doctor."""
+
+    def files(self) -> list[Path]: ...
+
+    def exclusive(self, path: Path) -> AbstractContextManager[tuple[bytes, list[Row]]]:
+        """The file under its lock: (header, rows)."""
+        ...
+
+    def rewrite(self, path: Path, lines: list[bytes]) -> None: ...
+
+
+def examine(store: Files, repair: bool) -> list[Finding]:
     return [finding for path in store.files() for finding in _file(store, path, repair)]
 
 
-def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
+def _file(store: Files, path: Path, repair: bool) -> Iterator[Finding]:
     try:
         with store.exclusive(path) as (header, found):
             findings = list(_lines(store, path, header, found, repair))
@@ -37,10 +47,10 @@ def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
     yield from findings
 
 
-def _lines(store: JsonlStore, path: Path, header: bytes, found: list[Row], repair: bool) -> Iterator[Finding]:
+def _lines(store: Files, path: Path, header: bytes, found: list[Row], repair: bool) -> Iterator[Finding]:
     """What is no entry goes beside the file; where it had a place, a hole is written there."""
     lines = {id(row.entry): row.line for row in found if row.entry is not None and not row.why}
-    tree = mended(row.entry for row in found if row.entry is not None)
+    tree = repaired(row.entry for row in found if row.entry is not None)
     used = {id(entry) for entry in tree.entries} & lines.keys()
     unused = [row for row in found if id(row.entry) not in used]
     if repair and (unused or tree.problems):
@@ -66,7 +76,7 @@ def _says_nothing(row: Row) -> bool:
     return row.why == INTERRUPTED or row.why.startswith(HEADER) or is_torn(row.line)
 
 
-def _set_aside(store: JsonlStore, path: Path, bad: list[Row]) -> None:
+def _set_aside(store: Files, path: Path, bad: list[Row]) -> None:
     """Keep what cannot be read beside the file, after what was kept there before."""
     if not bad:
         return

@@ -1,32 +1,38 @@
-"""What can be wrong with a database. Only its own connection is used here: opening the file by other means
-would drop the locks of whoever writes in this process.
+"""Checks and repairs of a SQLite database. Only its own connection is used: opening the file by other means
+would drop the locks of writers in this process.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import cast
+from pathlib import Path
+from typing import Protocol, cast
 
 import apsw
 
 from refold.errors import FormatError, RefoldError, StorageError
-from refold.protocols import Finding, SessionInfo
-from refold.stores import rows, schema, words
+from refold.protocols import Finding, Lines, SessionInfo, Store
+from refold.stores import database, rows, schema, words
+from refold.stores.database import Database
 from refold.stores.doctor import counted, done, rights
 from refold.stores.schema import text_of
-from refold.stores.sqlite import SqliteStore, claimed, sql_of
 
 _ENTRIES = f"SELECT row, {schema.LINE_VERSION}, {schema.LINE} FROM entries"
 _LINE = f"SELECT {schema.LINE} FROM entries WHERE row = ?"
 
 
-def examine(store: SqliteStore, repair: bool) -> list[Finding]:
-    return list(_database(store, repair))
+class Target(Store, Lines, Protocol):
+    """A store that takes lines as they are."""
 
 
-def _database(store: SqliteStore, repair: bool) -> Iterator[Finding]:
+def examine(store: Database, repair: bool, create: Callable[[Path], Target]) -> list[Finding]:
+    """`create` makes the store that what can be saved of a damaged one is copied to."""
+    return list(_database(store, repair, create))
+
+
+def _database(store: Database, repair: bool, create: Callable[[Path], Target]) -> Iterator[Finding]:
     for suffix in ("", "-wal", "-shm"):
         yield from rights(store.path.with_name(store.path.name + suffix), repair)
     where = str(store.path)
@@ -38,7 +44,7 @@ def _database(store: SqliteStore, repair: bool) -> Iterator[Finding]:
             broken = [x for x in broken if x != "ok" and "words" not in x and " value in " not in x]
             if not broken:
                 yield from _orphans(connection, where, repair)
-                yield from _sessions(store, connection, where, repair)
+                yield from _sessions(connection, where, repair)
                 yield from _words(connection, where, repair, words_broken)
                 return
         yield Finding(where, f"damaged: {'; '.join(broken[:3])}", "lasting")
@@ -48,7 +54,7 @@ def _database(store: SqliteStore, repair: bool) -> Iterator[Finding]:
         yield Finding(where, str(error), "lasting")
         return
     if repair:
-        yield from _salvage(store)
+        yield from _salvage(store, create)
 
 
 def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
@@ -65,15 +71,15 @@ def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[
         yield Finding(where, f"entries without a session; they belong to recovered-{key}", done(repair))
 
 
-def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
-    for key, tally in store.tallies(connection):
-        found = [row for _, row in store.rows(connection, key, tally)]
+def _sessions(connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
+    for key, tally in database.tallies(connection):
+        found = [row for _, row in database.session_rows(connection, key, tally)]
         here = f"{where}#{tally.id}"
-        if not schema.select(connection, "SELECT 1 FROM sessions WHERE id = ?", sql_of(tally.id)):
+        if not schema.select(connection, "SELECT 1 FROM sessions WHERE id = ?", database.sql_of(tally.id)):
             if repair:
-                store.put_tally(connection, key, tally)
+                database.put_tally(connection, key, tally)
             yield Finding(here, "its id is damaged; it is called this from now on", done(repair))
-        put = partial(store.put_tally, connection, key) if repair else None
+        put = partial(database.put_tally, connection, key) if repair else None
         yield from counted(here, tally, found, put)
 
 
@@ -115,11 +121,11 @@ def reindex(connection: apsw.Connection) -> None:
             connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (row, text))
 
 
-def _salvage(store: SqliteStore) -> Iterator[Finding]:
+def _salvage(store: Database, create: Callable[[Path], Target]) -> Iterator[Finding]:
     """Copy what can still be read into a new database beside the damaged one, which stays as it is."""
     path = store.path.with_name(f"{store.path.stem}.salvaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
     saved = lost = 0
-    target = SqliteStore(path)
+    target = create(path)
     try:
         with store.connection() as connection:
             for session, lines, missing in _readable(connection):
@@ -141,7 +147,7 @@ def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], i
     names = "SELECT CAST(id AS BLOB), key, entries + bad FROM sessions"
     for id, key, count in schema.select(connection, names):
         lines: list[bytes] = []
-        for place in range(claimed(connection, count)):
+        for place in range(database.claimed(connection, count)):
             try:
                 row = connection.execute(_LINE, (schema.row_of(key, place),)).fetchone()
             except apsw.CorruptError:

@@ -8,6 +8,7 @@ and is reported.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import threading
 import time
@@ -29,7 +30,7 @@ from refold.errors import (
 )
 from refold.format import VERSION
 from refold.protocols import Finding, Loaded, Problem, SessionInfo
-from refold.stores import Opened, damage, forks, rows
+from refold.stores import Opened, damage, doctor_jsonl, forks, rows
 from refold.stores import disk as calls
 from refold.stores import lines as reading
 from refold.stores.disk import Disk
@@ -133,17 +134,21 @@ class JsonlStore:
             self._known.pop(path, None)
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        from refold.stores import forgetting
-
-        forgetting.in_file(self, self._place(session), entries, after)
+        """A new file takes the place of the old one in one step; the old bytes are in no file afterwards."""
+        path = self._place(session)
+        with self.exclusive(path) as (header, found):
+            tally = Tally("")
+            tally.add(found)
+            tally.check(after)
+            self.rewrite(path, [header, *(rows.replaced(row, entries).line for row in found)])
+            for older in path.parent.glob(f"{glob.escape(path.name)}.v[0-9]*"):
+                older.unlink()  # what an upgrade kept
 
     def close(self) -> None:
         """Nothing is kept open between calls."""
         self._known.clear()
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        from refold.stores import doctor_jsonl
-
         return doctor_jsonl.examine(self, repair)
 
     def after_fork(self) -> None:
@@ -338,7 +343,7 @@ class JsonlStore:
             raise calls.unopened(path, error) from error
 
     def _put_back(self, path: Path) -> None:
-        """The file as it was before a failed append, unless somebody has gone on since."""
+        """The file as it was before a failed append, unless another writer has gone on since."""
         old, length = self._exchanged[path]
         with self._file(path, write=True) as fd:
             if os.fstat(fd).st_size == length:

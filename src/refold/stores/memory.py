@@ -11,7 +11,7 @@ import msgspec
 from refold.entries import AnyEntry
 from refold.errors import SessionExists, UnknownName
 from refold.protocols import Loaded, SessionInfo
-from refold.stores import Opened, forgetting, forks, rows
+from refold.stores import Opened, forks, rows
 from refold.stores.rows import Row, Tally
 
 
@@ -71,7 +71,7 @@ class MemoryStore:
         with self._mutex:
             tally = self._tally(session)
             tally.check(after)
-            found = [forgetting.replaced(rows.of_line(line), entries) for line in self._lines[session]]
+            found = [rows.replaced(rows.of_line(line), entries) for line in self._lines[session]]
             self._lines[session] = [row.line for row in found]
 
     def close(self) -> None:

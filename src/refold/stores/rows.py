@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -13,7 +13,7 @@ from refold import format as fmt
 from refold.entries import AnyEntry, Info
 from refold.errors import Conflict, FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
-from refold.session.door import admitted
+from refold.session.validation import validated
 from refold.stores import damage
 from refold.stores.schema import text_of
 
@@ -37,7 +37,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def of_entries(entries: Iterable[AnyEntry]) -> list[Row]:
-    return [Row(_encoded(entry), entry) for entry in map(admitted, entries)]
+    return [Row(_encoded(entry), entry) for entry in map(validated, entries)]
 
 
 def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[Row]:
@@ -102,7 +102,7 @@ class Tally(msgspec.Struct):
             self.check(after)
 
     def check(self, after: str | None) -> None:
-        """Nobody has gone on since the caller looked."""
+        """`Conflict` where another writer has appended since the caller looked."""
         if self.tip != after:
             raise Conflict(after, self.tip)
 
@@ -149,7 +149,7 @@ def newest(rows: Sequence[Row]) -> float:
 
 def fresh(info: SessionInfo, now: float) -> Tally:
     """The tally of a session that was just made."""
-    info = admitted(info)
+    info = validated(info)
     created = info.created or now
     return Tally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
 
@@ -243,3 +243,9 @@ def split(line: bytes) -> list[bytes]:
     pieces = fmt.split(line)
     whole = bool(pieces) and all(piece.startswith(b"{") for piece in pieces)
     return pieces if whole else damage.pieces(line)
+
+
+def replaced(row: Row, entries: Mapping[str, AnyEntry]) -> Row:
+    """The row, or that of the entry that takes its place."""
+    new = entries.get(row.entry.id) if row.entry is not None else None
+    return row if new is None else of_entries([new])[0]

@@ -8,32 +8,36 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import apsw
 
 from refold.entries import AnyEntry
-from refold.errors import SessionExists, StorageError, UnknownName
+from refold.errors import SessionExists, StorageError
 from refold.format import VERSION
 from refold.protocols import Candidate, Finding, Loaded, SessionInfo
-from refold.stores import Opened, data_folder, default_database, rows, schema, words
-from refold.stores.connections import Connections
+from refold.stores import (
+    Opened,
+    data_folder,
+    database,
+    default_database,
+    doctor_sqlite,
+    forgetting,
+    rows,
+    schema,
+    words,
+)
+from refold.stores.database import Database, sql_of
 from refold.stores.disk import told
 from refold.stores.quoted import Quoted, best, found_in
-from refold.stores.rows import Row, Tally
+from refold.stores.rows import Row
 from refold.stores.schema import row_of, text_of
 
-LEAST_ROW = 8
-"""Bytes of a database that the smallest row takes."""
-_READ = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.COLUMNS)
-"""Texts as bytes: one that is damaged is no UTF-8 any more, and must not hide its row."""
-BEGINNING = (
-    f"SELECT key, {_READ} FROM sessions WHERE id >= ? AND id < ? OR id >= ? AND id < ? ORDER BY id LIMIT ?"
-)
+_BEGINNING = "id >= ? AND id < ? OR id >= ? AND id < ?"
+BEGINNING = f"SELECT key, {database.READ} FROM sessions WHERE {_BEGINNING} ORDER BY id LIMIT ?"
 
 
 class SqliteStore:
@@ -56,7 +60,7 @@ class SqliteStore:
                 raise StorageError(f"{self.path} is a folder: name a database file")
         self._clock = clock
         self._timeout = timeout
-        self._pool = Connections(self.path, timeout=timeout, vfs=vfs, set_up=self._set_up)
+        self._database = Database(self.path, timeout=timeout, vfs=vfs, begin=self.BEGIN, set_up=self._set_up)
 
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
@@ -79,21 +83,24 @@ class SqliteStore:
 
     def load(self, session: str, start: int = 0) -> Loaded:
         with self.reading() as connection, rows.decoding():
-            key, tally = self.tally(connection, session)
-            first = _place(connection, key, start) if tally.bad else start
-            found = ((f"row {place + 1}", row) for place, row in self.rows(connection, key, tally, first))
+            key, tally = database.tally(connection, session)
+            first = database.place_of(connection, key, start) if tally.bad else start
+            found = (
+                (f"row {place + 1}", row)
+                for place, row in database.session_rows(connection, key, tally, first)
+            )
             return rows.loaded(found, 0, tally)
 
     def lines(self, session: str) -> Iterator[bytes]:
         with self.reading() as connection:
-            key, _ = self.tally(connection, session)
-            found = _select(connection, row_of(key), row_of(key + 1))
+            key, _ = database.tally(connection, session)
+            found = database.select_rows(connection, row_of(key), row_of(key + 1))
             return iter([rows.current(line, version) for _, _, version, line in found])
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
         with self.reading() as connection:
-            return iter([tally.info for _, tally in self.tallies(connection)])
+            return iter([tally.info for _, tally in database.tallies(connection)])
 
     def beginning(self, text: str, limit: int) -> list[SessionInfo]:
         """Ids are texts, or bytes where they cannot be; either has an order of its own in the index."""
@@ -105,12 +112,12 @@ class SqliteStore:
 
     def delete(self, session: str) -> None:
         with self.writing() as connection:
-            key, _ = self.tally(connection, session)
+            key, _ = database.tally(connection, session)
             span = (row_of(key), row_of(key + 1))
             connection.execute("DELETE FROM words WHERE rowid >= ? AND rowid < ?", span)
             connection.execute("DELETE FROM entries WHERE row >= ? AND row < ?", span)
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
-        with contextlib.suppress(StorageError), self._pool.use() as connection:
+        with contextlib.suppress(StorageError), self._database.connection() as connection:
             # What was deleted should not live on in the write-ahead log.
             connection.set_busy_timeout(100)
             try:
@@ -119,12 +126,10 @@ class SqliteStore:
                 connection.set_busy_timeout(int(self._timeout * 1000))
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        from refold.stores import forgetting
-
-        forgetting.in_database(self, session, entries, after)
+        forgetting.replace(self._database, session, entries, after)
 
     def close(self) -> None:
-        self._pool.close()
+        self._database.close()
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────
 
@@ -133,7 +138,7 @@ class SqliteStore:
     ) -> list[Candidate]:
         """Entries in which any of the terms occurs, best first."""
         with self.reading() as connection:
-            key = None if session is None else self.tally(connection, session)[0]
+            key = None if session is None else database.tally(connection, session)[0]
             found = best(connection, words.query(terms), limit, key=key)
         return [Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score in found]
 
@@ -144,9 +149,7 @@ class SqliteStore:
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        from refold.stores import doctor_sqlite
-
-        return doctor_sqlite.examine(self, repair)
+        return doctor_sqlite.examine(self._database, repair, SqliteStore)
 
     def backup(self, target: str | os.PathLike[str]) -> None:
         """A complete copy in a new file, taken while others may write."""
@@ -156,7 +159,7 @@ class SqliteStore:
                 raise StorageError(f"{path} exists already: choose another name")
         other = SqliteStore(path)
         try:
-            with self._pool.use() as source, other._pool.use() as copy:
+            with self._database.connection() as source, other.connection() as copy:
                 work = copy.backup("main", source, "main")
                 with work:
                     work.step(-1)  # in one go: a snapshot, however busy the writers are
@@ -169,67 +172,26 @@ class SqliteStore:
 
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
-    def rows(
-        self, connection: apsw.Connection, key: int, tally: Tally, first: int = 0
-    ) -> Iterator[tuple[int, Row]]:
-        """(place, row) of a session's rows from a place on."""
-
-        def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
-            found = _select(connection, row_of(key, first), row_of(key, end))
-            return ((row - row_of(key), text_of(id), version, line) for row, id, version, line in found)
-
-        return rows.placed(select, first, claimed(connection, tally.entries + tally.bad), apsw.CorruptError)
-
     def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """This thread's connection, outside of any transaction."""
-        return self._pool.use()
+        return self._database.connection()
 
     def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A transaction for writing: kept if the block ends, taken back if it fails."""
-        return self._transaction(self.BEGIN)
+        return self._database.writing()
 
     def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A transaction for reading: all statements of the block see the same moment."""
-        return self._transaction("BEGIN")
-
-    @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Generator[apsw.Connection]:
-        with self._pool.use() as connection:
-            connection.execute(begin)
-            try:
-                schema.check(str(self.path), schema.version(connection), schema.VERSION)
-                yield connection
-            except BaseException:
-                _roll_back(connection)
-                raise
-            try:
-                connection.execute("COMMIT")
-            except BaseException:
-                _roll_back(connection)
-                self._pool.failed_commit(connection)
-                raise
-
-    def tally(self, connection: apsw.Connection, session: str) -> tuple[int, Tally]:
-        found = schema.select(connection, f"SELECT key, {_READ} FROM sessions WHERE id = ?", sql_of(session))
-        if not found:
-            raise UnknownName("session", session)
-        return found[0][0], rows.of_columns(found[0][1:])
-
-    def tallies(self, connection: apsw.Connection) -> list[tuple[int, Tally]]:
-        """Keys and tallies of all sessions, newest first."""
-        found = schema.select(
-            connection, f"SELECT key, {_READ} FROM sessions ORDER BY updated DESC, key DESC"
-        )
-        return [(row[0], rows.of_columns(row[1:])) for row in found]
+        return self._database.reading()
 
     def _add(self, session: str, new: list[Row], after: str | None) -> None:
         if not new:
             return
         texts = [words.of_entry(row.entry) if row.entry is not None else "" for row in new]
         with self.writing() as connection:
-            key, tally = self.tally(connection, session)
+            key, tally = database.tally(connection, session)
             tally.guard(new, after)
-            at = _next_row(connection, key, tally.entries + tally.bad)
+            at = database.next_row(connection, key, tally.entries + tally.bad)
             for row, text in zip(new, texts, strict=True):
                 id = None if row.entry is None else sql_of(row.entry.id)
                 connection.execute(
@@ -241,13 +203,7 @@ class SqliteStore:
                 at += 1
             tally.add(new)
             tally.updated = rows.newest(new) or self._clock()
-            self.put_tally(connection, key, tally)
-
-    def put_tally(self, connection: apsw.Connection, key: int, tally: Tally) -> None:
-        connection.execute(
-            f"UPDATE sessions SET ({rows.COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?",
-            (*rows.columns(tally, sql_of), key),
-        )
+            database.put_tally(connection, key, tally)
 
     def _set_up(self, connection: apsw.Connection) -> None:
         for pragma in (
@@ -271,24 +227,9 @@ def opened(rest: str) -> Opened:
     store = SqliteStore(path)
     folder = path.parent
     if folder == data_folder() and folder.is_dir() and os.name == "posix":
-        with contextlib.suppress(OSError):  # somebody else's
+        with contextlib.suppress(OSError):  # another user's
             folder.chmod(0o700)  # also where it was made with laxer rights
     return Opened(store)
-
-
-def _roll_back(connection: apsw.Connection) -> None:
-    if connection.in_transaction:
-        with contextlib.suppress(apsw.Error):
-            connection.execute("ROLLBACK")
-
-
-def _select(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple[int, Any, int, bytes]]:
-    found = connection.execute(
-        f"SELECT row, CAST(id AS BLOB), {schema.LINE_VERSION}, {schema.LINE} FROM entries"
-        " WHERE row >= ? AND row < ? ORDER BY row",
-        (first, end),
-    )
-    return cast("Iterator[tuple[int, Any, int, bytes]]", found)
 
 
 def _text_behind(text: str) -> str | bytes:
@@ -298,39 +239,3 @@ def _text_behind(text: str) -> str | bytes:
         return b""
     code = ord(kept[-1]) + 1
     return sql_of(kept[:-1] + chr(0xE000 if 0xD800 <= code < 0xE000 else code)) or b""
-
-
-def claimed(connection: apsw.Connection, count: object) -> int:
-    """The number of rows that a session's own row claims, but no more than the file has room for; as many as
-    that where the row is damaged and claims nothing."""
-    [(pages,)] = schema.select(connection, "PRAGMA page_count")
-    [(size,)] = schema.select(connection, "PRAGMA page_size")
-    room = cast("int", pages) * cast("int", size) // LEAST_ROW
-    return min(count, room) if isinstance(count, int) else room
-
-
-def _next_row(connection: apsw.Connection, key: int, count: int) -> int:
-    """Behind the last row there is, and behind those that are missing as far as that can be believed."""
-    query = "SELECT max(row) FROM entries WHERE row >= ? AND row < ?"
-    last = cast("int | None", connection.execute(query, (row_of(key), row_of(key + 1))).get)
-    free = row_of(key) if last is None else last + 1
-    return free if free == row_of(key, count) else max(free, row_of(key, claimed(connection, count)))
-
-
-def _place(connection: apsw.Connection, key: int, start: int) -> int:
-    """Where the entry number `start` is, in a session that also holds lines that are no entries."""
-    found = connection.execute(
-        "SELECT row FROM entries WHERE row >= ? AND row < ? AND id IS NOT NULL ORDER BY row LIMIT 1 OFFSET ?",
-        (row_of(key), row_of(key + 1), start),
-    ).fetchone()
-    return (1 << schema.SHIFT) - 1 if found is None else cast("int", found[0]) - row_of(key)
-
-
-def sql_of(text: str | None) -> str | bytes | None:
-    """SQLite text is UTF-8; what cannot be is stored as bytes."""
-    try:
-        if text is not None:
-            text.encode()
-    except UnicodeEncodeError:
-        return cast("str", text).encode("utf-8", "surrogatepass")
-    return text

@@ -41,7 +41,7 @@ def _outer(text: str) -> tuple[str, ...]:
     return ("summary",) if alone else (TAG, *TURN)
 
 
-@lru_cache(maxsize=2)  # a fold is judged when it is made, and again at the door of the log
+@lru_cache(maxsize=2)  # a fold is judged when it is made, and again when it is appended
 def forged(text: str) -> str:
     """Why a text is not sound, in a few words; empty where it is."""
     if visible(text) != text:

@@ -22,8 +22,8 @@ import msgspec
 from refold.entries import AnyEntry, Info
 from refold.errors import FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
-from refold.session.holes import mended
-from refold.text.lenient_json import partial_json
+from refold.session.repair import repaired
+from refold.text.lenient_json import MAX_DEPTH, invalid, partial_json, storable
 from refold.text.truncate import one_line
 
 HEAD = 64 * 1024
@@ -31,8 +31,6 @@ HEAD = 64 * 1024
 MAX_LINE = 64 * 1024 * 1024
 MAX_PROBLEMS = 10_000
 MAX_DOCUMENT = 1024 * 1024 * 1024
-DEEPEST = 200
-"""Levels of nesting that are read."""
 _SHOWN = 200
 _BOM = b"\xef\xbb\xbf"
 
@@ -197,7 +195,7 @@ class Source:
     def loaded(self, entries: Iterable[AnyEntry], header: Record) -> Loaded:
         """The entries as a tree, with the problems met: a second entry of an id gets another, what is missing
         leaves a hole. `header`: what the file says of its session."""
-        tree = mended(self._apart(entries))
+        tree = repaired(self._apart(entries))
         for problem in tree.problems:
             self.problem(problem.where, problem.text)
         return Loaded(tuple(tree.entries), tuple(self.problems), _info_of(header, tree.entries))
@@ -250,10 +248,10 @@ def loads(data: bytes) -> Any:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
         try:
-            value = json.loads(data)
+            value = storable(json.loads(data))
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
-    if data.count(b"[") + data.count(b"{") > DEEPEST and too_deep(value):
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and invalid(value):
         raise ValueError("nested too deeply")
     return value
 
@@ -264,20 +262,6 @@ def _salvaged(data: bytes) -> Any:
         return partial_json(data.decode("utf-8", "replace"))
     except ValueError:
         return None
-
-
-def too_deep(value: Any) -> bool:
-    """Is anything in it nested deeper than could be written again?"""
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        level = [child for parent in level for child in _inside(parent) if isinstance(child, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    return cast("Record", value).values() if isinstance(value, dict) else cast("list[Any]", value)
 
 
 def recode(data: bytes) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from refold.entries import MessageEntry
 from refold.errors import UnknownName
-from refold.format import dump_hostile
+from refold.format import dump_json
 from refold.messages import Message
 from refold.session import Item, Projection, Session, dialects, redacted
 from refold.session.dialects import Dialect
@@ -78,8 +78,8 @@ def _list(items: Sequence[Item], dialect: Dialect) -> bytes:
     members: list[str] = []
     for key, member in request.items():
         if isinstance(member, list) and member:
-            rows = ",\n  ".join(map(dump_hostile, cast("list[Any]", member)))
-            members.append(f"{dump_hostile(key)}: [\n  {rows}\n ]")
+            rows = ",\n  ".join(map(dump_json, cast("list[Any]", member)))
+            members.append(f"{dump_json(key)}: [\n  {rows}\n ]")
         else:
-            members.append(f"{dump_hostile(key)}: {dump_hostile(member)}")
+            members.append(f"{dump_json(key)}: {dump_json(member)}")
     return ("{" + ",\n ".join(members) + "}\n").encode("utf-8")

@@ -17,16 +17,12 @@ from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
 from refold.session.dialects.common import parse_arguments, parse_image
 from refold.text.frames import without_escapes
-from refold.transcripts.base import DEEPEST, Record, Source, index_id, too_deep
+from refold.transcripts.base import Record, Source, index_id
 from refold.transcripts.values import is_list, is_object, listing, mapping, named, text, whole
 
 
 def call_of(id: object, name: object, given: object) -> m.Call:
-    """A call. Arguments that are no object, or too deep to be written again, stay the text they are."""
-    call = parse_arguments(text(id), text(name), given)
-    if isinstance(given, str) and given.count("[") + given.count("{") > DEEPEST and too_deep(call.arguments):
-        return m.Call(call.id, call.name, raw=given)
-    return call
+    return parse_arguments(text(id), text(name), given)
 
 
 def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usage | None:

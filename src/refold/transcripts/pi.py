@@ -124,7 +124,7 @@ def _aliases(records: list[Record]) -> dict[str, str | None]:
 def _entries(record: Record, index: int, aliases: dict[str, str | None], source: Source) -> list[e.AnyEntry]:
     if record.get("customType") == pi_write.CARRIED:
         try:
-            return [stored.decode(stored.dump_hostile(mapping(record.get("data"))))]
+            return [stored.decode(stored.dump_json(mapping(record.get("data"))))]
         except FormatError as error:
             source.problem(f"entry {record['id']}", f"{error}: kept as it is")
     entry = _entry(record, index, aliases, source)

@@ -14,7 +14,7 @@ import msgspec
 from refold import messages as m
 from refold.errors import UsageError, WrongType
 from refold.session.items import Item
-from refold.text.lenient_json import dump_hostile
+from refold.text.lenient_json import dump_json, invalid, storable
 
 Wire: TypeAlias = dict[str, Any]
 Shown: TypeAlias = Iterable[Item | m.Message]
@@ -130,8 +130,8 @@ def _call(id: str, name: str, value: Any, text: str | None) -> m.Call:
     if not isinstance(value, dict):
         return m.Call(id, name, raw=m.compact_json(value) if text is None else text)
     arguments = cast(Wire, value)
-    if m.not_finite(arguments):
-        return m.Call(id, name, raw=dump_hostile(arguments) if text is None else text)
+    if invalid(arguments):
+        return m.Call(id, name, raw=dump_json(arguments) if text is None else text)
     if len(arguments) == 1 and isinstance(arguments.get(MALFORMED), str):
         return m.Call(id, name, raw=arguments[MALFORMED])
     return m.Call(id, name, arguments)
@@ -267,7 +267,7 @@ def wire_name(name: str) -> str:
 
 
 def opaque(raw: Wire) -> m.Opaque:
-    return m.Opaque(dict(raw))
+    return m.Opaque(storable(raw))
 
 
 def openai_usage(prompt: Any, output: Any, details: Wire) -> m.Usage:

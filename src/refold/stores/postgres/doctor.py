@@ -1,4 +1,4 @@
-"""What can be wrong with a schema of PostgreSQL: what somebody changed by hand, and what a disk did."""
+"""Checks and repairs of a schema of PostgreSQL: changes by hand, and damage of a disk."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from refold.errors import FormatError, StorageError
 from refold.protocols import Finding
 from refold.stores.doctor import counted, done
 from refold.stores.postgres import schema, search
-from refold.stores.postgres.links import Link, transaction
-from refold.stores.postgres.store import PostgresStore
+from refold.stores.postgres.links import Link, Links, transaction
+from refold.stores.postgres.tables import Tables
 from refold.stores.rows import Tally
 
 PATIENCE = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 """A long session takes a while to be looked through."""
 
 
-def examine(store: PostgresStore, repair: bool) -> list[Finding]:
+def examine(links: Links, tables: Tables, repair: bool) -> list[Finding]:
     """Session by session, each in a transaction of its own: others go on writing."""
-    where = str(store.address)
+    where = str(tables.address)
     try:
-        found = store.run(lambda link: list(_index(link, where, repair)))
+        found = links.run(lambda link: list(_index(link, where, repair)))
         with suppress(FormatError):  # a damaged page; its session says so
-            found += store.run(lambda link: _orphans(link, where, repair))
-        for _, tally in store.run(store.tallies):
-            found += store.run(partial(_session, store=store, id=tally.id, repair=repair))
+            found += links.run(lambda link: _orphans(link, where, repair))
+        for _, tally in links.run(tables.tallies):
+            found += links.run(partial(_session, tables=tables, id=tally.id, repair=repair))
             with suppress(FormatError):
-                found += store.run(partial(_words, store=store, id=tally.id, repair=repair))
+                found += links.run(partial(_words, tables=tables, id=tally.id, repair=repair))
     except StorageError as error:
         return [Finding(where, str(error), "lasting")]
     return found
@@ -57,22 +57,22 @@ def _orphans(link: Link, where: str, repair: bool) -> list[Finding]:
     return [Finding(where, text.format(key), done(repair)) for (key,) in keys]
 
 
-def _session(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
+def _session(link: Link, *, tables: Tables, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
         link.say(PATIENCE)
-        key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
-        found = [row for _, row in store.rows(link, key, tally)]
-        put: Callable[[Tally], None] | None = partial(store.put_tally, link, key) if repair else None
-        return list(counted(f"{store.address}#{id}", tally, found, put))
+        key, tally = tables.tally(link, id, "FOR UPDATE" if repair else "")
+        found = [row for _, row in tables.rows(link, key, tally)]
+        put: Callable[[Tally], None] | None = partial(tables.put_tally, link, key) if repair else None
+        return list(counted(f"{tables.address}#{id}", tally, found, put))
 
 
-def _words(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
+def _words(link: Link, *, tables: Tables, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
         link.say(PATIENCE)
-        key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
+        key, tally = tables.tally(link, id, "FOR UPDATE" if repair else "")
         rows = link.ask("SELECT place FROM entries WHERE session = %s AND words IS NOT NULL", key)
         there = {place for (place,) in rows}
-        texts = ((place, search.vector(row.entry)) for place, row in store.rows(link, key, tally))
+        texts = ((place, search.vector(row.entry)) for place, row in tables.rows(link, key, tally))
         wanted = {place: text for place, text in texts if text is not None}
         if there == wanted.keys():
             return []
@@ -83,4 +83,4 @@ def _words(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[F
             )
     lacks, more = len(wanted.keys() - there), len(there - wanted.keys())
     text = f"the index of words lacks {lacks} entries, {more} are too many"
-    return [Finding(f"{store.address}#{id}", text, done(repair))]
+    return [Finding(f"{tables.address}#{id}", text, done(repair))]

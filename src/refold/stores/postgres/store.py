@@ -1,7 +1,7 @@
 """Sessions of many processes and hosts in one PostgreSQL database.
 
-An append is one transaction: it takes the session's row (that is the compare-and-swap, and nobody else
-appends until it ends), adds the entries with their words, and commits before it returns.
+An append is one transaction: it locks the session's row (the compare-and-swap; other appends wait until it
+ends), adds the entries with their words, and commits before it returns.
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ from refold.errors import Conflict, ReadOnly, SessionExists, StorageError, Unkno
 from refold.format import VERSION
 from refold.protocols import Candidate, Finding, Loaded, SessionInfo, Watch
 from refold.stores import rows
-from refold.stores.forgetting import replaced
-from refold.stores.postgres import listening, schema, search
+from refold.stores.postgres import doctor, listening, schema, search
 from refold.stores.postgres.links import Address, Link, Links, Unanswered, snapshot, transaction
+from refold.stores.postgres.tables import READ, Tables, bytes_of, place_of, select_rows
 from refold.stores.quoted import Quoted
-from refold.stores.rows import Row, Tally
-from refold.stores.schema import check, text_of
+from refold.stores.rows import Row, Tally, replaced
+from refold.stores.schema import text_of
+from refold.stores.watching import Looking
 
 T = TypeVar("T")
 SIZE = 10
 """Connections of one store at most."""
-PAGE = 500
-"""Entries that are fetched at once."""
-_READ = f"(SELECT version FROM about), key, {rows.COLUMNS}"
-BEGINNING = f"SELECT {_READ} FROM sessions WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
+BEGINNING = f"SELECT {READ} FROM sessions WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
 
 _APPEND = """
 WITH owner AS (
@@ -47,7 +45,7 @@ WITH owner AS (
 SELECT key, place, CASE WHEN NOT pg_try_advisory_xact_lock(%s, (key %% 2147483647)::int)
   THEN pg_notify('refold_' || key, '') END FROM owner
 """
-"""Somebody who watches the session holds its lock; only then is anybody told. (Telling takes a lock of the
+"""A watcher of the session holds its lock; only then a notification is sent. (Sending takes a lock of the
 whole server until the commit is on the disk.)"""
 
 
@@ -63,6 +61,7 @@ class PostgresStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.address = Address(url)
+        self.tables = Tables(self.address)
         self._clock = clock
         self._statistics = search.Statistics()
         self._links = Links(self.address, timeout=timeout, size=size, set_up=self._set_up)
@@ -73,7 +72,7 @@ class PostgresStore:
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
     def create(self, info: SessionInfo) -> None:
-        values = rows.columns(rows.fresh(info, self._clock()), _bytes)
+        values = rows.columns(rows.fresh(info, self._clock()), bytes_of)
         marks, sent = ", ".join(["%s"] * len(values)), list[bool]()
 
         def work(link: Link) -> None:
@@ -97,9 +96,11 @@ class PostgresStore:
     def load(self, session: str, start: int = 0) -> Loaded:
         def work(link: Link) -> Loaded:
             with snapshot(link), rows.decoding():
-                key, tally = self.tally(link, session)
-                first = _place(link, key, start) if tally.bad else start
-                found = ((f"row {place + 1}", row) for place, row in self.rows(link, key, tally, first))
+                key, tally = self.tables.tally(link, session)
+                first = place_of(link, key, start) if tally.bad else start
+                found = (
+                    (f"row {place + 1}", row) for place, row in self.tables.rows(link, key, tally, first)
+                )
                 return rows.loaded(found, 0, tally)
 
         return self._links.run(work)
@@ -107,20 +108,20 @@ class PostgresStore:
     def lines(self, session: str) -> Iterator[bytes]:
         def work(link: Link) -> list[bytes]:
             with snapshot(link):
-                key, _ = self.tally(link, session)
-                found = _select(link, key, 0, rows.END)
+                key, _ = self.tables.tally(link, session)
+                found = select_rows(link, key, 0, rows.END)
                 return [rows.current(line, version) for _, _, version, line in found]
 
         return iter(self._links.run(work))
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
-        return iter(self._links.run(lambda link: [tally.info for _, tally in self.tallies(link)]))
+        return iter(self._links.run(lambda link: [tally.info for _, tally in self.tables.tallies(link)]))
 
     def beginning(self, text: str, limit: int) -> list[SessionInfo]:
         bounds = rows.span(text)
         found = self._links.run(lambda link: link.ask(BEGINNING, *bounds, limit))
-        return [self._checked(row)[1].info for row in found]
+        return [self.tables.checked(row)[1].info for row in found]
 
     def delete(self, session: str) -> None:
         sent: list[int] = []
@@ -128,8 +129,8 @@ class PostgresStore:
         def work(link: Link) -> None:
             try:
                 with transaction(link):
-                    key, _ = self.tally(link, session, "FOR UPDATE")
-                    if sent and key != sent[0]:  # ours is gone, and somebody has made another one
+                    key, _ = self.tables.tally(link, session, "FOR UPDATE")
+                    if sent and key != sent[0]:  # ours is gone, and another one was made
                         return
                     link.ask("DELETE FROM entries WHERE session = %s", key)
                     link.ask("DELETE FROM sessions WHERE key = %s", key)
@@ -145,7 +146,7 @@ class PostgresStore:
 
         def change(link: Link) -> int:
             with transaction(link):
-                key, tally = self.tally(link, session, "FOR UPDATE")
+                key, tally = self.tables.tally(link, session, "FOR UPDATE")
                 tally.check(after)
                 self._replace(link, key, tally, entries)
                 return key
@@ -171,7 +172,7 @@ class PostgresStore:
         asked = tuple(terms)
 
         def work(link: Link) -> list[Candidate]:
-            key = None if session is None else self.tally(link, session)[0]
+            key = None if session is None else self.tables.tally(link, session)[0]
             found = search.best(link, asked, limit, self._statistics.common(link), key=key)
             return [
                 Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score, *_ in found
@@ -194,59 +195,18 @@ class PostgresStore:
 
     def watch(self, session: str) -> Watch:
         try:
-            return listening.Listener(self._links, lambda link: self.tally(link, session)[0])
-        except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: they tell nobody
-            from refold.stores.watching import Looking
-
+            return listening.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
+        except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: no notifications
             return Looking(self, session)
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        from refold.stores.postgres import doctor
-
-        return doctor.examine(self, repair)
+        return doctor.examine(self._links, self.tables, repair)
 
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
     def run(self, work: Callable[[Link], T]) -> T:
         """What `work` makes of a connection; it may be called again."""
         return self._links.run(work)
-
-    def rows(self, link: Link, key: int, tally: Tally, first: int = 0) -> Iterator[tuple[int, Row]]:
-        """(place, row) of a session's rows from a place on."""
-
-        def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
-            try:
-                for place, id, version, line in _select(link, key, first, end):
-                    yield place, text_of(id), version, line
-            except errors.InternalError:
-                link.rollback()  # the snapshot is over; what follows is read without one
-                raise
-
-        return rows.placed(select, first, tally.entries + tally.bad, errors.InternalError)
-
-    def tally(self, link: Link, session: str, how: str = "") -> tuple[int, Tally]:
-        found = link.ask(f"SELECT {_READ} FROM sessions WHERE id = %s {how}", _bytes(session))
-        if not found:
-            raise UnknownName("session", session)
-        return self._checked(found[0])
-
-    def tallies(self, link: Link) -> list[tuple[int, Tally]]:
-        """Keys and tallies of all sessions, newest first."""
-        found = link.ask(f"SELECT {_READ} FROM sessions ORDER BY updated DESC, key DESC")
-        return [self._checked(row) for row in found]
-
-    def put_tally(self, link: Link, key: int, tally: Tally) -> None:
-        marks = ", ".join(["%s"] * 9)
-        link.ask(
-            f"UPDATE sessions SET ({rows.COLUMNS}) = ({marks}) WHERE key = %s",
-            *rows.columns(tally, _bytes),
-            key,
-        )
-
-    def _checked(self, row: tuple[Any, ...]) -> tuple[int, Tally]:
-        version, key, *columns = row
-        check(str(self.address), version, schema.VERSION)
-        return key, rows.of_columns(columns)
 
     def _add(self, session: str, new: list[Row], after: str | None) -> None:
         if not new:
@@ -260,7 +220,7 @@ class PostgresStore:
                     return
                 found = link.ask(_APPEND, *values)
                 if not found:
-                    tally = self.tally(link, session)[1]
+                    tally = self.tables.tally(link, session)[1]
                     raise Conflict(after, tally.tip)
                 sent.append(found[0][:2])
 
@@ -278,26 +238,26 @@ class PostgresStore:
         """The values of `_APPEND`."""
         more = Tally(id=session)
         more.add(new)
-        ids = [None if row.entry is None else _bytes(row.entry.id) for row in new]
+        ids = [None if row.entry is None else bytes_of(row.entry.id) for row in new]
         return (
             rows.newest(new) or self._clock(),
-            *map(_bytes, (more.name, more.cwd)),
-            *(more.entries, more.bytes, more.bad, _bytes(more.tip)),
-            *(_bytes(session), any(row.moves for row in new), _bytes(after), schema.VERSION),
+            *map(bytes_of, (more.name, more.cwd)),
+            *(more.entries, more.bytes, more.bad, bytes_of(more.tip)),
+            *(bytes_of(session), any(row.moves for row in new), bytes_of(after), schema.VERSION),
             *(len(new), VERSION),
             *(ids, [row.line for row in new], [search.vector(row.entry) for row in new]),
             listening.LOCK,
         )
 
     def _is_there(self, link: Link, session: str, new: list[Row], key: int, place: int) -> bool:
-        """Whether what was appended there is ours. Whoever still holds the session's row is waited for: its
-        transaction may be the one that was not answered."""
-        link.ask("SELECT 1 FROM sessions WHERE id = %s FOR UPDATE", _bytes(session))
-        found = _select(link, key, place, place + len(new))
+        """Whether what was appended there is ours. Waits for the holder of the session's row: its transaction
+        may be the one that was not answered."""
+        link.ask("SELECT 1 FROM sessions WHERE id = %s FOR UPDATE", bytes_of(session))
+        found = select_rows(link, key, place, place + len(new))
         return [line for *_, line in found] == [row.line for row in new]
 
     def _replace(self, link: Link, key: int, tally: Tally, entries: Mapping[str, AnyEntry]) -> None:
-        for place, row in list(self.rows(link, key, tally)):
+        for place, row in list(self.tables.rows(link, key, tally)):
             new = replaced(row, entries)
             if new is not row:
                 link.ask(
@@ -306,21 +266,10 @@ class PostgresStore:
                     *(VERSION, new.line, search.vector(new.entry), key, place),
                 )
                 tally.bytes += len(new.line) - len(row.line)
-        self.put_tally(link, key, tally)
+        self.tables.put_tally(link, key, tally)
 
     def _set_up(self, link: Link) -> None:
         schema.prepare(link, self.address.schema, self._links.timeout)
-
-
-def _select(link: Link, key: int, first: int, end: int) -> Iterator[tuple[Any, ...]]:
-    while first < end:
-        page = link.ask(
-            "SELECT place, id, version, line FROM entries"
-            " WHERE session = %s AND place >= %s AND place < %s ORDER BY place LIMIT %s",
-            *(key, first, end, PAGE),
-        )
-        yield from page
-        first = page[-1][0] + 1 if len(page) == PAGE else end
 
 
 _PART = """
@@ -340,16 +289,3 @@ def _rewrite(link: Link, key: int) -> None:
             raise ReadOnly(f"this role may not write {part} anew")
     finally:
         link.close()  # with its settings
-
-
-def _place(link: Link, key: int, start: int) -> int:
-    """Where the entry number `start` is, in a session that also holds lines that are no entries."""
-    found = link.ask(
-        "SELECT place FROM entries WHERE session = %s AND id IS NOT NULL ORDER BY place LIMIT 1 OFFSET %s",
-        *(key, start),
-    )
-    return found[0][0] if found else rows.END
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode("utf-8", "surrogatepass")

@@ -1,6 +1,6 @@
-"""What a view weighs on the wire beyond its own messages (R2): stand-ins for results that never came, notes
-for those that nobody asked for, and what a dialect writes around parts that it has no place for. By the
-dialect that writes most, and per item, so that whoever cuts knows what a cut frees.
+"""Tokens of a view on the wire beyond its own messages (R2): stand-ins for missing results, notes for results
+without a call, and the text a dialect writes around parts that it has no place for. Counted by the dialect
+that writes most, and per item, so that the size of a cut is known.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ PICTURES = "Pictures of the tool result call_0123456789abcdef0123456789abcdef012
 SILENT = "(no output)"
 
 
-class Surcharges:
-    """The surcharges of a projection's items, kept up to date: what is settled is read once."""
+class WireOverhead:
+    """The overhead of a projection's items, kept up to date: what is settled is read once."""
 
     def __init__(self, projection: Projection, counter: TokenCounter) -> None:
         self.projection, self.counter = projection, counter
@@ -45,13 +45,13 @@ class Surcharges:
         self._read = self._settled = self._total = 0
         self._by_item: dict[int, int] = {}
         self._tail: list[int] = []
-        """Items of the last stretch: what follows may still change what they weigh."""
+        """Items of the last stretch: what follows may still change their overhead."""
 
     @classmethod
-    def of(cls, projection: Projection, counter: TokenCounter) -> Surcharges:
-        known = projection.surcharges.get(counter.name)
+    def of(cls, projection: Projection, counter: TokenCounter) -> WireOverhead:
+        known = projection.overheads.get(counter.name)
         if known is None:
-            known = projection.surcharges[counter.name] = cls(projection, counter)
+            known = projection.overheads[counter.name] = cls(projection, counter)
         known._follow()
         return known
 
@@ -61,14 +61,14 @@ class Surcharges:
 
     @property
     def settled(self) -> int:
-        """Items before this index weigh what they weigh, whatever follows."""
+        """The overhead of items before this index is final."""
         return self._settled
 
     def item(self, index: int) -> int:
         return self._by_item.get(index, 0)
 
     def any_from(self, first: int) -> bool:
-        """Does anything from an index on weigh more than it says?"""
+        """Whether any item from an index on has an overhead."""
         return any(index >= first for index in self._by_item)
 
     def _follow(self) -> None:
@@ -87,8 +87,8 @@ class Surcharges:
         self._read = len(items)
 
 
-def surcharge(items: Sequence[Item], counter: TokenCounter) -> int:
-    """What all of these weigh on the wire beyond their own count."""
+def wire_overhead(items: Sequence[Item], counter: TokenCounter) -> int:
+    """Tokens of the items on the wire beyond their own count."""
     return sum(sum(found.values()) for _, found in stretches(items, 0, counter))
 
 
@@ -96,7 +96,7 @@ def stretches(
     items: Sequence[Item], first: int, counter: TokenCounter
 ) -> Iterator[tuple[int, dict[int, int]]]:
     """Where each stretch begins (a batch with its results, or a single message) from `first` on, which begins
-    one, and the surcharges in it by item."""
+    one, and the overhead in it by item."""
     begun = any(map(first_user.begins, islice(items, first)))
     index = first
     while index < len(items):

@@ -1,8 +1,8 @@
-"""A log that lost something is still a tree: what is missing leaves a hole, everything else its place.
+"""Repair of a damaged log: a `Hole` stands in for each missing entry, so that the rest is a tree.
 
-Entries come from a store in the order they were written. An entry whose parent is not there stands below a
-`Hole` of that name, and the hole where the conversation was at that moment: in a log that grew entry by entry
-that is the lost entry's own parent.
+Entries come from a store in the order they were written. An entry whose parent is missing becomes the child
+of a `Hole` of that id; the hole's own parent is the entry before it, which in a log that grew entry by entry
+is the lost entry's parent.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from refold.protocols import Problem
 MISSING = "it is missing: only what refers to it is left"
 
 
-class Mended(NamedTuple):
+class Repaired(NamedTuple):
     entries: list[e.AnyEntry]
     problems: list[Problem]
 
 
-def mended(
+def repaired(
     entries: Iterable[e.AnyEntry], known: Mapping[str, e.AnyEntry] | None = None, leaf: str | None = None
-) -> Mended:
-    """The entries as a tree below those that are `known`, and what had to be done for it."""
+) -> Repaired:
+    """The entries as a tree below those that are `known`, and the problems that were repaired."""
     log = list(entries)
-    return Mended(log, []) if _is_tree(log, known or {}) else _Mending(log, known or {}, leaf).done()
+    return Repaired(log, []) if _is_tree(log, known or {}) else _Repair(log, known or {}, leaf).done()
 
 
 def parent_of(entry: e.Entry) -> str | None:
@@ -38,7 +38,7 @@ def parent_of(entry: e.Entry) -> str | None:
 
 
 def _is_tree(log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry]) -> bool:
-    """Nothing is there twice, parents and targets stand before whoever names them."""
+    """Whether ids are unique, and parents and targets stand before the entries that name them."""
     places: set[str | None] = {None, *(id for id, entry in known.items() if entry.on_path)}
     others: set[str] = {id for id, entry in known.items() if not entry.on_path}
     for entry in log:
@@ -55,7 +55,7 @@ def _is_tree(log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry]) -> bool:
     return True
 
 
-class _Mending:
+class _Repair:
     def __init__(self, log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry], leaf: str | None) -> None:
         self.problems: list[Problem] = []
         self.made: list[e.AnyEntry] = []
@@ -67,7 +67,7 @@ class _Mending:
         self.parents = {entry.id: parent_of(entry) for entry in (*known.values(), *self.log) if entry.on_path}
         self.cut = self._ends_of_cycles(self._named_before_they_come(known))
 
-    def done(self) -> Mended:
+    def done(self) -> Repaired:
         for entry in self.log:
             if entry.on_path:
                 self.made.append(placed := self._placed(entry))
@@ -77,7 +77,7 @@ class _Mending:
                 self.leaf = moved.target
             else:
                 self.made.append(entry)
-        return Mended(self.made, self.problems)
+        return Repaired(self.made, self.problems)
 
     def _without_doubles(self, log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry]) -> list[e.AnyEntry]:
         found: list[e.AnyEntry] = []
@@ -89,7 +89,7 @@ class _Mending:
                 found.append(entry)
             elif entry.on_path or entry == other:
                 self._say(entry.id, "another entry has this id, too: that one counts")
-            else:  # nobody names an annotation: under another id it says the same
+            else:  # no entry refers to an annotation: another id changes nothing
                 name = next(name for n in count(2) if (name := f"{entry.id}-{n}") not in seen)
                 self._say(entry.id, f"another entry has this id, too: this one is {name}")
                 seen[name] = _with_id(entry, name)
@@ -97,7 +97,7 @@ class _Mending:
         return found
 
     def _renamed(self, log: list[e.AnyEntry]) -> list[e.AnyEntry]:
-        """Of two entries with one id, one lost its own: that whose follower names an id that is not there."""
+        """Gives an entry with a duplicate id the missing id that the entry after it names as its parent."""
         ids = Counter(entry.id for entry in log)
         follower: e.AnyEntry | None = None
         for at in range(len(log) - 1, -1, -1 if len(ids) < len(log) else -len(log)):
@@ -114,7 +114,7 @@ class _Mending:
         return log
 
     def _lifted(self, log: list[e.AnyEntry]) -> list[e.AnyEntry]:
-        """What somebody stands below is on the path, whatever has become of its kind."""
+        """An entry with children is a path entry even if its type is unknown."""
         named = {parent_of(entry) for entry in log if entry.on_path}
         named |= {entry.target for entry in log if isinstance(entry, e.Leaf)}
         for number, entry in enumerate(log):
@@ -124,7 +124,7 @@ class _Mending:
         return log
 
     def _named_before_they_come(self, known: Container[str]) -> dict[str, None]:
-        """Entries below one that was written after them. Lists of other programs have such."""
+        """Entries whose parent was written after them. Lists of other programs have such."""
         seen: set[str] = set()
         found: dict[str, None] = {}
         for entry in self.log:
@@ -136,7 +136,7 @@ class _Mending:
         return found
 
     def _ends_of_cycles(self, later: Iterable[str]) -> set[str]:
-        """Entries whose parent leads back to them: each cycle is cut at one of them."""
+        """One entry of each cycle of parents: the cycle is cut there."""
         cut: set[str] = set()
         settled: set[str] = set()
         for start in later:
@@ -152,7 +152,7 @@ class _Mending:
         return cut
 
     def _top(self, id: str) -> str:
-        """Where all that is above it begins, as far as known. Shortens the way for the next question."""
+        """The topmost known ancestor; remembered for every entry on the way."""
         climbed: list[str] = []
         while (above := self.tops.get(id) or self.parents.get(id)) and above in self.parents:
             climbed.append(id)
@@ -193,13 +193,13 @@ class _Mending:
         self._say(id, MISSING)
 
     def _home(self, id: str) -> str | None:
-        """Where the conversation was, unless that is below the entry in question."""
+        """The current leaf, unless that is a descendant of the entry."""
         return None if self.leaf is None or self._top(self.leaf) == id else self.leaf
 
     def _below(self, entry: e.AnyEntry, parent: str | None) -> e.AnyEntry:
         self.parents[entry.id] = parent
         if parent_of(entry) == parent:
-            return entry  # itself: who compares them knows that nothing had to be done
+            return entry  # the same object: unchanged
         if isinstance(entry, e.Unknown):
             return msgspec.structs.replace(entry, raw={**entry.raw, "parent": parent})
         return msgspec.structs.replace(cast("e.PathEntry", entry), parent=parent)  # pyright: ignore

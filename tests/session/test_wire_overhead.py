@@ -11,7 +11,7 @@ from refold.session.invariants import first_user
 from refold.session.invariants.pairs import note, stand_in
 from refold.session.items import Item
 from refold.session.projection import Projection
-from refold.session.sent import PICTURES, SILENT, Surcharges, stretches, surcharge
+from refold.session.wire_size import PICTURES, SILENT, WireOverhead, stretches, wire_overhead
 from refold.text.frames import element
 from tests import strategies as made
 from tests.strategies import examples
@@ -28,7 +28,7 @@ def weighs(*messages: m.Message) -> dict[int, int]:
     found: dict[int, int] = {}
     for _, stretch in stretches(items, 0, COUNTER):
         found |= stretch
-    assert sum(found.values()) == surcharge(items, COUNTER)
+    assert sum(found.values()) == wire_overhead(items, COUNTER)
     return found
 
 
@@ -96,8 +96,8 @@ def test_counted_as_it_grows_it_is_what_it_is_at_once(messages: list[m.Message])
     projection = Projection(session)
     for message in messages:
         session.append(message)
-        kept = Surcharges.of(projection, COUNTER)
+        kept = WireOverhead.of(projection, COUNTER)
         items = projection.items
-        assert kept.total == surcharge(items, COUNTER)
+        assert kept.total == wire_overhead(items, COUNTER)
         assert sum(kept.item(index) for index in range(len(items))) == kept.total
-    assert Surcharges.of(projection, COUNTER) is Surcharges.of(projection, COUNTER)
+    assert WireOverhead.of(projection, COUNTER) is WireOverhead.of(projection, COUNTER)

@@ -1,7 +1,7 @@
-"""What is kept beside a session: everything that others derived from it, and would have to read it again for.
+"""Values derived from a session, kept beside it instead of read from it again.
 
-Never part of the log: after reopening it is made anew by whoever asks first. It goes with the session, and
-with the one it was made for.
+They are never part of the log: after reopening they are made on first use. A value lives as long as the
+session and as its owner.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from weakref import WeakKeyDictionary
 T = TypeVar("T")
 
 
-class Followers:
+class DerivedValues:
     def __init__(self) -> None:
         self._made: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     def of(self, owner: Any, make: Callable[[], T]) -> T:
-        """What was made for `owner` (a class, or an object that lives as long as it is wanted); made when
-        first asked for."""
+        """The value of `owner` (a class, or an object that lives as long as needed), made on first use."""
         made = self._made.get(owner)
         if made is None:
             made = self._made[owner] = make()

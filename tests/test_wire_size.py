@@ -154,7 +154,7 @@ def test_R2_the_plan_says_that_not_everything_fits() -> None:
 
 
 def test_R2_the_settled_prefix_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from refold.session import sent as module
+    from refold.session import wire_size as module
 
     session, engine, notes = session_of(orphans(300)), Engine(), list[object]()
     monkeypatch.setattr(

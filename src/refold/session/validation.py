@@ -1,8 +1,8 @@
-"""The door of the log: nothing comes in that would not be read back as the same value.
+"""Validation of what enters the log: everything in it is read back as the same value.
 
-Python checks no types, and a provider, a tool or a framework hands over what it likes. Values of exactly
-the declared types pass (a walk, no copy). What means the same in another type is turned into it: UTF-8
-bytes, numbers as ids, numerals as counts, enums, lists for tuples. The rest is refused, in a sentence.
+Values of exactly the declared types pass (a walk, no copy). What means the same in another type is converted:
+UTF-8 bytes, numbers as ids, numerals as counts, enums, lists for tuples. Everything else is a `WrongType`,
+and a value that JSON cannot hold an `InvalidValue`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache
-from math import isfinite
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args
 
@@ -19,21 +18,22 @@ from msgspec import inspect as shape
 
 from refold import format as fmt
 from refold.entries import Entry, MessageEntry, Unknown
-from refold.errors import Foreign, FormatError, UsageError, WrongType, expect
-from refold.messages import Assistant, Call, Stop, Text, not_finite
+from refold.errors import Foreign, FormatError, InvalidValue, UsageError, WrongType, expect
+from refold.messages import AnyPart, Assistant, Call, Opaque, Stop, Text
 from refold.protocols import SessionInfo
-from refold.session.exact import is_exact, is_writable, types_of
-from refold.text.lenient_json import MAX_DIGITS, Pairs, dump_hostile, load_hostile
+from refold.session.strict_types import has_strict_types, types_of
+from refold.text.lenient_json import MAX_DEPTH, dump_json, invalid, storable
 
 S = TypeVar("S", bound=msgspec.Struct)
+N = TypeVar("N", int, float)
 _STOPS = frozenset(get_args(Stop))
 
 
-def admitted(value: S) -> S:
+def validated(value: S) -> S:
     """The value, of exactly the types its class declares; `WrongType` (a `UsageError`) if it cannot be."""
     if not isinstance(cast("object", value), msgspec.Struct):
         raise _wrong("this", value, "pass an entry (refold.entries)")
-    if is_exact(value):
+    if has_strict_types(value):
         if type(value) is Unknown:
             _prove(value)
         return value
@@ -49,9 +49,9 @@ def admitted(value: S) -> S:
     return fixed
 
 
-def admitted_all(entries: Iterable[S]) -> list[S]:
+def validated_all(entries: Iterable[S]) -> list[S]:
     expect(entries, Iterable, "pass a list of entries (refold.entries)")
-    return [admitted(entry) for entry in entries]
+    return [validated(entry) for entry in entries]
 
 
 def entries_of(entries: Iterable[S]) -> list[S]:
@@ -77,6 +77,13 @@ def begun(
         return name, info or SessionInfo(id=name, created=clock())
 
 
+def kept(part: AnyPart) -> AnyPart:
+    """A part of a model's reply, with text in place of what cannot be stored: it was paid for."""
+    if isinstance(part, Call) and part.raw is None and invalid(part.arguments):
+        return Call(part.id, part.name, raw=dump_json(part.arguments))
+    return Opaque(storable(part.raw)) if isinstance(part, Opaque) else part
+
+
 def _prove(entry: Any) -> None:
     """By doing it. Only for values that were not exact: the walk knows of the others."""
     try:
@@ -95,10 +102,7 @@ def _prove(entry: Any) -> None:
 
 def _struct(value: Any, cls: type[msgspec.Struct], where: str) -> Any:
     if isinstance(value, Mapping):
-        try:
-            return msgspec.convert(dict(cast("Mapping[Any, Any]", value)), cls)
-        except (ValueError, TypeError) as error:
-            raise WrongType(f"{where} is a dict that is no {cls.__name__}: {error}") from error
+        value = _converted(cast("Mapping[Any, Any]", value), cls, where)
     if type(value) is not cls:
         raise _wrong(where, value, f"make it a {cls.__name__}")
     fields = msgspec.structs.fields(cls)
@@ -110,11 +114,7 @@ def _struct(value: Any, cls: type[msgspec.Struct], where: str) -> Any:
         if cls is Assistant and field.name == "stop":
             item = item if item is None or _is_known_stop(item) else "other"
         new[field.name] = _coerced(info, item, f"{where}.{field.name}")
-    made = cls(**new)
-    if isinstance(made, Call) and made.raw is None and not_finite(made.arguments):
-        # NaN is not JSON, so these arguments are what `raw` is for; every wire knows how to send it.
-        return Call(made.id, made.name, raw=dump_hostile(made.arguments))
-    return made
+    return cls(**new)
 
 
 def _is_known_stop(word: Any) -> bool:
@@ -126,7 +126,7 @@ def _with_stop_word(entry: MessageEntry) -> MessageEntry:
     word = cast("Assistant", entry.message).stop
     if word is None or _is_known_stop(word):
         return entry
-    return msgspec.structs.replace(entry, meta={**entry.meta, "stop": _json(word, "stop")})
+    return msgspec.structs.replace(entry, meta={**entry.meta, "stop": _plain(word, "stop")})
 
 
 def _coerced(info: shape.Type, value: Any, where: str) -> Any:
@@ -153,12 +153,12 @@ def _coerced(info: shape.Type, value: Any, where: str) -> Any:
             return _struct(value, cls, where)
         case shape.DictType():
             if isinstance(value, Mapping):
-                return _json(value, where)
+                return _plain(value, where)
             raise _wrong(where, value, "pass a dict")
         case shape.NoneType():
             raise _wrong(where, value, "leave it out")
         case _:
-            return _json(value, where)
+            return _plain(value, where)
 
 
 def _text(value: Any, where: str) -> str:
@@ -203,9 +203,9 @@ def _number(kind: type[int] | type[float], value: Any, where: str, wanted: str) 
         number = kind(value)
     except (TypeError, ValueError, OverflowError):
         raise _wrong(where, value, f"pass {wanted}") from None
-    if (isinstance(number, float) and not isfinite(number)) or (isinstance(value, float) and number != value):
+    if isinstance(value, float) and number != value:
         raise WrongType(f"{where} is {value!r}: pass {wanted}")
-    return number
+    return _storable(number, where)
 
 
 def _one_of(types: tuple[shape.Type, ...], value: Any, where: str) -> Any:
@@ -217,14 +217,19 @@ def _one_of(types: tuple[shape.Type, ...], value: Any, where: str) -> Any:
     if Text in structs and not isinstance(value, Mapping):
         return Text(_text(value, where))
     if structs and isinstance(value, Mapping):
-        try:
-            return msgspec.convert(dict(cast("Mapping[Any, Any]", value)), _union(tuple(structs)))
-        except (ValueError, TypeError) as error:
-            raise WrongType(f"{where} is a dict that is nothing of ours: {error}") from error
+        made: msgspec.Struct = _converted(cast("Mapping[Any, Any]", value), _union(tuple(structs)), where)
+        return _struct(made, type(made), where)
     rest = [each for each in types if not isinstance(each, shape.NoneType | shape.StructType)]
     if rest:
         return _coerced(rest[0], value, where)
     raise _wrong(where, value, f"make it a {' or a '.join(cls.__name__ for cls in structs)}")
+
+
+def _converted(value: Mapping[Any, Any], kind: Any, where: str) -> Any:
+    try:
+        return msgspec.convert(dict(value), kind)
+    except (ValueError, TypeError) as error:
+        raise WrongType(f"{where} is a dict of other fields: {error}") from error
 
 
 @cache
@@ -244,51 +249,41 @@ def _tuple(item: shape.Type, value: Any, where: str) -> tuple[Any, ...]:
     return tuple(_coerced(item, each, f"{where}[{index}]") for index, each in enumerate(items))
 
 
-def _json(value: Any, where: str) -> Any:
-    """A JSON value of plain types. Not-a-number and the infinities stay: the format has words for them."""
-    try:
-        return _plain(value, where)
-    except RecursionError:
-        pass
-    try:  # deeper than the stack, or inside itself
-        return load_hostile(dump_hostile(value))
-    except (TypeError, ValueError, FormatError) as error:
-        raise WrongType(f"{where} cannot be stored: {error}") from error
-
-
-def _plain(value: Any, where: str) -> Any:
-    if value is None or type(value) in (bool, float):
+def _plain(value: Any, where: str, levels: int = MAX_DEPTH) -> Any:
+    """A JSON value of plain types."""
+    if value is None or type(value) is bool:
         return value
     if isinstance(value, Enum):
-        return _plain(value.value, where)
+        return _plain(value.value, where, levels)
     if isinstance(value, str | bytes | bytearray | memoryview):
         return _text(value, where)
     if isinstance(value, int | float):
-        return float(value) if isinstance(value, float) else _small(int(value), where)
+        return _storable(float(value) if isinstance(value, float) else int(value), where)
+    if not levels:
+        raise InvalidValue(f"{where} is nested more than {MAX_DEPTH} levels deep: pass it as a text")
     if isinstance(value, Mapping):
-        pairs = value.pairs if isinstance(value, Pairs) else cast("Mapping[Any, Any]", value).items()
-        found = [(_key(key, where), _plain(item, f"{where}[{key!r}]"[:200])) for key, item in pairs]
-        return Pairs(found) if isinstance(value, Pairs) else dict(found)
+        pairs = cast("Mapping[Any, Any]", value).items()
+        return {_key(key, where): _plain(item, f"{where}[{key!r}]"[:200], levels - 1) for key, item in pairs}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, where) for item in cast("Iterable[Any]", value)]
+        return [_plain(item, where, levels - 1) for item in cast("Iterable[Any]", value)]
     try:
         made = msgspec.to_builtins(value)
     except (TypeError, ValueError):
         made = value
     if type(made) is type(value):
         raise _wrong(where, value, "use plain JSON values")
-    return _plain(made, where)
+    return _plain(made, where, levels - 1)
 
 
-def _small(number: int, where: str) -> int:
-    if not is_writable(number):
-        raise WrongType(f"{where} is a number of more than {MAX_DIGITS} digits: store it as text")
+def _storable(number: N, where: str) -> N:
+    if why := invalid(number):
+        raise InvalidValue(f"{where} is not a value that can be stored ({why}): pass it as a text")
     return number
 
 
 def _key(key: Any, where: str) -> str:
     if isinstance(key, bool | float) or key is None:
-        return dump_hostile(key)
+        return dump_json(key)
     return _text(key.value if isinstance(key, Enum) else key, f"a key of {where}")
 
 

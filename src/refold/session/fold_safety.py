@@ -1,4 +1,4 @@
-"""Whether what a fold puts into the conversation is sound (R17), whoever made it."""
+"""Whether the messages that a fold puts into the conversation are safe (R17)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def objection(fold: e.Fold, path: Path, position: Position) -> str:
 
 
 def _speaks(message: Message, stretch: Path) -> bool:
-    """Does it say others' words as the user or the system? A single message in a shorter form is nobody
-    else's."""
+    """Whether a message of the user or the system tells what others said. In place of a single message of the
+    same role it is that message, shortened."""
     if not isinstance(message, (User, System)):
         return False
     return len(stretch) != 1 or type(said_by(stretch[0])) is not type(message)
 
 
 def _said(message: Message, stretch: Path) -> bool:
-    """Is it shown as it was said? Asked last: a stretch may be nearly the whole log."""
+    """Whether it is shown as it was said. Checked last: a stretch may be nearly the whole log."""
     return any(said_by(entry) == message for entry in stretch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 
 from refold import entries as e
 from refold import messages as m
-from refold.session import exact
-from refold.text.lenient_json import MAX_DIGITS, Pairs
+from refold.session import strict_types
+from refold.text.lenient_json import MAX_DEPTH, MAX_DIGITS
 from tests import strategies as made
 
 
@@ -56,7 +57,6 @@ UNUSUAL = [
     entry(m.Assistant((m.Call("ä", "Read"),))),
     entry(m.Assistant((m.Call("c", "ä"),))),
     entry(m.Assistant((m.Call("c", "Read", raw="{"),))),
-    entry(m.Assistant((m.Call("c", "Read", Pairs([("a", 1), ("a", 2)])),))),
 ]
 WRONG = [
     entry(id=5),
@@ -83,26 +83,26 @@ WRONG = [
     entry(m.Assistant((m.Call("c", "Read", [("a", 1)]),))),  # type: ignore[arg-type]
     *(
         entry(m.Assistant((m.Call("c", "Read", {"a": value}),)))
-        for value in (Word("x"), (1, 2), {1: 2}, {Word("a"): 1}, b"x", float("nan"), "\ud800", [[{"\ud800": 1}]], 1 << (MAX_DIGITS * 3), object())
+        for value in (Word("x"), (1, 2), {1: 2}, {Word("a"): 1}, b"x", float("nan"), "\ud800", [[{"\ud800": 1}]], 10**MAX_DIGITS, object())
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", COMMON)
 def test_nearly_every_append_goes_the_fast_way(value: e.MessageEntry) -> None:
-    assert exact._is_common(value) and exact._rule(e.MessageEntry)(value)
+    assert strict_types._is_common(value) and strict_types._rule(e.MessageEntry)(value)
 
 
 @pytest.mark.parametrize("value", UNUSUAL)
 def test_the_unusual_is_decided_by_the_tables(value: e.MessageEntry) -> None:
-    assert not exact._is_common(value)
-    assert exact._rule(e.MessageEntry)(value) and exact.is_exact(value)
+    assert not strict_types._is_common(value)
+    assert strict_types._rule(e.MessageEntry)(value) and strict_types.has_strict_types(value)
 
 
 @pytest.mark.parametrize("value", WRONG)
 def test_what_is_not_exactly_of_its_type_passes_neither(value: e.MessageEntry) -> None:
-    assert not exact._is_common(value)
-    assert not exact._rule(e.MessageEntry)(value) and not exact.is_exact(value)
+    assert not strict_types._is_common(value)
+    assert not strict_types._rule(e.MessageEntry)(value) and not strict_types.has_strict_types(value)
 
 
 @given(made.conversations())
@@ -110,28 +110,45 @@ def test_what_is_not_exactly_of_its_type_passes_neither(value: e.MessageEntry) -
 def test_the_fast_way_lets_nothing_through_that_the_tables_refuse(messages: list[m.Message]) -> None:
     for message in messages:
         value = entry(message)
-        assert exact._rule(e.MessageEntry)(value) or not exact._is_common(value)
+        assert strict_types._rule(e.MessageEntry)(value) or not strict_types._is_common(value)
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_texts_of_the_longest_length_are_measured(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    monkeypatch.setattr(exact, "LONG", 10)
+    monkeypatch.setattr(strict_types, "LONG", 10)
     for text in ("x" * (10 + more), "ä" * (10 + more)):
-        assert exact.is_exact(entry(m.user(text))) == (more <= 0)
-        assert exact.is_exact(entry(m.Assistant((m.call("c", "T", text=text),)))) == (more <= 0)
-        assert exact.is_exact(entry(m.Assistant((m.Call("c", "T", {text: 1}),)))) == (more <= 0)
+        assert strict_types.has_strict_types(entry(m.user(text))) == (more <= 0)
+        assert strict_types.has_strict_types(entry(m.Assistant((m.call("c", "T", text=text),)))) == (
+            more <= 0
+        )
+        assert strict_types.has_strict_types(entry(m.Assistant((m.Call("c", "T", {text: 1}),)))) == (
+            more <= 0
+        )
 
 
 def test_numbers_are_exact_as_far_as_they_can_be_written() -> None:
-    assert exact.is_writable((1 << (MAX_DIGITS * 3 - 1)) - 1) and not exact.is_writable(1 << (MAX_DIGITS * 3))
+    for number in (10**MAX_DIGITS, -(10**MAX_DIGITS)):
+        assert not strict_types.has_strict_types(entry(m.Assistant((m.call("c", "T", n=number),))))
+        assert strict_types.has_strict_types(
+            entry(m.Assistant((m.call("c", "T", n=number + (1 if number < 0 else -1)),)))
+        )
+
+
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"in": value}])
+def test_values_are_exact_as_far_down_as_they_are_read(wrap: Callable[[Any], Any]) -> None:
+    value: Any = 1
+    for _ in range(MAX_DEPTH):
+        value = wrap(value)
+    assert strict_types.has_strict_types(e.State(id="s", name="x", value=value))
+    assert not strict_types.has_strict_types(e.State(id="s", name="x", value=wrap(value)))
 
 
 @given(
     st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5)
 )
 def test_plain_values_are_those_that_json_says_again(value: Any) -> None:
-    assert exact._is_plain(value) == (
-        (isinstance(value, list) and all(map(exact._is_plain, value)))
+    assert strict_types._is_plain(value) == (
+        (isinstance(value, list) and all(map(strict_types._is_plain, value)))
         or value is None
         or isinstance(value, int)
         or (isinstance(value, float) and abs(value) < float("inf"))

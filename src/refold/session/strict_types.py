@@ -1,7 +1,7 @@
-"""Whether values have exactly the types their classes declare: a walk over them that copies nothing.
+"""Whether values have exactly the types their classes declare: a walk that copies nothing.
 
-It runs at every append, so it is written for speed: what nearly every message is like is spelt out, the rest
-goes by tables that are made from the classes once.
+It runs at every append, so it is written for speed: the common kinds of messages are spelt out, all others
+go by tables that are made from the classes once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import inspect as shape
 
 from refold.entries import MessageEntry
 from refold.messages import Assistant, Call, Result, Text, User
-from refold.text.lenient_json import MAX_DIGITS, Pairs
+from refold.text.lenient_json import MAX_DEPTH, is_storable_number
 
 Check: TypeAlias = Callable[[Any], bool]
 Kinds: TypeAlias = dict[type, Check | None]
@@ -25,15 +25,11 @@ Kinds: TypeAlias = dict[type, Check | None]
 
 LONG = 1 << 23
 """Texts from this length on have their entry measured."""
-_BITS = MAX_DIGITS * 3
 
 
-def is_exact(value: msgspec.Struct) -> bool:
+def has_strict_types(value: msgspec.Struct) -> bool:
     """Whether every value inside has exactly the declared type, and JSON can say it."""
-    try:
-        return (type(value) is MessageEntry and _is_common(value)) or _rule(type(value))(value)
-    except RecursionError:
-        return False
+    return (type(value) is MessageEntry and _is_common(value)) or _rule(type(value))(value)
 
 
 def _is_common(entry: MessageEntry) -> bool:
@@ -105,7 +101,7 @@ def kinds_of(info: shape.Type) -> Kinds:
         case shape.StrType():
             return {str: _is_sound}
         case shape.IntType():
-            return {int: is_writable}
+            return {int: is_storable_number}
         case shape.FloatType():
             return {float: isfinite}
         case shape.BoolType():
@@ -121,7 +117,7 @@ def kinds_of(info: shape.Type) -> Kinds:
         case shape.StructType(cls=cls):
             return {cls: _rule(cls)}
         case shape.DictType():
-            return {dict: _is_plain, Pairs: _is_plain}
+            return {dict: _is_plain}
         case _:
             return _PLAIN
 
@@ -154,24 +150,22 @@ def _is_sound(text: str) -> bool:
     return True
 
 
-def is_writable(number: int) -> bool:
-    return number.bit_length() < _BITS
-
-
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: Any, levels: int = MAX_DEPTH) -> bool:
     kind = value.__class__
     if kind is str:
         return (len(value) < LONG and value.isascii()) or _is_sound(value)
-    if kind is dict or kind is Pairs:
+    if not levels and kind in (dict, list):
+        return False
+    if kind is dict:
         for key, item in value.items():
-            if type(key) is not str or not _is_sound(key) or not _is_plain(item):
+            if type(key) is not str or not _is_sound(key) or not _is_plain(item, levels - 1):
                 return False
         return True
     if kind is list:
-        return all(map(_is_plain, value))
-    if kind is int:
-        return is_writable(value)
-    return isfinite(value) if kind is float else kind is bool or value is None
+        return all(_is_plain(item, levels - 1) for item in value)
+    if kind is int or kind is float:
+        return is_storable_number(value)
+    return kind is bool or value is None
 
 
-_PLAIN: Kinds = dict.fromkeys((str, dict, Pairs, list, int, float, bool, NoneType), _is_plain)
+_PLAIN: Kinds = dict.fromkeys((str, dict, list, int, float, bool, NoneType), _is_plain)

@@ -1,0 +1,157 @@
+"""A SQLite database of sessions: its transactions, and the rows of its tables.
+
+What the store, its doctor and forgetting share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from refold.errors import UnknownName
+from refold.stores import rows, schema
+from refold.stores.connections import Connections
+from refold.stores.rows import Row, Tally
+from refold.stores.schema import row_of, text_of
+
+LEAST_ROW = 8
+"""Bytes of a database that the smallest row takes."""
+READ = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.COLUMNS)
+"""Texts as bytes: one that is damaged is no UTF-8 any more, and must not hide its row."""
+
+
+class Database:
+    """The file at `path`: connections, one for each thread, and transactions on them."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        timeout: float,
+        vfs: str | None,
+        begin: str,
+        set_up: Callable[[apsw.Connection], None],
+    ) -> None:
+        self.path = path
+        self._begin = begin
+        self._pool = Connections(path, timeout=timeout, vfs=vfs, set_up=set_up)
+
+    def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        """This thread's connection, outside of any transaction."""
+        return self._pool.use()
+
+    def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        """A transaction for writing: kept if the block ends, taken back if it fails."""
+        return self._transaction(self._begin)
+
+    def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        """A transaction for reading: all statements of the block see the same moment."""
+        return self._transaction("BEGIN")
+
+    def close(self) -> None:
+        self._pool.close()
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Generator[apsw.Connection]:
+        with self._pool.use() as connection:
+            connection.execute(begin)
+            try:
+                schema.check(str(self.path), schema.version(connection), schema.VERSION)
+                yield connection
+            except BaseException:
+                _roll_back(connection)
+                raise
+            try:
+                connection.execute("COMMIT")
+            except BaseException:
+                _roll_back(connection)
+                self._pool.failed_commit(connection)
+                raise
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        with contextlib.suppress(apsw.Error):
+            connection.execute("ROLLBACK")
+
+
+def tally(connection: apsw.Connection, session: str) -> tuple[int, Tally]:
+    found = schema.select(connection, f"SELECT key, {READ} FROM sessions WHERE id = ?", sql_of(session))
+    if not found:
+        raise UnknownName("session", session)
+    return found[0][0], rows.of_columns(found[0][1:])
+
+
+def tallies(connection: apsw.Connection) -> list[tuple[int, Tally]]:
+    """Keys and tallies of all sessions, newest first."""
+    found = schema.select(connection, f"SELECT key, {READ} FROM sessions ORDER BY updated DESC, key DESC")
+    return [(row[0], rows.of_columns(row[1:])) for row in found]
+
+
+def put_tally(connection: apsw.Connection, key: int, tally: Tally) -> None:
+    connection.execute(
+        f"UPDATE sessions SET ({rows.COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?",
+        (*rows.columns(tally, sql_of), key),
+    )
+
+
+def session_rows(
+    connection: apsw.Connection, key: int, tally: Tally, first: int = 0
+) -> Iterator[tuple[int, Row]]:
+    """(place, row) of a session's rows from a place on."""
+
+    def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
+        found = select_rows(connection, row_of(key, first), row_of(key, end))
+        return ((row - row_of(key), text_of(id), version, line) for row, id, version, line in found)
+
+    return rows.placed(select, first, claimed(connection, tally.entries + tally.bad), apsw.CorruptError)
+
+
+def select_rows(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple[int, Any, int, bytes]]:
+    found = connection.execute(
+        f"SELECT row, CAST(id AS BLOB), {schema.LINE_VERSION}, {schema.LINE} FROM entries"
+        " WHERE row >= ? AND row < ? ORDER BY row",
+        (first, end),
+    )
+    return cast("Iterator[tuple[int, Any, int, bytes]]", found)
+
+
+def claimed(connection: apsw.Connection, count: object) -> int:
+    """The number of rows that a session's own row claims, but no more than the file has room for; as many as
+    that where the row is damaged and claims nothing."""
+    [(pages,)] = schema.select(connection, "PRAGMA page_count")
+    [(size,)] = schema.select(connection, "PRAGMA page_size")
+    room = cast("int", pages) * cast("int", size) // LEAST_ROW
+    return min(count, room) if isinstance(count, int) else room
+
+
+def next_row(connection: apsw.Connection, key: int, count: int) -> int:
+    """Behind the last row there is, and behind those that are missing as far as that can be believed."""
+    query = "SELECT max(row) FROM entries WHERE row >= ? AND row < ?"
+    last = cast("int | None", connection.execute(query, (row_of(key), row_of(key + 1))).get)
+    free = row_of(key) if last is None else last + 1
+    return free if free == row_of(key, count) else max(free, row_of(key, claimed(connection, count)))
+
+
+def place_of(connection: apsw.Connection, key: int, start: int) -> int:
+    """Where the entry number `start` is, in a session that also holds lines that are no entries."""
+    found = connection.execute(
+        "SELECT row FROM entries WHERE row >= ? AND row < ? AND id IS NOT NULL ORDER BY row LIMIT 1 OFFSET ?",
+        (row_of(key), row_of(key + 1), start),
+    ).fetchone()
+    return (1 << schema.SHIFT) - 1 if found is None else cast("int", found[0]) - row_of(key)
+
+
+def sql_of(text: str | None) -> str | bytes | None:
+    """SQLite text is UTF-8; what cannot be is stored as bytes."""
+    try:
+        if text is not None:
+            text.encode()
+    except UnicodeEncodeError:
+        return cast("str", text).encode("utf-8", "surrogatepass")
+    return text
