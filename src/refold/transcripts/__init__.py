@@ -30,6 +30,7 @@ FORMATS: dict[str, str] = {
     "gemini": "gemini",
     "openhands": "openhands",
     "swe-agent": "swe_agent",
+    "mini-swe-agent": "mini_swe_agent",
     "tau-bench": "tau_bench",
     "adp": "adp",
     "openai": "openai_chat",
