@@ -36,9 +36,9 @@ class Asked(NamedTuple):
 
 
 BUILT = (
-    Asked("plugin", "why did publishing the session not work at first?", (109, 117)),
-    Asked("plugin", "why could the plugin not be tested from this session?", (68, 70)),
-    Asked("plugin", "what changed in the plan after the user interrupted?", (45, 54)),
+    Asked("plugin", "why did publishing the session not work at first?", (122, 130)),
+    Asked("plugin", "why could the plugin not be tested from this session?", (79, 83)),
+    Asked("plugin", "what changed in the plan after the user interrupted?", (50, 59)),
     Asked("themes", "why did the wrap-ansi tests break?", (120,)),
     Asked("themes", "why did the background of tool executions not change with the theme?", (312, 314, 320)),
     Asked("themes", "why did the check fail at first in coding-agent?", (59, 60)),
@@ -48,9 +48,9 @@ BUILT = (
     Asked("parser", "what was inserted in the end?", (61, 62, 63)),
 )
 HELD = (
-    Asked("plugin", "why did running claude from the shell not work at first?", (82,)),
-    Asked("plugin", "why do we need a SessionStart hook?", (34, 38)),
-    Asked("plugin", "why did the commit skill not work?", (95,)),
+    Asked("plugin", "why did running claude from the shell not work at first?", (94,)),
+    Asked("plugin", "why do we need a SessionStart hook?", (39, 43)),
+    Asked("plugin", "why did the commit skill not work?", (106,)),
     Asked("themes", "why did sed not fix the markdown tests?", (130, 138)),
     Asked("themes", "what was wrong with the first port of the message selector?", (15, 18, 22)),
     Asked("themes", "what changed in the Markdown constructor?", (166, 178)),
