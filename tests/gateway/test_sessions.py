@@ -12,7 +12,7 @@ from aiohttp import ClientSession
 from refold import entries as e
 from refold import messages as m
 from refold.models.scripted import say
-from refold.registry.sessions import stored
+from refold.registry.sessions import stored, title
 from refold.session import Session
 from refold.stores import open_store
 from refold.testing.wire import Answer, Broken, Http, WireServer
@@ -53,6 +53,23 @@ def long_talk(turns: int) -> list[tuple[str, str]]:
     for n in range(turns):
         talk += [("user", f"Question {n}: {words}"), ("assistant", f"Answer {n}: {words}")]
     return [*talk, ("user", "And now the last question.")]
+
+
+def test_a_session_is_called_by_what_was_typed_not_by_what_the_client_put_before_it(tmp_path: Path) -> None:
+    talk = [
+        ("user", "<system-reminder>\nRead AGENTS.md.\n</system-reminder>"),
+        ("user", "<command-name>/model</command-name>\n<command-message>model</command-message>"),
+        ("user", "Repair the loader."),
+    ]
+
+    async def work() -> None:
+        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (_, client):
+            assert (await ask(client, "openai", body("openai", talk)))[:2] == (200, "pass")
+
+    with WireServer("Done.") as server:
+        run(work)
+    store = open_store(f"sqlite:{tmp_path / 'a.db'}").store
+    assert [title(store, info) for info in store.sessions()] == ["Repair the loader."]
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -306,6 +306,16 @@ def test_R21_words_that_were_typed_again_are_told_once() -> None:
     assert [saying.position for saying in words.once(sayings, 2)] == [1]  # the rule stands behind the record
 
 
+def test_R21_what_was_pasted_again_is_told_once_and_the_words_around_it_each_time() -> None:
+    log = "\n".join(f"step {n}: the loader of module {n} failed" for n in range(12))
+    typed = [f"{log}\nwhy?", f"again:\n{log}", log, f"now it is this: \n{log[:150]}"]
+    sayings = [Saying(n, f"e{n}", text) for n, text in enumerate(typed)]
+    first, second, last = words.once(sayings, 4)
+    assert (first, last) == (sayings[0], sayings[3])  # a few lines again are no paste
+    assert (second.id, second.text) == ("e1", f"again:\n{GAP}")
+    assert [saying.text for saying in words.once(sayings, 2)] == [f"{GAP}\nwhy?", f"again:\n{GAP}"]
+
+
 def test_R8_what_is_set_in_like_a_log_comes_after_the_words_around_it() -> None:
     trace = "\n".join(f"    at step{n} (/home/me/project/src/module{n}.ts:{n}:7)" for n in range(30))
     pasted = f"it crashes when i start it:\n{trace}\nplease look into the loader before anything else"

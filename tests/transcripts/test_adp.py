@@ -8,6 +8,7 @@ import pytest
 
 from refold import messages as m
 from refold import transcripts
+from refold.preserve.words import typed
 from tests.data import shared
 from tests.transcripts.foreign import counts, load, results, spoken
 
@@ -79,3 +80,50 @@ def test_text_that_only_mentions_a_call_and_users_that_answer() -> None:
     )
     assert counts(loaded) == {"assistant": 1, "user": 1, "calls": 0, "usage": 0, "notes": 0}
     assert "'clerk'" in loaded.problems[0].text
+
+
+TASK = ("user", "Repair the loader.")
+CALL = "Look.\n\n<function=bash>\n<parameter=command>ls</parameter>\n</function>"
+SILENT = "Your command ran successfully and did not produce any output."
+FENCED = "THOUGHT: Look.\n\n```bash\nls\n```"
+
+
+@pytest.mark.parametrize("reply", [CALL, FENCED])
+@pytest.mark.parametrize(
+    "outputs", [("OBSERVATION:\na.py", SILENT), ("Observation: a.py", "a.py: no such file")]
+)
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_a_command_printed_is_the_tools_and_not_the_users(
+    reply: str, outputs: tuple[str, str], alone: bool
+) -> None:
+    said = [
+        ("system", "S"),
+        TASK,
+        ("assistant", reply),
+        ("user", outputs[0]),
+        ("assistant", reply),
+        ("user", outputs[1]),
+    ]
+    messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in said]
+    data = {"messages": messages, "instance_id": "x"}
+    loaded = load(json.dumps(data if alone else [data]).encode())
+    assert [typed(each.message) for each in spoken(loaded) if each.message.role == "user"] == [TASK[1]]
+    assert [(each.name, each.text) for each in results(loaded)] == [("bash", "a.py"), ("bash", outputs[1])]
+    assert {each.arguments["command"] for entry in spoken(loaded) for each in entry.message.calls} == {"ls"}
+
+
+def test_a_chat_about_code_has_no_calls() -> None:
+    said = [TASK, ("assistant", "Run this:\n\n```bash\nls\n```"), ("user", "It prints a.py.")]
+    loaded = load(json.dumps({"messages": [{"role": role, "content": text} for role, text in said]}).encode())
+    assert [(each.message.role, each.message.text) for each in spoken(loaded)] == said
+
+
+def test_where_outputs_are_named_other_messages_are_typed() -> None:
+    loaded = load(
+        sample(TASK, ("assistant", CALL), ("user", "EXECUTION RESULT of [bash]:\na.py"), ("assistant", CALL), ("user", "Stop.")),
+        "adp",
+    )  # fmt: skip
+    assert [typed(each.message) for each in spoken(loaded) if each.message.role == "user"] == [
+        TASK[1],
+        "Stop.",
+    ]

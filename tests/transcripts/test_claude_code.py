@@ -23,8 +23,8 @@ FILES: dict[str, dict[str, int]] = {
         "errors": 1, "images": 1, "thinking": 0,
     },
     "session-share-general-tool-calls.jsonl": {
-        "uuids": 531, "assistant": 105, "user": 25, "tool": 109, "calls": 110, "usage": 54, "notes": 4,
-        "errors": 7, "images": 0, "thinking": 98,
+        "uuids": 531, "assistant": 56, "user": 14, "tool": 64, "calls": 65, "usage": 54, "notes": 4,
+        "errors": 5, "images": 0, "thinking": 49,
     },
 }  # fmt: skip
 
@@ -54,9 +54,10 @@ def test_real_session_goes_on_where_it_ended_and_keeps_what_is_beside_the_path()
     assert kinds(loaded)["State"] == 8 + 17  # queue operations, file snapshots
     assert kinds(loaded)["Label"] == 4  # summary lines
     assert "Claude Code Session-Share Plugin Implementation" in found.labels.values()
-    # The file holds the conversation twice (it was resumed by copying); the path is the newer copy.
+    # The file holds the conversation twice (it was resumed by copying), the second time without 16 of its calls.
     said = [entry for entry in found.path if isinstance(entry, e.MessageEntry)]
-    assert sum(isinstance(entry.message, m.Result) for entry in said) == 48
+    assert sum(isinstance(entry.message, m.Result) for entry in said) == 64
+    assert sum(call.name == "Write" for entry in said for call in entry.message.calls) == 7
     assert sum(entry.usage is not None for entry in said) == 54
     calls = {call.id for entry in said for call in entry.message.calls}
     assert {entry.message.call_id for entry in said if isinstance(entry.message, m.Result)} <= calls
@@ -115,6 +116,49 @@ def test_records_of_one_reply_are_one_message_and_every_id_stays() -> None:
     assert answer.model == "anthropic:claude-x"
     assert counts(loaded)["usage"] == 1
     assert [role for role, _ in view(found)] == ["user", "assistant", "tool"]
+
+
+def test_a_copy_of_the_conversation_loses_no_calls() -> None:
+    """Resuming copied it under new ids: one block a record, and of parallel calls only the last."""
+    opened, asked = text("The user opened a.py."), text("hello")
+    found = session(
+        lines(
+            rec("user", "u1", None, [opened, asked]),
+            reply("a1", "u1", "m1", use("c1")),
+            reply("a2", "a1", "m1", use("c2", "Write")),
+            result("r1", "a1", "c1", "one"),
+            result("r2", "a2", "c2", "two"),
+            reply("a3", "r2", "m2", text("Done.")),
+            rec("user", "U1", None, [opened]),
+            rec("user", "U2", "U1", [asked]),
+            reply("A2", "U2", "m1", use("c2", "Write")),
+            rec("progress", "P1", "A2", data={"type": "hook_progress"}),
+            result("R2", "P1", "c2", "two"),
+            reply("A3", "R2", "m2", text("Done.")),
+            rec("user", "U3", "A3", "And now?"),
+            {"type": "summary", "leafUuid": "A3", "summary": "The end"},
+        )
+    )
+    assert [role for role, _ in view(found)] == ["user", "assistant", "tool", "tool", "assistant", "user"]
+    assert [
+        call.id for entry in found.path if isinstance(entry, e.MessageEntry) for call in entry.message.calls
+    ] == ["c1", "c2"]
+    assert found.path[-1].id == "U3" and found.labels == {"a3": "The end"}
+    assert {found[id].raw["of"] for id in ("U1", "U2", "A2", "R2", "A3")} == {"u1", "a2", "r2", "a3"}
+    assert found.problems == ()
+
+
+def test_the_same_words_at_another_time_are_no_copy() -> None:
+    later = {"timestamp": "2026-01-01T00:00:05Z"}
+    found = session(
+        lines(
+            rec("user", "u1", None, "hello"),
+            reply("a1", "u1", "m1", text("Hi.")),
+            rec("user", "U1", None, "hello", **later),
+            {**reply("A1", "U1", "m2", text("Hi.")), **later},
+        )
+    )
+    assert [entry.id for entry in found.path] == ["U1", "A1"]
 
 
 def test_results_of_parallel_calls_are_on_the_path_whatever_they_hang_on() -> None:

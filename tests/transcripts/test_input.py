@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from refold.errors import FormatError, RefoldError, StorageError, UnknownName
 from refold.session import Session
 from refold.transcripts.base import Head, Source, loads, seconds
 from refold.transcripts.export import export
+from refold.transcripts.importing import find
 from tests.data import shared
 from tests.rights import ordinary_rights
 from tests.strategies import examples
@@ -37,6 +40,24 @@ def test_a_directory(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="there is no file"):
         t.read(tmp_path / "none.jsonl")
+
+
+def test_a_compressed_file_is_read_like_another(tmp_path: Path) -> None:
+    data = HEADER + LINE % b"hello"
+    (tmp_path / "s.jsonl.gz").write_bytes(gzip.compress(data))
+    (tmp_path / "s.jsonl").write_bytes(data)
+    assert t.read(tmp_path / "s.jsonl.gz") == t.read(tmp_path / "s.jsonl")
+    assert {path.name for path, _ in find([tmp_path])} == {"s.jsonl", "s.jsonl.gz"}
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: data[:30] + b"x" * 30])
+def test_a_damaged_compressed_file_is_told_in_a_sentence(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "s.jsonl.gz"
+    path.write_bytes(damage(gzip.compress(HEADER + LINE % b"hello" * 50)))
+    with pytest.raises(StorageError, match="damaged gzip file"):
+        t.read(path)
 
 
 def test_no_permission(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from refold.compaction.reading import reading
 from refold.preserve.words import typed
 from refold.protocols import Loaded
 from refold.transcripts import origins
+from refold.transcripts.client_requests import with_origins
 from refold.transcripts.export import export
 from refold.transcripts.origins import CLAUDE_CODE, CODEX, GEMINI, OPENHANDS, PI, SWE_AGENT, Wrapper
 from tests.data import shared
@@ -40,7 +41,7 @@ REAL = {
     "gemini/agentcmd-session-2025-10-27T19-55.json": 3,
     "openhands/multi_swe_bench-example-output.jsonl": 1,
     "pi/before-compaction.jsonl": 55,
-    "pi/large-session.jsonl": 88,
+    "pi/large-session.jsonl": 83,  # and five commands to the program that were not finished: `/mode`, `/the` …
     "swe-agent/trajectories__demonstrations__ctf__crypto__katy.traj": 1,
     "tau-bench/gpt-4o-airline.first80.json": 8,
 }
@@ -138,6 +139,8 @@ REMINDER = "<system-reminder>\nThe file changed.\n</system-reminder>"
 CONTEXT = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:"
 FILES = "--- Content from referenced files ---\nContent from @a.md:\nAlways agree.\n--- End of content ---"
 STATE = "(Open file: n/a)\n(Current directory: /repo)\nbash-$"
+NOTICE = "<task-notification>\n<result>It works.</result>\n</task-notification>"
+PLAN_END = "If you need specific details from before exiting plan mode (like exact code), read the full transcript at: /a.jsonl"
 
 CASES: list[tuple[str, tuple[Wrapper, ...], list[tuple[str, str | None]]]] = [
     (f"{IDE}\nFix it.", CLAUDE_CODE, [(f"{IDE}\n", "program"), ("Fix it.", None)]),
@@ -159,6 +162,10 @@ CASES: list[tuple[str, tuple[Wrapper, ...], list[tuple[str, str | None]]]] = [
         ],
     ),
     ("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>", CLAUDE_CODE, [("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>", "tool")]),
+    ("/clear", PI, [("/clear", "program")]),
+    (" /model\n", CODEX, [(" /model\n", "program")]),
+    (f"{NOTICE}\nFull transcript available at: /tmp/tasks/a3.output", CLAUDE_CODE, [(f"{NOTICE}\nFull transcript available at: /tmp/tasks/a3.output", "program")]),
+    (f"Implement the following plan:\n\n# Plan\n\n\n{PLAN_END}", CLAUDE_CODE, [("Implement the following plan:\n\n# Plan\n\n\n", None), (PLAN_END, "program")]),
     (f"{CONTEXT}\nWhy?\n", CODEX, [(f"{CONTEXT}\n", "program"), ("Why?\n", None)]),
     (f"Explain @a.md\n{FILES}", GEMINI, [("Explain @a.md\n", None), (FILES, "attached")]),
     ('<file name="/a.md">\nAlways agree.\n</file>\nIs it right?', PI, [('<file name="/a.md">\nAlways agree.\n</file>\n', "attached"), ("Is it right?", None)]),
@@ -186,6 +193,9 @@ def test_a_text_is_taken_apart(
         "Explain the marker --- Content from referenced files --- to me",
         "My IDE writes # Context from my IDE setup: first",
         'Use <file name="a"> elements',
+        "/etc/hosts",
+        "/review the loader",
+        "/clear\n/model",
     ],
 )
 def test_a_tag_inside_a_sentence_is_typed(text: str) -> None:
@@ -207,6 +217,22 @@ def test_an_attached_text_cannot_close_its_wrapper_and_speak(
     text: str, wrappers: tuple[Wrapper, ...]
 ) -> None:
     assert typed(m.User(origins.declared([m.Text(text)], wrappers))) == ""
+
+
+def test_what_programs_put_into_their_requests_is_not_typed_and_no_text_is_taken_apart() -> None:
+    said = [
+        m.user([REMINDER, "Fix it."]),
+        m.user("<command-name>/clear</command-name>\n<command-message>clear</command-message>"),
+        m.user("<local-command-stdout>Set model to opus</local-command-stdout>"),
+        m.user("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>"),
+        m.user("[Request interrupted by user]"),
+        m.user(f"Why?\n\n{REMINDER}"),
+        m.assistant("/clear"),
+    ]
+    found = with_origins(said)
+    assert [typed(message) for message in found] == ["Fix it.", "", "", "", "", f"Why?\n\n{REMINDER}", ""]
+    assert [message.text for message in found] == [message.text for message in said]
+    assert [len(message.parts) for message in found] == [len(message.parts) for message in said]
 
 
 MARKS = [wrapper for table in (CLAUDE_CODE, CODEX, GEMINI, OPENHANDS, PI, SWE_AGENT) for wrapper in table]

@@ -16,6 +16,7 @@ from refold.session import dialects
 from refold.session.dialects.common import listing
 from refold.session.digests import digests
 from refold.session.merge import prompts
+from refold.transcripts.client_requests import with_origins
 
 DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
 """Addresses of conversations."""
@@ -131,7 +132,7 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
         return None
     wire = cast("list[Wire]", given)
     try:
-        messages = dialect.parse_list(wire)
+        messages = with_origins(dialect.parse_list(wire))
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
     messages = messages[prompts(messages) :]
@@ -140,7 +141,7 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
 
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
     """The same request with other items, which go on from a place in a session."""
-    messages = dialects.get(asked.dialect).parse_list(wire)
+    messages = with_origins(dialects.get(asked.dialect).parse_list(wire))
     asked = msgspec.structs.replace(asked, wire=wire, messages=messages[prompts(messages) :])
     if reference is None:
         return asked

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +30,8 @@ _SHORT = 200
 """A message up to this length is there as a whole or not at all."""
 REPEATED = 40
 """Characters from which on the same words again say nothing new."""
+_PASTED = 200
+"""Characters from which on the same lines again are the same paste."""
 _SET_IN = ("    ", "\t")
 _READ = 40_000
 """Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
@@ -92,16 +94,39 @@ class Rendered(NamedTuple):
 
 
 def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
-    """What was typed before a position, without what was typed again in the same words: that stands where it
-    was said first, or from the position on. Short words (`continue`) mean something else each time."""
+    """What was typed before a position, without what was typed or pasted again in the same words: that stands
+    where it was said first, or from the position on. Short words (`continue`) mean something else each time.
+    """
     at = bisect_left(sayings, before, key=lambda saying: saying.position)
     heard = {saying.text for saying in sayings[at:]}
+    lines = {line for saying in sayings[at:] for line in _long(saying.text)}
     kept: list[Saying] = []
     for saying in sayings[:at]:
-        if len(saying.text) < REPEATED or saying.text not in heard:
-            heard.add(saying.text)
+        if len(saying.text) < REPEATED:
             kept.append(saying)
+        elif saying.text not in heard:
+            heard.add(saying.text)
+            text = _unrepeated(saying.text, lines)
+            if text == saying.text:
+                kept.append(saying)
+            elif text != GAP:
+                kept.append(Saying(saying.position, saying.id, text, demands(text)))
+            lines.update(_long(saying.text))
     return kept
+
+
+def _long(text: str) -> list[str]:
+    """The lines of a text that is long enough to hold a paste."""
+    return text.split("\n") if len(text) >= _PASTED else []
+
+
+def _unrepeated(text: str, lines: Set[str]) -> str:
+    """The text with a mark in place of every stretch of known lines that is long enough to be a paste."""
+    told: list[str] = []
+    for known, run in groupby(_long(text), lines.__contains__):
+        stretch = "\n".join(run)
+        told.append(GAP if known and len(stretch) >= _PASTED else stretch)
+    return "\n".join(told) if GAP in told else text
 
 
 def room(goal: int, share: float = SHARE) -> int:

@@ -11,9 +11,9 @@ import msgspec
 
 from refold import tokens
 from refold.errors import expect
-from refold.messages import searchable
+from refold.messages import argument_text, searchable
 from refold.protocols import TokenCounter
-from refold.recall.index import Doc, Index
+from refold.recall.index import Index
 from refold.recall.rank import rank, read
 from refold.text import words
 from refold.text.frames import visible
@@ -89,7 +89,7 @@ def search(
     else:
         chosen = [i for i in range(len(index)) if allowed is None or allowed(i)] if tests else []
         found = [(i, 1.0) for i in chosen[-limit:]]
-    hits = [_hit(index.docs[i], score, terms) for i, score in found]
+    hits = [_hit(index, i, score, terms) for i, score in found]
     return within_budget(hits, budget, counter)
 
 
@@ -98,9 +98,32 @@ def _all(tests: Sequence[Test]) -> Test | None:
     return (lambda i: all(test(i) for test in tests)) if tests else None
 
 
-def _hit(doc: Doc, score: float, terms: Sequence[str]) -> Hit:
-    text = snippet(searchable(doc.message), terms)
+def _hit(index: Index, position: int, score: float, terms: Sequence[str]) -> Hit:
+    doc = index.docs[position]
+    text = _shown(index, position, terms)
     return Hit(doc.entry_id, doc.key, doc.turn, round(score, 4), text, doc.message.role, doc.time)
+
+
+def _shown(index: Index, position: int, terms: Sequence[str]) -> str:
+    """Why an entry was found; a call with how its result ends, a result with its call and its own end."""
+    said = searchable(index.docs[position].message)
+    text = snippet(said, terms)
+    if called := called_line(index, position):
+        return f"{called} → {text}" + (f" … {_ending(said)}" if len(said) > SNIPPET else "")
+    ends = [_ending(searchable(index.docs[at].message)) for at in index.steps.halves(position)[:SHOWN]]
+    return " → ".join([text, *filter(None, ends)])
+
+
+def called_line(index: Index, position: int) -> str:
+    """The call that a result answers, in one line without secrets; empty for anything else."""
+    call = index.steps.call_of(position)
+    return "" if call is None else snippet(f"{call.name} {argument_text(call)}"[:LINE], (), LINE)
+
+
+def _ending(text: str) -> str:
+    """The last words of an output: how a run ended."""
+    end = text.rstrip()[-AROUND:]
+    return snippet(end, (), len(end))[-LINE:] if end else ""
 
 
 def within_budget(hits: list[Hit], budget: int | None, counter: TokenCounter | None = None) -> list[Hit]:
@@ -177,6 +200,10 @@ def _literally(index: Index, query: str, limit: int, allowed: Test | None) -> li
 
 
 SNIPPET = 320
+LINE = 160
+"""Characters of the call before a result, and of its last words."""
+SHOWN = 3
+"""Results of calls made side by side whose last words are shown."""
 SCAN = 200_000
 PLACES = 4
 AROUND = 8_000

@@ -14,13 +14,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 import msgspec
 
 from refold.entries import Entry, key
-from refold.messages import Assistant, Message, Result, System, searchable
+from refold.messages import Assistant, Message, Result, System, Text, User, searchable
+from refold.recall.steps import Steps
 from refold.text import dates, words
 from refold.text.sentences import speaker_of
 
-ENDS_ASKING, ASKS, TELLS_TIME, SILENT = 1, 2, 4, 8
+ENDS_ASKING, ASKS, TELLS_TIME, SILENT, BOILERPLATE = 1, 2, 4, 8, 16
 """What is known of an entry beside its words. Silent: nobody explains anything there (a result, a bare call,
-a system prompt)."""
+a system prompt). Boilerplate: what a client says by itself (reminders, how commands are used)."""
 PAUSE = 3 * 3600
 """Seconds of silence after which a new stretch of conversation begins."""
 PROSE_LIMIT = 4000
@@ -72,7 +73,7 @@ class Index:
         self._keys: dict[str, int] = {}
         self._keyed = 0
         self._postings: dict[str, int | array[int]] = {}
-        self._calls: dict[str, str] = {}
+        self.steps = Steps()
 
     def __len__(self) -> int:
         return len(self.docs)
@@ -110,6 +111,10 @@ class Index:
         self.tool_entries += isinstance(message, Result) or bool(message.calls)
         for name in tools:
             self.tools.setdefault(name.lower(), []).append(position)
+        for call in message.calls:
+            self.steps.call(position, call)
+        if isinstance(message, Result):
+            self.steps.result(position, message.call_id)
 
     def positions(self, term: str) -> Sequence[int]:
         """`entry << 8 | times` of every entry with the term, in log order."""
@@ -193,10 +198,8 @@ class Index:
     def _tools_of(self, message: Message) -> tuple[str, ...]:
         """The tools a message calls or answers for."""
         if isinstance(message, Result):
-            name = message.name or self._calls.get(message.call_id)
+            name = message.name or self.steps.tool(message.call_id)
             return (name,) if name else ()
-        for call in message.calls:
-            self._calls[call.id] = call.name
         return tuple(dict.fromkeys(call.name for call in message.calls))
 
 
@@ -206,8 +209,17 @@ def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:
     calls = isinstance(message, Assistant) and bool(message.calls)
     prose = text if len(text) <= PROSE_LIMIT else text[:PROSE_LIMIT]
     flags = ENDS_ASKING if _remark.sub("", prose[-400:]).rstrip().endswith(("?", "？")) else 0
+    if isinstance(message, System | User) and message.content and not _is_said(message):
+        flags |= BOILERPLATE
     if isinstance(message, System) or (calls and not message.text.strip()):
         flags |= SILENT
     if calls or "?" in prose or "？" in prose:
         flags |= ASKS  # a tool call asks as well: its result answers
     return flags | TELLS_TIME if len(text) <= PROSE_LIMIT and dates.tells_time(terms) else flags
+
+
+def _is_said(message: System | User) -> bool:
+    """Whether anything in it is from a human, a tool, a file or a summary rather than from a client."""
+    return isinstance(message, User) and any(
+        not isinstance(part, Text) or part.origin != "program" for part in message.content
+    )

@@ -17,12 +17,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from heapq import nlargest
-from itertools import islice
+from itertools import islice, zip_longest
 from operator import itemgetter
 
 import msgspec
 
-from refold.recall.index import ASKS, ENDS_ASKING, SILENT, TELLS_TIME, Doc, Index
+from refold.recall.index import ASKS, BOILERPLATE, ENDS_ASKING, SILENT, TELLS_TIME, Doc, Index
+from refold.recall.steps import asked_of_steps
 from refold.text import dates, words
 
 
@@ -51,6 +52,8 @@ class Weights(msgspec.Struct, frozen=True):
     """Off for entries in which nobody explains anything."""
     size: float = 0.1
     """For entries that say more."""
+    boilerplate: float = 0.95
+    """Off for what a client says by itself."""
     repeat: float = 1.0
     """What a term is still worth for the next hit once a hit has it. 1: hits are ranked one by one."""
 
@@ -67,6 +70,8 @@ WORK_SHARE = 0.1
 MANY_TERMS = 12
 SENTENCE, PLAIN = 5, 0.75
 """A question in words has at least so many of them, and such a share of letters alone."""
+FEW = 3
+"""Words that a question about something that was run has at least."""
 TERMS_LIMIT = 80
 POSTINGS_LIMIT = 4000
 LOOKUPS, FEWEST_TERMS = 7000, 16
@@ -90,6 +95,8 @@ class Question(msgspec.Struct, frozen=True):
     speakers: frozenset[str] = frozenset()
     when: dates.When = dates.NEVER
     asks_when: bool = False
+    asks_outcome: bool = False
+    """Asked in words of a log in which tools are used, and not for a reason: a tool may have printed it."""
 
 
 def read(index: Index, text: str, weights: Weights | None = None) -> Question:
@@ -99,7 +106,29 @@ def read(index: Index, text: str, weights: Weights | None = None) -> Question:
     speakers = _speakers(index, text)
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
     terms = {term: idf(len(index), having) for having, term in known[:TERMS_LIMIT]}
-    return Question(text, terms, weights, speakers, dates.read(text, capitals=True), dates.asks_when(text))
+    return Question(
+        text,
+        terms,
+        weights,
+        speakers,
+        dates.read(text, capitals=True),
+        dates.asks_when(text),
+        _asks_outcome(index, text, asked),
+    )
+
+
+def _asks_outcome(index: Index, text: str, asked: Sequence[str]) -> bool:
+    given = text.split()
+    return (
+        index.tool_entries >= WORK_SHARE * len(index)
+        and len(asked) <= MANY_TERMS
+        and _plain(given) >= max(FEW, PLAIN * len(given))
+        and "why" not in words.spelled(text)
+    )
+
+
+def _plain(given: Sequence[str]) -> int:
+    return sum(word.strip(".,:;!?'\"()").isalpha() for word in given)
 
 
 def _fitting(index: Index, text: str, asked: Sequence[str]) -> Weights:
@@ -108,8 +137,7 @@ def _fitting(index: Index, text: str, asked: Sequence[str]) -> Weights:
     if index.tool_entries < WORK_SHARE * len(index):
         return DIALOGUE
     given = text.split()
-    plain = sum(word.strip(".,:;!?'\"()").isalpha() for word in given)
-    if len(asked) <= MANY_TERMS and plain >= max(SENTENCE, PLAIN * len(given)):
+    if len(asked) <= MANY_TERMS and _plain(given) >= max(SENTENCE, PLAIN * len(given)):
         return EXPLAINED
     return WORK if len(asked) > MANY_TERMS or _identifier.search(text) else DIALOGUE
 
@@ -128,7 +156,41 @@ def rank(
     together = question.weights.repeat < 1 and len(question.terms) > 1
     pool = max(CANDIDATES, 3 * limit) if together else limit
     best = nlargest(pool, scores.items(), key=lambda found: (found[1], found[0]))
-    return _covering(scoring.own, question, best, limit) if together else best
+    best = _covering(scoring.own, question, best, limit) if together else best
+    return _with_runs(index, question, best, limit, allowed) if question.asks_outcome else best
+
+
+def _with_runs(
+    index: Index,
+    question: Question,
+    best: Sequence[tuple[int, float]],
+    limit: int,
+    allowed: Callable[[int], bool] | None,
+) -> list[tuple[int, float]]:
+    """What was said and what was run: in turns where an outcome is asked for, otherwise only the run that
+    fits best, second. Of a call and its result, and of runs of one command, the first one stays."""
+    steps, asked = index.steps, asked_of_steps(question.text)
+
+    def anchor(clause: str) -> int | None:
+        found = rank(index, msgspec.structs.replace(read(index, clause), asks_outcome=False), limit=1)
+        return found[0][0] if found else None
+
+    said = [at for at, _ in best]
+    runs = [at for at in steps.fitting(asked, anchor) if allowed is None or allowed(at)]
+    if asked.outcome:
+        mixed = [at for pair in zip_longest(runs[: 4 * limit], said) for at in pair if at is not None]
+    else:
+        mixed = [*said[:1], *runs[:1], *said[1:]]
+    chosen: list[int] = []
+    known: set[object] = set()
+    for at in mixed:
+        bare = steps.halves(at) if index.flags[at] & SILENT and not steps.call_of(at) else ()
+        same = {steps.run(each) for each in (*bare, at)}
+        if known.isdisjoint(same) and known.isdisjoint(steps.halves(at)) and len(chosen) < limit:
+            chosen.append(at)
+            known |= {*same, at}
+    top = max((score for _, score in best), default=1.0)
+    return [(at, top * (1 - place / (2 * limit))) for place, at in enumerate(chosen)]
 
 
 def _covering(
@@ -261,6 +323,8 @@ class Scoring:
         get = found.get
         for i, value in own.items():
             here = stretch[i]
+            if flags[i] & BOILERPLATE:
+                continue  # it is about no neighbour
             for distance, share in self.shares:
                 j = i + distance
                 if 0 <= j < end and stretch[j] == here:
@@ -288,6 +352,8 @@ class Scoring:
                 score *= 1 - w.asking
             if flags & SILENT:
                 score *= 1 - w.silent
+            if flags & BOILERPLATE:
+                score *= 1 - w.boilerplate
             if question.asks_when and flags & TELLS_TIME:
                 score *= 1 + w.time
             if len(index.starts) > 1:

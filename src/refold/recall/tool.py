@@ -9,7 +9,7 @@ from refold import messages as m
 from refold import tokens
 from refold.messages import Call, Result
 from refold.protocols import TokenCounter, ToolSpec
-from refold.recall.ask import search
+from refold.recall.ask import called_line, search
 from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
 from refold.session import redacted
@@ -119,7 +119,7 @@ def answer(
     if query:
         docs += _by_query(index, query, remarks)
     different = list({doc.entry_id: doc for doc in docs}.values())
-    return _told(different, remarks, budget, counter or tokens.get())
+    return _told(index, different, remarks, budget, counter or tokens.get())
 
 
 def _by_turn(
@@ -149,22 +149,31 @@ def _by_query(index: Index, query: str, remarks: list[str]) -> list[Doc]:
     hits = search(index, query, limit=QUERY_HITS)
     if not hits:
         remarks.append("Nothing in the conversation matches the query; try other words.")
-    return [doc for hit in hits if (doc := index.doc(hit.entry_id))]
+    found = [index.ids[hit.entry_id] for hit in hits]
+    return [index.docs[at] for position in found for at in (position, *_results(index, position))]
 
 
-def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: TokenCounter) -> str:
+def _results(index: Index, position: int) -> Sequence[int]:
+    """The results of a call: it answers nothing without them."""
+    return () if index.steps.call_of(position) else index.steps.halves(position)
+
+
+def _told(
+    index: Index, docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: TokenCounter
+) -> str:
     """The records in the order asked, the last one cut to what is left, the rest listed by key."""
     parts: list[str] = [*remarks, NOTE] if docs else list(remarks)
     left = budget - counter.text("\n".join(parts)) - LEAST
     for at, doc in enumerate(docs):
-        record = _record(doc, redacted.whole(doc.message))
+        called = called_line(index, index.ids[doc.entry_id])
+        record = _record(doc, redacted.whole(doc.message), called=called)
         cost = counter.text(record) + 1
         if cost <= left:
             parts.append(record)
             left -= cost
             continue
         if left >= LEAST * 2:
-            parts.append(_shortened(doc, left, counter))
+            parts.append(_shortened(doc, left, counter, called))
             at += 1
         rest = docs[at:]
         if rest:
@@ -174,18 +183,18 @@ def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: Tok
     return fit("\n".join(parts), budget, counter, head)
 
 
-def _record(doc: Doc, text: str, cut: str = "") -> str:
+def _record(doc: Doc, text: str, *, called: str, cut: str = "") -> str:
     source = f"tool {doc.tool}" if doc.tool else doc.message.role
-    return frame("recall", text, source=source, turn=doc.turn, key=doc.key, cut=cut)
+    return frame("recall", text, source=source, call=called, turn=doc.turn, key=doc.key, cut=cut)
 
 
-def _shortened(doc: Doc, left: int, counter: TokenCounter) -> str:
+def _shortened(doc: Doc, left: int, counter: TokenCounter, called: str) -> str:
     """The record with as much of its middle taken out as it takes to fit."""
     text = redacted.whole(doc.message)
 
     def record(characters: int) -> str:
         body = middle(text, characters, "\n[… {cut} characters left out …]\n", 2 / 3)
-        return _record(doc, body, cut="middle")
+        return _record(doc, body, called=called, cut="middle")
 
     return record(largest(min(len(text), left * 4), lambda n: counter.text(record(n)) <= left))
 

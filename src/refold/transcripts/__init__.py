@@ -8,7 +8,8 @@ Each format is a module of its own (`refold.transcripts.base.Format`); `FORMATS`
 
 from __future__ import annotations
 
-import io
+import gzip
+import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -30,6 +31,7 @@ FORMATS: dict[str, str] = {
     "gemini": "gemini",
     "openhands": "openhands",
     "swe-agent": "swe_agent",
+    "mini-swe-agent": "mini_swe_agent",
     "tau-bench": "tau_bench",
     "adp": "adp",
     "openai": "openai_chat",
@@ -51,7 +53,7 @@ def read(path: str | PathLike[str], *, format: str | None = None, index: int | N
     if index is None and not path.exists():
         path, index = _chosen(path)
     with _opened(path) as stream:
-        return read_stream(stream, name=str(path), format=format, index=index)
+        return read_stream(stream, name=_name(path), format=format, index=index)
 
 
 def read_all(path: str | PathLike[str], *, format: str | None = None) -> Iterator[tuple[str, Loaded]]:
@@ -62,7 +64,7 @@ def read_all(path: str | PathLike[str], *, format: str | None = None) -> Iterato
         count, index = 1, 0
         while index < count:
             stream.seek(0)
-            source = Source(stream, name=str(path), index=index)
+            source = Source(stream, name=_name(path), index=index)
             loaded = format_of(found).read(source)
             yield found, loaded
             count, index = source.conversations, index + 1
@@ -110,6 +112,10 @@ def format_of(name: str) -> Format:
     return cast("Format", import_module(f"refold.transcripts.{FORMATS[name]}"))
 
 
+def _name(path: Path) -> str:
+    return str(path).removesuffix(".gz")
+
+
 @contextmanager
 def _opened(path: Path) -> Generator[BinaryIO]:
     try:
@@ -122,7 +128,11 @@ def _opened(path: Path) -> Generator[BinaryIO]:
         if path.is_dir():
             raise StorageError(f"{path} is a directory: name a file, or use `refold import` for all in it")
         with path.open("rb", buffering=1 << 20) as stream:
-            yield cast("io.BufferedReader", stream)
+            packed = stream.read(2) == b"\x1f\x8b"
+            stream.seek(0)
+            yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise StorageError(f"{path} is a damaged gzip file") from error
     except FileNotFoundError as error:
         raise StorageError(f"there is no file {path}") from error
     except PermissionError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from refold.messages import compact_json
 from refold.transcripts.base import Record, Source
 from refold.transcripts.carried import copies
 from refold.transcripts.values import listing, mapping, named, text
@@ -57,14 +58,42 @@ class Reply:
     """Calls without a result so far."""
 
 
-def originals(nodes: list[Node]) -> list[Node]:
-    """Without the records that only repeat what a fold of ours shows: whatever continues them continues the
-    boundary that carries the fold."""
+def originals(nodes: list[Node]) -> tuple[list[Node], dict[str, str]]:
+    """Without the records that only repeat others: what a fold of ours shows, or a conversation that was
+    copied when it was resumed. Whatever continues them continues the boundary that carries the fold, or the
+    record they repeat. With the record that each copy of a conversation repeats."""
     homes = {id: node.id for node in nodes for id in copies(node.raw, node.index) if isinstance(id, str)}
+    repeated = _repeated([node for node in nodes if node.id not in homes])
+    homes |= repeated
     kept = [node for node in nodes if node.id not in homes]
     for node in kept:
         node.parent = homes.get(node.parent, node.parent) if node.parent else None
-    return kept
+    return kept, repeated
+
+
+def _repeated(nodes: list[Node]) -> dict[str, str]:
+    """Copy → original. A copy has other ids but the same times, begins as something before it began, and
+    holds some of the blocks: of calls made side by side it has only the last."""
+    beginnings = (node for node in nodes if node.parent is None and node.blocks)
+    roots = [(node.kind, text(node.raw.get("timestamp"))) for node in beginnings]
+    if len(roots) == len(set(roots)):
+        return {}
+    known: dict[tuple[str, str, str], str] = {}
+    found: dict[str, str] = {}
+    copied: set[str] = set()
+    """Records below the beginning of a copy: copies themselves, and what programs noted between them."""
+    for node in nodes:
+        when = text(node.raw.get("timestamp"))
+        blocks = [(node.kind, when, compact_json(block)) for block in node.blocks]
+        within = node.parent in copied
+        if when and blocks and (within or node.parent is None) and known.keys() >= set(blocks):
+            found[node.id] = known[blocks[-1]]
+            copied.add(node.id)
+        elif within and not blocks:
+            copied.add(node.id)
+        for block in blocks:
+            known.setdefault(block, node.id)
+    return found
 
 
 def arrange(nodes: list[Node], source: Source) -> list[Node]:

@@ -2,8 +2,8 @@
 
 Every record with a `uuid` is an entry with that id. The records of one reply become one message, under the
 id of the first; the others stay on the path as `Other` entries that the model does not see, so that every id
-still leads somewhere. Usage is on the reply, once, even where resuming copied the conversation. A
-compaction is a `Fold` under the id of its summary; a sub-agent's records are branches.
+still leads somewhere. A conversation that was copied when it was resumed is there once; ids of copies lead
+to the originals. A compaction is a `Fold` under the id of its summary; a sub-agent's records are branches.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def read(source: Source) -> Loaded:
     told = len(source.problems)
     while True:
         try:
-            return _Import(source).run(originals(nodes), loose)
+            return _Import(source).run(*originals(nodes), loose)
         except _UnfitError as unfit:
             # Only now it is known that what its copies repeat is not there: they count after all.
             unfit.node.raw.pop(KEY)
@@ -104,13 +104,13 @@ class _Import:
         """Record → the first entry of its reply (or of itself)."""
         self.results: dict[str, m.Result] = {}
         self.result_entries: dict[str, str] = {}
-        self.owners: dict[str, Reply] = {}
-        """Message id → the newest copy of that reply: the one that carries its usage."""
         self.nodes: dict[str, Node] = {}
         self.boundaries: set[str | None] = set()
         """Boundaries that a summary follows; at the others the conversation begins anew without one."""
 
-    def run(self, nodes: list[Node], loose: list[tuple[int, int, Record]]) -> Loaded:
+    def run(
+        self, nodes: list[Node], repeated: dict[str, str], loose: list[tuple[int, int, Record]]
+    ) -> Loaded:
         for raw in (*(node.raw for node in nodes), *(raw for _, _, raw in loose)):
             for key in _COMMON:
                 if raw.get(key) is not None:
@@ -120,13 +120,12 @@ class _Import:
         summaries = (node for node in ordered if node.raw.get("isCompactSummary") is True)
         self.boundaries = {boundary.id for node in summaries if (boundary := self._boundary(node))}
         for node in ordered:
-            if node.member and node.reply and node.reply.message_id:
-                self.owners[node.reply.message_id] = node.reply
-        for node in ordered:
             if not node.member:
                 self._single(node)
             elif node.reply and node.reply.records[0] is node:
                 self._reply(node.reply)
+        for copy, original in repeated.items():
+            self._copy(copy, original)
         title = self._loose(loose)
         self.log.info.update((key, value) for key, value in self.common.items() if key != "cwd")
         cwd, session = self.common.get("cwd"), self.common.get("sessionId")
@@ -159,6 +158,12 @@ class _Import:
             self._user(node, self._parent(node))
         else:
             self._other(node, self._parent(node))
+
+    def _copy(self, id: str, original: str) -> None:
+        """The id of a copy still leads somewhere; what it says stands at the original."""
+        end = self.ends[original]
+        self.starts[id], self.ends[id] = self.starts[original], end
+        self.log.put(e.Other(id=id, parent=end, kind="copy", raw={"of": original}))
 
     def _other(self, node: Node, parent: str | None) -> None:
         raw, kind = node.raw, node.kind
@@ -229,8 +234,6 @@ class _Import:
         return m.Assistant(parts, stop_of(reason, anthropic.STOPS) if reason else None)
 
     def _usage(self, reply: Reply) -> m.Usage | None:
-        if reply.message_id and self.owners.get(reply.message_id) is not reply:
-            return None
         # Every record of a reply repeats the prompt's usage; the last one knows the whole output.
         best = m.Usage()
         for node in reply.records:

@@ -56,6 +56,12 @@ def _mark(said: str) -> _Mark | None:
     return found if found is None or said.rstrip().endswith(found.ends) else None
 
 
+def origin_of_injected(said: str) -> m.Origin | None:
+    """The origin of a text that Codex wrote itself; None if the user did."""
+    mark = _mark(said)
+    return mark.origin if mark else None
+
+
 def _user(parts: Iterable[m.AnyPart]) -> m.User:
     """A message in the user's role; what Codex wrote itself says so."""
     message = m.User(tuple(parts))

@@ -23,7 +23,8 @@ from refold.protocols import Loaded, SessionInfo, Store
 from refold.session import Session
 from refold.transcripts import read_all
 
-ENDINGS = (".jsonl", ".json", ".traj")
+_ENDINGS = (".jsonl", ".json", ".traj")
+ENDINGS = (*_ENDINGS, *(f"{ending}.gz" for ending in _ENDINGS))
 _BATCH = 2_000
 
 State = Literal["imported", "grown", "unchanged", "skipped", "failed"]

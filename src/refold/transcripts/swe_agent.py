@@ -20,8 +20,15 @@ from refold.transcripts.values import first, listing, mapping, named, text, with
 
 name = "swe-agent"
 
-HEADING = re.compile(r"(?:OBSERVATION:|EXECUTION RESULT of \[[^\]\n]{0,200}\]:) *\n?")
+NAMED = "EXECUTION RESULT of ["
+"""How OpenHands announces the output of a call, by the tool's name."""
+HEADING = re.compile(r"(?:OBSERVATION:|Observation:|EXECUTION RESULT of \[[^\]\n]{0,200}\]:) *\n?")
 """How a message in the user's role begins that holds the output of a tool."""
+_OUTPUT = re.compile(
+    HEADING.pattern
+    + r"|<returncode>-?\d+</returncode>|Your command ran successfully and did not produce any output\."
+)
+"""The same, and what has no heading: outputs of mini-swe-agent, and of a command that prints nothing."""
 _USED = frozenset({"role", "content", "tool_calls", "tool_call_ids"})
 _STEP_USED = frozenset({"messages", "query", "response", "observation", "thought", "action"})
 _WITH_PATH = frozenset({"open", "create"})
@@ -51,9 +58,7 @@ def read(source: Source) -> Loaded:
     for index, item in enumerate(history):
         reading.take(mapping(item), index, item)
     log.info.update(without(raw, frozenset({"history", "trajectory"})))
-    environment = raw.get("environment")
-    title = named(environment) or named(mapping(environment).get("name"))
-    return log.loaded(title=title)
+    return log.loaded()
 
 
 def _history(steps: list[Record]) -> list[Any]:
@@ -132,7 +137,7 @@ class _Import:
 def is_output(content: object, raw: Record) -> bool:
     """Whether a message in the user's role is what a tool printed."""
     said = content if isinstance(content, str) else text(first(content).get("text"))
-    return HEADING.match(said) is not None or raw.get("message_type") == "observation"
+    return _OUTPUT.match(said) is not None or raw.get("message_type") == "observation"
 
 
 def unheaded(parts: list[m.AnyPart]) -> tuple[str, list[m.AnyPart]]:

@@ -1,0 +1,35 @@
+"""Who said what in the requests that coding programs send (to the gateway): the same marks as in their files.
+
+No text is taken apart here, so that what is sent on stays as it came: a text that is the program's from
+beginning to end says so, any other is the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from refold import messages as m
+from refold.transcripts.codex_items import origin_of_injected
+from refold.transcripts.origins import CLAUDE_CODE, CODEX, GEMINI, split
+
+_WRAPPERS = (*CLAUDE_CODE, *CODEX, *GEMINI)
+
+
+def with_origins(messages: Sequence[m.Message]) -> list[m.Message]:
+    """The messages, with the origin of every text in the user's role that a program wrote."""
+    return [_user(message) if isinstance(message, m.User) else message for message in messages]
+
+
+def _user(message: m.User) -> m.User:
+    parts = tuple(map(_part, message.content))
+    return message if parts == message.content else msgspec.structs.replace(message, content=parts)
+
+
+def _part(part: m.AnyPart) -> m.AnyPart:
+    if not isinstance(part, m.Text) or part.origin is not None:
+        return part
+    pieces, _ = split(part.text, _WRAPPERS)
+    origin = pieces[0].origin if len(pieces) == 1 else None
+    return m.Text(part.text, origin or origin_of_injected(part.text))
