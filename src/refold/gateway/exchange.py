@@ -148,7 +148,9 @@ class Exchange:
             if handing.streams:
                 await handing.write(shape.stream(piece))
         said = b"".join(pieces)
-        if not handing.streams:
+        if handing.streams:
+            await handing.write(shape.finish())
+        else:
             shape.whole(said)
         return said
 
