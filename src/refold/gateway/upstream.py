@@ -130,6 +130,9 @@ class Upstream:
             raise Refusal(502, text, "api_error", code="upstream") from None
         self._open.add(answered)
         try:
+            if answered.status < 200:
+                text = "the upstream wants to go on in another protocol"
+                raise Refusal(502, text, "api_error", code="upstream")
             yield answered
         except BaseException:
             answered.close()
