@@ -58,6 +58,16 @@ class SqliteStore:
         self._timeout = timeout
         self._pool = Connections(self.path, timeout=timeout, vfs=vfs, set_up=self._set_up)
 
+    @property
+    def timeout(self) -> float:
+        """Seconds to wait for others who write."""
+        return self._timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        """Holds for connections that are opened from now on."""
+        self._timeout = self._pool.timeout = seconds
+
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
     def create(self, info: SessionInfo) -> None:
