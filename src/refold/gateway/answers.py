@@ -126,11 +126,18 @@ class Answers:
         return made if isinstance(made, e.Fold) else None
 
     async def _fitting(self, engine: Engine, asked: Asked, book: Book) -> View:
+        """Whatever a preset promises: what is larger than the window is not sent."""
+        code = "context_length_exceeded"
         try:
-            return await engine.prepare(book.session, system=asked.beside, model=asked.model)
+            view = await engine.prepare(book.session, system=asked.beside, model=asked.model)
         except (DoesNotFit, OverflowAgain) as error:
-            text, code = f"prompt is too long: {error}", "context_length_exceeded"
+            text = f"prompt is too long: {error}"
             raise Refusal(400, text, "invalid_request_error", code=code) from error
+        window = engine.preset_for(book.session, asked.model).window
+        if view.tokens > window:
+            text = f"prompt is too long: {view.tokens} tokens > {window} maximum, folded as far as possible"
+            raise Refusal(400, text, "invalid_request_error", code=code)
+        return view
 
     def _item(self, question: Question, asked: Asked, book: Book, view: View) -> Wire:
         assert book.session.leaf is not None

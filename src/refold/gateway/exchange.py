@@ -70,7 +70,7 @@ class Exchange:
 
     async def _own(self, raw: bytes) -> bytes:
         """The body, if all that it refers to is the caller's own; and its answer will be, too."""
-        seen = glance(raw, self.request.headers.get("content-encoding", ""))
+        seen = glance(self.request.path, raw, self.request.headers.get("content-encoding", ""))
         if seen.kept:
             self.answer.issued = self.line.issuing(self.caller.owner)
         if not seen.refers:
