@@ -64,6 +64,9 @@ class Opaque(Part, frozen=True, tag="opaque"):
     """A content part of a kind we do not know, kept as it came."""
 
     raw: dict[str, Any]
+    source: str | None = None
+    """Dialect and place that it was read from (`anthropic/assistant`): there it is sent unchanged, elsewhere
+    it is told as text."""
 
 
 AnyPart: TypeAlias = Text | Thinking | Image | Call | Opaque

@@ -138,9 +138,9 @@ def test_a_desk_that_dies_stops_nobody_and_is_started_again(
     start = lines._process
 
     def process(there: Any) -> Any:
-        wait = start(there)
-        pids.append(wait.__self__.pid)
-        return wait
+        worker = start(there)
+        pids.append(worker.join.__self__.pid)
+        return worker
 
     monkeypatch.setattr(lines, "_process", process)
 
@@ -154,7 +154,7 @@ def test_a_desk_that_dies_stops_nobody_and_is_started_again(
             _, done, _ = await ask(client, "openai", body("openai", [("user", "x")]))
             assert done == "pass"
             status, _, data = await ask(client, "openai", body("openai", long_talk(60)))
-            assert status == 503 and json.loads(data)["error"]["code"] == "context_length_exceeded"
+            assert status == 503 and json.loads(data)["error"]["code"] == "try_again"
             await until(lambda: len(pids) > 1)
             _, done, _ = await ask(client, "openai", body("openai", long_talk(8)))
             assert done.startswith("fold")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import os
@@ -282,3 +283,42 @@ def test_a_place_where_nobody_can_listen_is_a_sentence(tmp_path: Path) -> None:
     )
     assert done.returncode != 0 and "nobody can listen at 8.8.8.8 port 9" in done.stderr
     assert "Traceback" not in done.stderr and "Unclosed" not in done.stderr, done.stderr
+
+
+def _basic(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "secret-of-ann",
+        "Bearer secret-of-ann",
+        "a=1; key=secret-of-ann; b=2",
+        "prefix-secret-of-ann-suffix",
+        "for=1.2.3.4;token=secret-of-bob",
+        'Token token="secret-of-bob"',
+        "secret%2Dof%2Dann",
+        f"Basic {_basic('ann:secret-of-ann')}",
+        f"Basic {_basic('bob:secret-of-bob')}",
+        f"Basic {_basic('secret-of-ann:')}",
+        '{"key": "secret-of-bob"}',
+    ],
+)
+@pytest.mark.parametrize("name", ["x-other", "cookie", "forwarded", "proxy-x"])
+def test_no_header_takes_a_key_of_the_gateway_upstream_whatever_else_it_says(name: str, value: str) -> None:
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(str(dict(request.headers)))
+        return web.json_response({})
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url, keys=KEYS) as (_, client):
+            given = {"x-refold-key": "secret-of-ann", name: value, "x-kept": "Basic words, of=mine; YWJj"}
+            async with client.post(PATH, data=BODY, headers=given) as reply:
+                assert reply.status == 200
+
+    run(work)
+    assert value not in seen[0] and "secret" not in seen[0]
+    assert "of=mine" in seen[0]

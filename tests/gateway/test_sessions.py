@@ -268,7 +268,7 @@ def test_a_store_that_fails_passes_what_fits_and_refuses_what_does_not(tmp_path:
             status, done, _ = await ask(client, "openai", body("openai", long_talk(2)))
             assert (status, done) == (200, "pass unread")
             status, _, said = await ask(client, "openai", body("openai", long_talk(24)))
-            assert status == 503 and json.loads(said)["error"]["code"] == "context_length_exceeded"
+            assert status == 503 and json.loads(said)["error"]["code"] == "try_again"
         assert made.line.counts["unrecorded"] == 1
 
     with WireServer("a", "b") as server:

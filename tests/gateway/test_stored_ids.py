@@ -229,3 +229,61 @@ def test_elsewhere_the_upstream_tells_its_clients_apart(
             assert await status_of(client, BOB, "GET", "resp_5") == 200
 
     run(work)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("place", ["message_start", "message_delta"])
+def test_a_container_of_messages_is_its_owners_alone(
+    stream: bool, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bytes] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append(await request.read())
+        held = {"container": {"id": "container_0", "expires_at": "2030-01-01T00:00:00Z"}}
+        message = {"id": "msg_0", "type": "message", "role": "assistant", "content": [], "stop_reason": None}
+        if not stream:
+            return web.json_response({**message, **held})
+        reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await reply.prepare(request)
+        events = {
+            "message_start": {"message": {**message, **(held if place == "message_start" else {})}},
+            "message_delta": {
+                "delta": {"stop_reason": "end_turn", **(held if place == "message_delta" else {})}
+            },
+            "message_stop": {},
+        }
+        for kind, event in events.items():
+            await reply.write(b"data: %s\n\n" % json.dumps({"type": kind, **event}).encode())
+        return reply
+
+    async def asks(client: ClientSession, headers: dict[str, str], **given: Any) -> int:
+        asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi."}], **given}
+        data = (
+            json.dumps(asked).replace("ontainer", "\\u006fntainer")
+            if given.pop("odd", 0)
+            else json.dumps(asked)
+        )
+        async with client.post("/v1/messages", data=data, headers=headers) as reply:
+            await reply.read()
+            return reply.status
+
+    async def work() -> None:
+        monkeypatch.setenv("UP_KEY", "of-the-upstream")
+        settings: dict[str, Any] = {"keys": KEYS, "upstream_key_env": "UP_KEY"}
+        async with upstream(answer) as url, gateway(url, **settings) as (_, client):
+            assert await asks(client, ANN) == 200
+            for container in (
+                "container_0",
+                {"id": "container_0"},
+                {"id": "container_0", "skills": []},
+                "other",
+            ):
+                assert await asks(client, BOB, container=container) == 404
+                assert await asks(client, BOB, container=container, odd=True) == 404
+            assert len(seen) == 1
+            assert await asks(client, ANN, container="container_0") == 200
+            assert await asks(client, BOB, container={"skills": []}) == 200
+            assert await asks(client, BOB) == 200
+
+    run(work)

@@ -112,4 +112,6 @@ def check(server: WireServer) -> None:
     largest = max(map(size, server.bodies))
     assert WINDOW // 3 < largest <= WINDOW, f"{largest} tokens"
     last = str(server.bodies[-1])
-    assert "conversation up to here, folded." in last or " tokens, #" in last, "some in one message, or clipped in place"
+    assert "conversation up to here, folded." in last or " tokens, #" in last, (
+        "some in one message, or clipped in place"
+    )

@@ -78,7 +78,7 @@ def test_chat_roles_and_parts() -> None:
         m.Assistant((m.thinking("hm"), m.Call("a", "Sh", raw="ls -l"))),
         m.result("a", "out"),
         m.Assistant((m.Text("no"),), "refusal"),
-        m.User((m.Opaque({"type": "video", "url": "x"}),)),
+        m.User((m.Opaque({"type": "video", "url": "x"}, "openai/user"),)),
     ]
 
 

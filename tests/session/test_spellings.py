@@ -45,13 +45,13 @@ CHAT = [
     ),
     (
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": ""}}]},
-        m.User((m.Opaque({"type": "image_url", "image_url": {"url": ""}}),)),
+        m.User((m.Opaque({"type": "image_url", "image_url": {"url": ""}}, "broken"),)),
     ),
     (
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": 5}}]},
-        m.User((m.Opaque({"type": "image_url", "image_url": {"url": 5}}),)),
+        m.User((m.Opaque({"type": "image_url", "image_url": {"url": 5}}, "broken"),)),
     ),
-    ({"role": "user", "content": [ODD]}, m.User((m.Opaque(ODD),))),
+    ({"role": "user", "content": [ODD]}, m.User((m.Opaque(ODD, "openai/user"),))),
     ({"role": "tool", "tool_call_id": "c", "content": "out"}, m.Result("c", (m.Text("out"),))),
     (
         {"role": "tool", "tool_call_id": "c", "name": "Read", "content": "out"},
@@ -102,11 +102,11 @@ RESPONSES = [
     ({"role": "user", "content": [{"type": "input_image", "image_url": "https://x/y.png"}]}, m.User((WEB,))),
     (
         {"role": "user", "content": [{"type": "input_image", "file_id": "f"}]},
-        m.User((m.Opaque({"type": "input_image", "file_id": "f"}),)),
+        m.User((m.Opaque({"type": "input_image", "file_id": "f"}, "responses/user"),)),
     ),
     (
         {"role": "user", "content": [{"type": "odd", "image_url": "https://x/y.png"}]},
-        m.User((m.Opaque({"type": "odd", "image_url": "https://x/y.png"}),)),
+        m.User((m.Opaque({"type": "odd", "image_url": "https://x/y.png"}, "responses/user"),)),
     ),
     ({"type": "function_call_output", "call_id": "c", "output": "out"}, m.Result("c", (m.Text("out"),))),
     (
@@ -133,7 +133,7 @@ RESPONSES = [
         {"type": "reasoning", "summary": [], "content": [{"text": "open"}]},
         m.Assistant((m.Thinking("open"),)),
     ),
-    (ODD, m.Assistant((m.Opaque(ODD),))),
+    (ODD, m.Assistant((m.Opaque(ODD, "responses/item"),))),
 ]
 CLAUDE = [
     ({"role": "user", "content": "hi"}, m.user("hi")),
@@ -185,14 +185,17 @@ CLAUDE = [
         m.User((WEB,)),
     ),
     *(
-        ({"role": "user", "content": [picture]}, m.User((m.Opaque(picture),)))
+        ({"role": "user", "content": [block]}, m.User((m.Opaque(block, "anthropic/user"),)))
+        for block in ({"type": "image", "source": {"type": "file", "file_id": "f"}}, ODD)
+    ),
+    *(
+        ({"role": "user", "content": [picture]}, m.User((m.Opaque(picture, "broken"),)))
         for picture in (
             {"type": "image", "source": {"type": "file", "data": "AAAA"}},
             {"type": "image", "source": {"type": "base64", "data": 5}},
             {"type": "image", "source": {"type": "file", "url": "https://x"}},
             {"type": "image", "source": {"type": "url", "url": 5}},
             {"type": "image"},
-            ODD,
         )
     ),
 ]  # fmt: skip

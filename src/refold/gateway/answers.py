@@ -12,15 +12,16 @@ from refold.compaction.plan import Plan
 from refold.compaction.situation import Question as Outlook
 from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
-from refold.gateway import books, compaction, replies
+from refold.gateway import books, compaction, replies, verbatim
 from refold.gateway.books import Book, Books, Turn
 from refold.gateway.compaction import Expanded
 from refold.gateway.customs import restored
 from refold.gateway.door import Refusal
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
 from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, Recall, Reply, Request, Speech
-from refold.gateway.requests import COMPACT, Asked, model_named, read, since
+from refold.gateway.requests import COMPACT, WIRES, Asked, model_named, read, since
 from refold.gateway.sealed import Seal
+from refold.gateway.verbatim import Shown, beyond_log, list_of
 from refold.gateway.windows import Windows
 from refold.messages import Message, result, user
 from refold.recall import tool
@@ -30,6 +31,7 @@ from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
 from refold.session.edits import active_folds
 from refold.session.history import History
+from refold.session.invariants import repair
 
 MARKS = 4
 """Blocks with `cache_control` that Anthropic allows."""
@@ -75,10 +77,10 @@ class Answers:
             engine.failed(session, question.refused, model=asked.model)
         before = engine.view(session, system=asked.beside).tokens
         fold = await self._wished_fold(asked, book, wish.compact, before) if wish else None
+        preset = engine.preset_for(session, asked.model)
         if wish and not fold and asked.since is None and question.refused is None:
             wire, applied = cleared(asked.said, wish, lambda wire: _tokens(engine, asked, wire))
-            budget = engine.preset_for(session, asked.model).budget
-            if _tokens(engine, asked, wire) <= budget:
+            if _tokens(engine, asked, wire) <= preset.budget:
                 return self._order(question, asked, wire, "pass", applied=applied), turn
         view = await self._fitting(engine, asked, book)
         turn.leaf = session.leaf
@@ -86,9 +88,12 @@ class Answers:
             return self._paused(question, asked, self._item(question, asked, book, view), before, view), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
+        shown = verbatim.shown(view, asked, session, preset.window - view.tokens)
+        folded = folded or not shown.is_whole
         if not folded and asked.since is None and wish is None:
             return Order(number=question.number), turn
-        wire, done = messages_of(view, asked), f"fold {before} {view.tokens}"
+        tokens = view.tokens + shown.more
+        wire, done = messages_of(shown, asked), f"fold {before + shown.more + shown.dropped} {tokens}"
         applied = None
         if wish is not None:
             wire, applied = cleared(wire, wish, lambda wire: _tokens(engine, asked, wire))
@@ -121,11 +126,18 @@ class Answers:
         return made if isinstance(made, e.Fold) else None
 
     async def _fitting(self, engine: Engine, asked: Asked, book: Book) -> View:
+        """Whatever a preset promises: what is larger than the window is not sent."""
+        code = "context_length_exceeded"
         try:
-            return await engine.prepare(book.session, system=asked.beside, model=asked.model)
+            view = await engine.prepare(book.session, system=asked.beside, model=asked.model)
         except (DoesNotFit, OverflowAgain) as error:
-            text, code = f"prompt is too long: {error}", "context_length_exceeded"
+            text = f"prompt is too long: {error}"
             raise Refusal(400, text, "invalid_request_error", code=code) from error
+        window = engine.preset_for(book.session, asked.model).window
+        if view.tokens > window:
+            text = f"prompt is too long: {view.tokens} tokens > {window} maximum, folded as far as possible"
+            raise Refusal(400, text, "invalid_request_error", code=code)
+        return view
 
     def _item(self, question: Question, asked: Asked, book: Book, view: View) -> Wire:
         assert book.session.leaf is not None
@@ -198,9 +210,8 @@ class Answers:
         found = await self._books.within(turn.asked, results)
         body = msgspec.json.decode(letter.body, type=dict[str, Any])
         # A list of messages begins with the user's: this one is not sent, its request is there already.
-        items = [Item(message) for message in (user("…"), reply.message, *found)]
-        shown = View(items, counter=self.windows.engine_for(turn.asked.name).counter, count=lambda: 0)
-        more = messages_of(shown, msgspec.structs.replace(turn.asked, wire=[]))[1:]
+        items = repair([Item(message) for message in (user("…"), reply.message, *found)], dialect.name)
+        more = messages_of(Shown(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
         body[dialect.field] = [*body[dialect.field], *more]
         return Order(number=letter.number, body=msgspec.json.encode(body), counts=("recalled",))
 
@@ -217,14 +228,13 @@ class Answers:
             books.watched(book, engine).consider(Outlook(system=asked.beside, model=asked.model))
 
 
-def messages_of(view: View, asked: Asked) -> list[Wire]:
+def messages_of(shown: Shown, asked: Asked) -> list[Wire]:
     """The view as the list of messages of the request."""
-    shown = View(view.items, counter=view.counter, count=lambda: 0)
     if asked.dialect != "anthropic":
-        return restored(shown.to(asked.dialect), asked.body.get("tools"))
-    taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools"))
+        return restored(list_of(shown, asked.dialect), asked.body.get("tools"))
+    taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools")) + ("cache_control" in asked.body)
     cached = any(_marks(each.get("content")) for each in asked.wire)
-    wire: list[Wire] = shown.to_anthropic(cache=cached)["messages"]
+    wire = list_of(shown, asked.dialect, cache=cached)
     marked = [block for each in wire for block in each["content"] if "cache_control" in block]
     for block in marked[: max(0, len(marked) + taken - MARKS)]:
         del block["cache_control"]
@@ -238,5 +248,6 @@ def _marks(blocks: Any) -> int:
 
 def _tokens(engine: Engine, asked: Asked, wire: Sequence[Wire]) -> int:
     """What a list of messages takes, with all that goes beside it."""
-    messages = dialects.get(asked.dialect).parse_list(wire)
-    return engine.counter.text(asked.beside) + sum(engine.counter.message(each) for each in messages)
+    counter, given = engine.counter, WIRES[asked.dialect].parse_given(wire)
+    beyond = sum(beyond_log(each, asked.dialect, counter) or 0 for each in given)
+    return counter.text(asked.beside) + sum(counter.message(each.message) for each in given) + beyond

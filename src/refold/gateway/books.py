@@ -9,13 +9,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from refold import entries as e
 from refold.engine.background import Watch
-from refold.errors import Conflict, SessionExists, UnknownName
+from refold.errors import Conflict, SessionExists, StorageError, UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
 from refold.messages import Assistant, Message, Thinking, Usage
@@ -30,6 +30,12 @@ OPEN = 128 * 1024 * 1024
 """Bytes of requests whose sessions are kept open."""
 TRIES = 20
 """How often something is written anew because another program wrote to the same session first."""
+STORE_SECONDS = 0.1
+"""How long one try waits for a store that others have locked."""
+PATIENCE, LONGEST_PAUSE = 15.0, 3.0
+"""For how long such a store is tried while somebody waits, and how long at most between two tries."""
+RECORD_PATIENCE = 300.0
+"""The same where nobody waits."""
 PAUSE = 0.05
 """Seconds after the first try, at most, and so much longer after each: by chance, so that two programs do not
 meet again."""
@@ -69,9 +75,29 @@ class Books:
     def store(self) -> Store:
         if self._store is None:
             self._store = open_store(self._spec).store
+            if hasattr(self._store, "timeout"):  # all sessions wait meanwhile
+                cast("Any", self._store).timeout = STORE_SECONDS
         return self._store
 
-    async def within(self, asked: Asked, work: Callable[[Book], Awaitable[T]]) -> T:
+    async def within(
+        self, asked: Asked, work: Callable[[Book], Awaitable[T]], patience: float = PATIENCE
+    ) -> T:
+        """Do something to the session of a request, nobody else of this process being in it. A store that
+        fails, since others keep it locked, is tried for so many seconds; others go on meanwhile."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + patience, PAUSE
+        while True:
+            try:
+                return await self._within(asked, work)
+            except Conflict:
+                raise
+            except StorageError:
+                if loop.time() + pause > until:
+                    raise
+            await asyncio.sleep(random.uniform(pause / 2, pause))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _within(self, asked: Asked, work: Callable[[Book], Awaitable[T]]) -> T:
         """Do something to the session of a request, nobody else of this process being in it. Where another
         program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
         book = self.of(asked)

@@ -16,8 +16,8 @@ Wire = dict[str, Any]
 def restored(wire: Sequence[Wire], tools: Any) -> list[Wire]:
     """Messages or items, with calls of such tools as the provider wants them."""
     names = _names(tools)
-    calls = {item.get("call_id") for item in wire if _is_call(item) and item.get("name") in names}
-    return [_item(item, names, calls) for item in wire] if names else list(wire)
+    calls = {item.get("call_id") for item in wire if _is_custom(item, names)}
+    return [_item(item, names, calls) for item in wire]
 
 
 def _names(tools: Any) -> set[str]:
@@ -26,14 +26,15 @@ def _names(tools: Any) -> set[str]:
     return {str(cast("Wire", tool).get("name")) for tool in own if isinstance(tool, dict)}
 
 
-def _is_call(item: Wire) -> bool:
-    return item.get("type") == "function_call"
+def _is_custom(item: Wire, names: set[str]) -> bool:
+    written_anew = item.get("type") == "function_call" and item.get("name") in names
+    return written_anew or item.get("type") == "custom_tool_call"
 
 
 def _item(item: Wire, names: set[str], calls: set[Any]) -> Wire:
-    if item.get("call_id") in calls:
-        if not _is_call(item):
-            return {**item, "type": "custom_tool_call_output"}
+    if item.get("call_id") in calls and item.get("type") == "function_call_output":
+        return {**item, "type": "custom_tool_call_output"}
+    if item.get("call_id") in calls and item.get("type") == "function_call":
         told = {"call_id": item["call_id"], "name": item["name"], "input": _text(item["arguments"])}
         return {"type": "custom_tool_call", **told}
     if isinstance(item.get("tool_calls"), list):

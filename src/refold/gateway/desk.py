@@ -35,6 +35,7 @@ from refold.gateway.letters import (
     Note,
     Opening,
     Order,
+    Ping,
     Question,
     Recall,
     Refused,
@@ -67,7 +68,9 @@ class Desk:
     def take(self, letter: ToDesk) -> None:
         """One after the other, so that a reply is written down before the request that follows it. Where much
         waits to be written down, whoever waits for an answer goes first."""
-        if isinstance(letter, Issued):
+        if isinstance(letter, Ping):
+            self._send(Done(number=0))
+        elif isinstance(letter, Issued):
             self._keep(letter)
         elif isinstance(letter, Check):
             self._begin(self._answer(letter.number, self._checked(letter)))
@@ -140,7 +143,7 @@ class Desk:
         async def write(book: Book) -> Turn:
             return books.taken(book, asked)
 
-        return await self._books.within(asked, write)
+        return await self._books.within(asked, write, books.RECORD_PATIENCE)
 
     async def _answered(self, letter: Reply, waited: asyncio.Future[Turn | None] | None) -> str:
         """Write the answer down, where the request was; what broke off is marked."""
@@ -156,7 +159,7 @@ class Desk:
             books.answered(book, turn, message, reply.usage, meta)
             self._answers.ahead(book, turn.asked)
 
-        await self._books.within(turn.asked, write)
+        await self._books.within(turn.asked, write, books.RECORD_PATIENCE)
         return "recorded"
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────
@@ -235,5 +238,6 @@ async def _serve(line: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(10)  # where there is too little of the processor, streams go first
+    with suppress(AttributeError, OSError):  # it has its share of the processor, but interrupts no stream
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     serve(socket.socket(fileno=int(sys.argv[1])))

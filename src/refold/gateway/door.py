@@ -6,6 +6,7 @@ no web page can reach the gateway through a name that points here.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import ipaddress
 import math
@@ -13,9 +14,9 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -28,6 +29,8 @@ UPSTREAM_KEYS = frozenset(("authorization", "x-api-key"))
 KEY_HEADERS = ("x-refold-key", "authorization", "x-api-key")
 """Where a key of the gateway may stand."""
 _HASH = re.compile(r"[0-9a-f]{64}")
+_BETWEEN = re.compile(r"[\s,;:=&?\"'<>()\[\]{}]+")
+"""What stands between the words of a header."""
 
 
 class Refusal(Exception):
@@ -102,10 +105,11 @@ class Door:
 
     def _known(self, headers: Mapping[str, str]) -> Caller:
         for name in KEY_HEADERS:
-            if owner := self._owner(_token(name, headers.get(name, ""))):
+            token = _token(name, headers.get(name, ""))
+            if owner := self._owner(token):
                 # A client with the gateway's key in the place of the upstream's has none for the upstream.
                 hidden = {name, *(UPSTREAM_KEYS if name in UPSTREAM_KEYS else ())}
-                return Caller(owner, frozenset(hidden | self._holding_keys(headers)))
+                return Caller(owner, frozenset(hidden | self._holding_keys(headers, token)))
         raise Refusal(401, "a key of this gateway is needed", "authentication_error", code="invalid_api_key")
 
     def _owner(self, token: str) -> str | None:
@@ -116,10 +120,15 @@ class Door:
                 owner = known
         return owner if token else None
 
-    def _holding_keys(self, headers: Mapping[str, str]) -> set[str]:
-        """The headers that hold a key of any owner, whatever they are called."""
-        hashed = ((name.lower(), _hashed(_token(name.lower(), value))) for name, value in headers.items())
-        return {name for name, key in hashed if key in self._keys}
+    def _holding_keys(self, headers: Mapping[str, str], token: str) -> set[str]:
+        """The headers in which a key of any owner stands, whatever they are called and whatever else they
+        say; the caller's own key also in the middle of a word."""
+        return {name.lower() for name, value in headers.items() if self._holds_key(value, token)}
+
+    def _holds_key(self, value: str, token: str) -> bool:
+        texts = [value, unquote(value), *_decoded(value)]
+        words = {word for text in texts for word in (text.strip(), *_BETWEEN.split(text))}
+        return any(token in text for text in texts) or any(_hashed(word) in self._keys for word in words)
 
     def _check_place(self, headers: Mapping[str, str]) -> None:
         origin = headers.get("origin")
@@ -142,6 +151,16 @@ class Door:
         self._recent[owner] = (max(left - 1, 0.0) if left >= 1 else left, now)
         if left < 1:
             raise Refusal(429, "too many requests", "rate_limit_error", wait=(1 - left) * 60 / most)
+
+
+def _decoded(value: str) -> list[str]:
+    """What the words of a header say if they are base64 (`Basic …`)."""
+    found: list[str] = []
+    for word in _BETWEEN.split(value):
+        padded = word.replace("-", "+").replace("_", "/") + "=" * (-len(word) % 4)
+        with suppress(ValueError):
+            found.append(base64.b64decode(padded, validate=True).decode("utf-8", "surrogateescape"))
+    return found
 
 
 def _hashed(token: str) -> str:

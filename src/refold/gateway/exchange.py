@@ -70,7 +70,7 @@ class Exchange:
 
     async def _own(self, raw: bytes) -> bytes:
         """The body, if all that it refers to is the caller's own; and its answer will be, too."""
-        seen = glance(raw, self.request.headers.get("content-encoding", ""))
+        seen = glance(self.request.path, raw, self.request.headers.get("content-encoding", ""))
         if seen.kept:
             self.answer.issued = self.line.issuing(self.caller.owner)
         if not seen.refers:
@@ -148,7 +148,9 @@ class Exchange:
             if handing.streams:
                 await handing.write(shape.stream(piece))
         said = b"".join(pieces)
-        if not handing.streams:
+        if handing.streams:
+            await handing.write(shape.finish())
+        else:
             shape.whole(said)
         return said
 
@@ -174,12 +176,13 @@ class Exchange:
             raise Refusal(answer.status, answer.text, answer.kind, code=answer.code)
         why = answer.error if isinstance(answer, Broken) else ""
         if marked:
-            raise Refusal(503, f"what this request asks for cannot be done now ({why})", "api_error")
+            text = f"what this request asks for cannot be done now ({why}): try again"
+            raise Refusal(503, text, "overloaded_error", code="try_again", wait=5)
         if len(raw) // 4 < self.windows.of(model_named(raw)):
             self.line.counts["passed_open"] += 1
             return Order(number=self.number, done="pass unread")
-        text = f"this request is too long and could not be folded ({why})"
-        raise Refusal(503, text, "api_error", code="context_length_exceeded")
+        text = f"this request is too long and cannot be folded just now ({why}): try again"
+        raise Refusal(503, text, "overloaded_error", code="try_again", wait=5)
 
     def _asked(self, raw: bytes) -> dict[str, Any]:
         return {

@@ -84,7 +84,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
     raw: bytes | None = None
 
 
-ToDesk: TypeAlias = Note | Question | Reply | Opening | Recall | Issued | Check
+class Ping(msgspec.Struct, frozen=True, tag="ping"):
+    """Is the desk there?"""
+
+
+ToDesk: TypeAlias = Note | Question | Reply | Opening | Recall | Issued | Check | Ping
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

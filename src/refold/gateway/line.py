@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
+from typing import NamedTuple
 
 from refold.gateway import desk
 from refold.gateway.door import Refusal
@@ -25,6 +26,7 @@ from refold.gateway.letters import (
     Note,
     Opening,
     Order,
+    Ping,
     Question,
     Recall,
     Refused,
@@ -40,6 +42,10 @@ AGAIN_SECONDS = 1.0
 """Between two starts of a desk."""
 END_SECONDS = 60.0
 """How long a desk may take to write down what it has."""
+BEAT_SECONDS, DEAD_SECONDS = 5.0, 30.0
+"""How often a desk is asked whether it is there; one that says nothing for so long is replaced."""
+ANSWER_SECONDS = 300.0
+"""How long anybody waits for an answer of the desk."""
 
 
 class Line:
@@ -48,9 +54,7 @@ class Line:
 
     def __init__(self, opening: Opening, *, in_process: bool) -> None:
         self.counts: Counter[str] = Counter()
-        self._start: Callable[[socket.socket], Callable[[], object]] = (
-            _process if in_process and os.name == "posix" else _thread
-        )
+        self._start = _process if in_process and os.name == "posix" else _thread
         self._opening = opening
         self._numbers = count(1)
         self._issued: list[Issued] = []
@@ -58,31 +62,51 @@ class Line:
         self._unwritten = self._waiting = 0
         """Letters and bytes that the desk has not taken care of yet."""
         self._writer: asyncio.StreamWriter | None = None
-        self._join: Callable[[], object] = lambda: None
+        self._worker = Worker(lambda: None, lambda: None)
+        self._beating: asyncio.Task[None] | None = None
+        self._heard = 0.0
+        """When the desk said something last."""
         self._reading: asyncio.Task[None] | None = None
         self._ending = False
 
     async def open(self) -> None:
         here, there = socket.socketpair()
-        self._join = self._start(there)
+        self._worker = self._start(there)
         reader, self._writer = await asyncio.open_connection(sock=here, limit=LIMIT)
         self._writer.write(packed(self._opening))
         for letter in self._issued:
             self._writer.write(packed(letter))
         self._issued.clear()
         self._reading = asyncio.ensure_future(self._read(reader))
+        self._heard = asyncio.get_running_loop().time()
+        if self._beating is None:
+            self._beating = asyncio.ensure_future(self._beat())
+
+    async def _beat(self) -> None:
+        """A desk that does not answer (stopped, or stuck) is ended: then another one is started."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if self._writer is not None:
+                self._writer.write(packed(Ping()))
+                if loop.time() - self._heard > DEAD_SECONDS:
+                    self._worker.kill()
 
     async def close(self) -> None:
         """What was handed over is written down first."""
         self._ending = True
+        if self._beating is not None:
+            self._beating.cancel()
         if self._writer is not None:
             self._writer.write_eof()
         if self._reading is not None:
-            await asyncio.wait((self._reading,), timeout=END_SECONDS)
+            _, late = await asyncio.wait((self._reading,), timeout=END_SECONDS)
+            if late:
+                self._worker.kill()
             self._reading.cancel()
         if self._writer is not None:
             self._writer.close()
-        await asyncio.to_thread(self._join)
+        await asyncio.to_thread(self._worker.join)
 
     def number(self) -> int:
         return next(self._numbers)
@@ -116,7 +140,10 @@ class Line:
         answer = self._asked[question.number] = asyncio.get_running_loop().create_future()
         self._writer.write(packed(question))
         try:
-            return await answer
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await answer
+        except TimeoutError:
+            return Broken(number=question.number, error="Timeout")
         finally:
             self._asked.pop(question.number, None)
 
@@ -131,6 +158,7 @@ class Line:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         async for letter in letters(reader, from_desk):
+            self._heard = asyncio.get_running_loop().time()
             self.counts.update(letter.counts)
             if isinstance(letter, Done):
                 self._unwritten -= bool(letter.number)
@@ -152,19 +180,25 @@ class Line:
             if not asked.done():
                 asked.set_result(Broken(number=number, error="DeskGone"))
         await asyncio.sleep(AGAIN_SECONDS)
-        await asyncio.to_thread(self._join)
+        await asyncio.to_thread(self._worker.join)
         if not self._ending:
             await self.open()
 
 
-def _thread(there: socket.socket) -> Callable[[], object]:
-    """A desk at the other end; returns how to wait for its end."""
+class Worker(NamedTuple):
+    """A desk that was started: how to wait for its end, and how to end it."""
+
+    join: Callable[[], object]
+    kill: Callable[[], object]
+
+
+def _thread(there: socket.socket) -> Worker:
     thread = threading.Thread(target=desk.serve, args=(there,), name="refold-desk", daemon=True)
     thread.start()
-    return thread.join
+    return Worker(lambda: thread.join(END_SECONDS), lambda: None)
 
 
-def _process(there: socket.socket) -> Callable[[], object]:
+def _process(there: socket.socket) -> Worker:
     with there:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "refold.gateway.desk", str(there.fileno())],
@@ -173,4 +207,4 @@ def _process(there: socket.socket) -> Callable[[], object]:
             stdout=subprocess.DEVNULL,
             process_group=0,  # Ctrl-C is for the server: the desk ends when that has closed the line
         )
-    return process.wait
+    return Worker(process.wait, process.kill)

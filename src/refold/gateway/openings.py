@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from refold.gateway.replies import one_line_end
+
 ERROR = 64 * 1024
 """Bytes of an error, or of a beginning, that are looked at."""
 SURE = 48
@@ -18,11 +20,10 @@ HELD_SECONDS = 2.0
 _ERROR = re.compile(
     rb'event: *(?:error|response\.failed)\b|data: *\{ *"(?:error"|type" *: *"(?:error|response\.failed)")'
 )
-_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _KINDS = rb"(?:message_start|ping|response\.(?:created|in_progress|queued))"
 _SAYS_NOTHING = re.compile(
-    rb"(?:event: *" + _KINDS + rb"\r?\n)?"
-    rb'(?:data: *\{ *"type" *: *"' + _KINDS + rb'"[^\n]*|:[^\n]*)\r?\n\r?\n'
+    rb"(?:event: *" + _KINDS + rb"\n)?"
+    rb'(?:data: *\{ *"type" *: *"' + _KINDS + rb'"[^\n]*|:[^\n]*)\n\n'
 )
 """Events in which no answer has begun yet."""
 
@@ -76,13 +77,14 @@ async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Ope
 def _is_open(head: bytes, doubtful: bool) -> bool:
     """Might an error still come before anything else?"""
     rest = _rest(head)
-    if not rest or _END.search(rest):
+    if not rest or b"\n\n" in rest:
         return doubtful and not rest
     return doubtful or len(rest) < SURE or _ERROR.match(rest) is not None
 
 
 def _rest(head: bytes) -> bytes:
-    """Without the events that say nothing."""
+    """Without the events that say nothing, in lines that end alike."""
+    head = one_line_end(head)
     while match := _SAYS_NOTHING.match(head):
         head = head[match.end() :]
     return head

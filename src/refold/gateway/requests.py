@@ -13,13 +13,15 @@ from refold import messages as m
 from refold.errors import RefoldError
 from refold.gateway.sealed import Reference
 from refold.session import dialects
-from refold.session.dialects.common import listing
+from refold.session.dialects import anthropic, openai_chat, openai_responses
+from refold.session.dialects.common import Given, listing
 from refold.session.digests import digests
 from refold.session.merge import prompts
 from refold.transcripts.client_requests import with_origins
 
 DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
 """Addresses of conversations."""
+WIRES: dict[str, Any] = {wire.name: wire for wire in (openai_chat, openai_responses, anthropic)}
 COMPACT = "/v1/responses/compact"
 PROVIDERS = {"openai": "openai", "responses": "openai", "anthropic": "anthropic"}
 SESSION = "x-refold-session"
@@ -35,6 +37,10 @@ CLIENTS = (
 """Headers in which clients name their session."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 PROMPTS = ("system", "developer")
+UNREAD = frozenset(
+    {"model", "metadata", "user", "safety_identifier", "prompt_cache_key", "logit_bias", "context_management"}
+)
+"""Fields that may be long and that no model reads."""
 
 Wire = dict[str, Any]
 
@@ -64,14 +70,18 @@ class Asked(msgspec.Struct, frozen=True):
     body: Wire
     wire: Sequence[Wire]
     """The list of messages, as it came."""
-    messages: Sequence[m.Message]
-    """Without the prompts in front."""
+    given: Sequence[Given]
+    """What they say, without the prompts in front."""
     session: str
     """The id of its session."""
     size: int = 0
     """Bytes of the request."""
     since: str | None = None
     """The entry that stands for all that was said before these messages."""
+
+    @property
+    def messages(self) -> list[m.Message]:
+        return [given.message for given in self.given]
 
     @property
     def model(self) -> str:
@@ -95,9 +105,10 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def beside(self) -> str:
-        """Everything that takes room beside the messages."""
-        kept = [self.body.get(key) for key in ("system", "instructions", "tools")]
-        parts = [*(part for part in kept if part), *self.wire[: self.prompts]]
+        """Everything that takes room beside the messages: all of the body, but what is known to take none."""
+        unread = {*UNREAD, dialects.get(self.dialect).field}
+        fields = [value for name, value in self.body.items() if name not in unread]
+        parts = [part for part in (*fields, *self.wire[: self.prompts]) if part not in (None, True, False)]
         return "\n".join(part if isinstance(part, str) else m.compact_json(part) for part in parts)
 
     def with_tool(self, tool: Wire, name: str) -> Asked:
@@ -132,23 +143,30 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
         return None
     wire = cast("list[Wire]", given)
     try:
-        messages = with_origins(dialect.parse_list(wire))
+        given = _given(dialect.name, wire)
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    messages = messages[prompts(messages) :]
-    return Asked(dialect.name, request, wire, messages, _session(request, headers, messages, owner), len(raw))
+    session = _session(request, headers, given[0].message if given else None, owner)
+    return Asked(dialect.name, request, wire, given, session, len(raw))
+
+
+def _given(dialect: str, wire: Sequence[Wire]) -> list[Given]:
+    """Without the prompts in front."""
+    given: list[Given] = WIRES[dialect].parse_given(wire)
+    messages = with_origins([each.message for each in given])
+    named = [each._replace(message=message) for each, message in zip(given, messages, strict=True)]
+    return named[prompts(messages) :]
 
 
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
     """The same request with other items, which go on from a place in a session."""
-    messages = with_origins(dialects.get(asked.dialect).parse_list(wire))
-    asked = msgspec.structs.replace(asked, wire=wire, messages=messages[prompts(messages) :])
+    asked = msgspec.structs.replace(asked, wire=wire, given=_given(asked.dialect, wire))
     if reference is None:
         return asked
     return msgspec.structs.replace(asked, session=reference.session, since=reference.leaf)
 
 
-def _session(body: Wire, headers: Mapping[str, str], messages: Sequence[m.Message], owner: str) -> str:
+def _session(body: Wire, headers: Mapping[str, str], begin: m.Message | None, owner: str) -> str:
     """The id of the session: what the client calls it, and a hash that holds the owner, whole, and all else
     that makes it this session, so that no other owner and no other program has one of that id. One client
     may have several conversations under one name (sub-agents, titles): those that begin otherwise are
@@ -156,7 +174,7 @@ def _session(body: Wire, headers: Mapping[str, str], messages: Sequence[m.Messag
     and only from an owner who is known by a key, since a name alone proves nothing."""
     given = headers.get(SESSION)
     name = given or _client_session(body, headers) or "talk"
-    first = b"" if given and owner else next((each[-1] for each in digests(messages[:1])), b"")
+    first = b"" if begin is None or (given and owner) else digests([begin])[0][-1]
     whole = m.compact_json([owner, name, first.hex(), _instructions(body)]).encode("utf-8", "surrogatepass")
     shown = re.sub(r"[^A-Za-z0-9._-]", "-", f"{owner}.{name}").lstrip(".-")[:80]
     return f"{shown or 'talk'}.{hashlib.blake2b(whole, digest_size=16).hexdigest()}"

@@ -13,11 +13,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
 from refold.errors import RefoldError, SettingError
+from refold.gateway.connections import Connection, Connections, open_files
 from refold.gateway.door import Caller, Door, Refusal, told
 from refold.gateway.exchange import Exchange
 from refold.gateway.letters import Check, Opening
@@ -41,6 +43,10 @@ PASSED = (
 )
 _silent = logging.getLogger("refold.gateway.silent")
 _silent.disabled = True
+BODY_SECONDS = 30.0
+SLOW, SLOW_BODY = 20_000, 1 << 22
+"""Bytes a second, and bytes of a body that does not say how long it is, for which a client has time beyond
+`BODY_SECONDS`."""
 STOP_SECONDS = 20.0
 """How long answers that are under way may take when the gateway is stopped."""
 
@@ -65,6 +71,7 @@ class Gateway:
         self.line = Line(Opening(settings=settings, secret=sealed_with), in_process=in_process)
         self.counts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
         self.url = ""
 
     async def __aenter__(self) -> Gateway:
@@ -78,30 +85,40 @@ class Gateway:
         app.router.add_route("*", "/{rest:.*}", self._served(self._unknown))
         await self.upstream.open()
         await self.line.open()
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=_silent,  # it quotes what it cannot read
-            handler_cancellation=True,  # who hangs up is not waited for
-            shutdown_timeout=STOP_SECONDS,
-            auto_decompress=False,
-            max_line_size=65_536,
-            max_field_size=65_536,
-        )
+        # Who hangs up is not waited for.
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self.settings.host, self.settings.port, backlog=1024)
         try:
-            await site.start()
+            self._listening = await self._listen(self._runner.server)
         except (OSError, OverflowError) as error:
             await self.__aexit__()
             where = f"{self.settings.host} port {self.settings.port}"
             raise SettingError("gateway", f"nobody can listen at {where}: {error}") from None
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
-        self.url = f"http://{host}:{self._runner.addresses[0][1]}"
+        self.url = f"http://{host}:{self._listening.sockets[0].getsockname()[1]}"
         return self
+
+    async def _listen(self, server: Any) -> asyncio.Server:
+        loop, everyone = asyncio.get_running_loop(), Connections(open_files())
+
+        def connection() -> Connection:
+            return Connection(
+                everyone,
+                server,
+                loop=loop,
+                access_log=None,
+                logger=_silent,  # it quotes what it cannot read
+                auto_decompress=False,
+                max_line_size=65_536,
+                max_field_size=65_536,
+            )
+
+        return await loop.create_server(connection, self.settings.host, self.settings.port, backlog=1024)
 
     async def __aexit__(self, *_: object) -> None:
         """What is under way is finished, for a while; nothing new is taken."""
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
         await self.upstream.close()
@@ -141,7 +158,7 @@ class Gateway:
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         if is_climbing(request.raw_path):  # to what is not served here, with the upstream's key
             return await self._unknown(request, caller)
-        body, answer = await request.read(), Answer()
+        body, answer = await _body(request), Answer()
         if is_shared(self.settings, request.path):
             number, ids = self.line.number(), [request.match_info["id"]]
             await self.line.checked(Check(number=number, owner=caller.owner, ids=ids))
@@ -153,7 +170,7 @@ class Gateway:
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         number = self.line.number()
         exchange = Exchange(self.upstream, self.line, self.windows, request, caller, number)
-        return await exchange.run(await request.read())
+        return await exchange.run(await _body(request))
 
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         if request.headers.get("upgrade"):  # who knows this answer (Codex does) goes on without
@@ -191,6 +208,16 @@ class Gateway:
             "seconds": round(seconds, 4),
         }
         self._log(json.dumps(line))
+
+
+async def _body(request: web.Request) -> bytes:
+    """All of it, which may take so long as a slow line needs."""
+    size = SLOW_BODY if request.content_length is None else request.content_length
+    try:
+        async with asyncio.timeout(BODY_SECONDS + size / SLOW):
+            return await request.read()
+    except TimeoutError:
+        raise Refusal(408, "the request did not come", "invalid_request_error") from None
 
 
 async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> None:

@@ -30,6 +30,8 @@ class Shape(ABC):
         self.extras = extras
         self.round = self.calls = self.recalls = 0
         self.ended = False
+        """All of this round is there."""
+        self._said_end = self._failed = False
         self._rest = self._odd = b""
         self._places: dict[int, int | None] = {}
         """Where an index of this round stands in the client's answer; None: nowhere."""
@@ -41,13 +43,14 @@ class Shape(ABC):
     def again(self) -> bool:
         """Does the upstream wait for what we know? Where the client was called, too, it is its turn: the
         model asks once more if it still wants to."""
-        return self.ended and self.recalls > 0 and self.calls == 0 and not self._odd
+        asked = self.recalls > 0 and self.calls == 0
+        return self.ended and asked and not self._odd and not self._failed
 
     def begin(self) -> None:
         """A further round."""
         self.round += 1
         self.calls = self.recalls = 0
-        self.ended = False
+        self.ended = self._said_end = False
         self._rest, self._places, self._held = b"", {}, []
 
     def stream(self, data: bytes) -> bytes:
@@ -58,6 +61,14 @@ class Shape(ABC):
         self._rest = rest + half
         return b"".join(self._read(block) for block in blocks)
 
+    def finish(self) -> bytes:
+        """The upstream has ended its stream in order. The last event may lack its blank line; and where it
+        was said why the model stopped, or that it failed, nothing is missing."""
+        block, self._rest = one_line_end(self._rest).strip(b"\n"), b""
+        last = self._read(block) if block else b""
+        self.ended = self.ended or self._said_end or self._failed
+        return last
+
     def _read(self, block: bytes) -> bytes:
         payload = payload_of(block)
         if not payload:
@@ -67,6 +78,7 @@ class Shape(ABC):
         except msgspec.DecodeError:
             return block + b"\n\n"
         try:
+            self._failed = self._failed or _is_error(event)
             return b"".join(self._written(each) for each in self._events(event))
         except _ODD:  # whoever understands it shall
             return block + b"\n\n"
@@ -153,6 +165,8 @@ class Messages(Shape):
         elif kind in ("message_delta", "message_stop"):
             self._held.append(event)
             self._see(event.get("usage"))
+            delta = cast("Wire", event.get("delta") or {})
+            self._said_end = self._said_end or bool(delta.get("stop_reason"))
             self.ended = self.ended or kind == "message_stop"
         elif not (kind == "ping" and self.round):
             yield event
@@ -232,9 +246,11 @@ class Chat(Shape):
             self._usage[str(self.round)] = chunk["usage"]
         choices = cast("list[Wire]", chunk.get("choices") or [])
         kept = [choice for choice in choices if self._is_left(choice)]
-        if not choices or any(choice.get("finish_reason") for choice in choices):
+        ends = any(choice.get("finish_reason") for choice in choices)
+        self._said_end = self._said_end or ends
+        if ends or not (choices or self._failed):
             self._held.append(chunk)
-        elif kept:
+        elif kept or self._failed:
             yield chunk
 
     def _is_left(self, choice: Wire) -> bool:
@@ -355,6 +371,14 @@ class Responses(Shape):
 
     def _result(self) -> Wire:
         return self._joined(self._held[0])
+
+
+def _is_error(event: Any) -> bool:
+    """Does the upstream tell, in its stream, that it failed?"""
+    if not isinstance(event, dict):
+        return False
+    told = cast("Wire", event)
+    return told.get("type") in ("error", "response.failed") or ("error" in told and "type" not in told)
 
 
 def _is_call(item: Wire) -> bool:

@@ -24,18 +24,21 @@ from refold.registry.configuration import GatewaySettings
 from refold.session.dialects.common import listing
 from refold.session.tree import random_id
 
-RESPONSES = "/v1/responses"
+RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 SESSIONS = "gateway+responses+%Y-%m"
 """Sessions that hold the ids, one for each month: no client's session has such a name. This month and the
 last one count: providers keep answers for thirty days."""
-_REFERS = re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u')
+_REFERS = {
+    RESPONSES: re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u'),
+    MESSAGES: re.compile(rb'"container"|\\u00'),
+}
 """A body without any of these refers to nothing. A name can be written with escapes."""
 
 
 def is_shared(settings: GatewaySettings, path: str) -> bool:
     """Does the upstream keep answers of this address for several owners?"""
     shared = bool(settings.keys) and settings.upstream_key_env is not None
-    return shared and (path == RESPONSES or path.startswith(f"{RESPONSES}/"))
+    return shared and (path in (RESPONSES, MESSAGES) or path.startswith(f"{RESPONSES}/"))
 
 
 class Glance(msgspec.Struct, frozen=True):
@@ -51,11 +54,12 @@ class _Head(msgspec.Struct):
     store: Any = None
 
 
-def glance(raw: bytes, encoding: str) -> Glance:
+def glance(path: str, raw: bytes, encoding: str) -> Glance:
     """`Refusal` where nothing can be seen: the upstream may read what the gateway cannot."""
     if encoding.lower() not in ("", "identity"):
         raise _unreadable()
-    return Glance(_REFERS.search(raw) is not None, _decoded(raw, _Head).store is not False)
+    refers = _REFERS.get(path, _REFERS[RESPONSES])
+    return Glance(refers.search(raw) is not None, _decoded(raw, _Head).store is not False)
 
 
 def _decoded(raw: bytes, kind: Any) -> Any:
@@ -84,7 +88,8 @@ class References(msgspec.Struct, frozen=True):
 
 def references(raw: bytes) -> References:
     request: dict[str, Any] = _decoded(raw, dict[str, Any])
-    kept, given = [request.get("previous_response_id"), _id_of(request.get("conversation"))], list[Any]()
+    names = ("previous_response_id", "conversation", "container")
+    kept, given = [_id_of(request.get(name)) for name in names], list[Any]()
     for item in filter(_is_object, listing(request.get("input"))):
         alone = item.get("type") in (None, "item_reference") and "role" not in item
         (kept if alone else given).append(item.get("id"))
@@ -182,10 +187,30 @@ class _Told(msgspec.Struct):
                 yield from inner.ids()
 
 
+class _Container(msgspec.Struct):
+    id: str | None = None
+
+
+class _ToldMessage(msgspec.Struct):
+    """The same of Anthropic, which keeps containers alone."""
+
+    container: _Container | None = None
+    message: _ToldMessage | None = None
+    delta: _ToldMessage | None = None
+
+    def ids(self) -> Iterator[str]:
+        if self.container is not None and self.container.id:
+            yield self.container.id
+        for inner in (self.message, self.delta):
+            if inner is not None:
+                yield from inner.ids()
+
+
 class IdReader:
     """The ids that an answer holds, as it comes in pieces."""
 
-    def __init__(self, *, streams: bool) -> None:
+    def __init__(self, path: str, *, streams: bool) -> None:
+        self._kind: Any = _ToldMessage if path == MESSAGES else _Told
         self._streams, self._rest, self._seen = streams, b"", set[str]()
 
     def read(self, piece: bytes) -> list[str]:
@@ -202,7 +227,7 @@ class IdReader:
         found: list[str] = []
         for payload in payloads:
             with suppress(msgspec.DecodeError):  # an event without any, or half of an answer
-                found += msgspec.json.decode(payload, type=_Told).ids()
+                found += msgspec.json.decode(payload, type=self._kind).ids()
         news = [id for id in dict.fromkeys(found) if id not in self._seen]
         self._seen.update(news)
         return news

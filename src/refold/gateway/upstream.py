@@ -130,6 +130,9 @@ class Upstream:
             raise Refusal(502, text, "api_error", code="upstream") from None
         self._open.add(answered)
         try:
+            if answered.status < 200:
+                text = "the upstream wants to go on in another protocol"
+                raise Refusal(502, text, "api_error", code="upstream")
             yield answered
         except BaseException:
             answered.close()
@@ -169,7 +172,8 @@ class Handing:
 
     async def pieces(self, upstream: aiohttp.ClientResponse, head: bytes = b"") -> AsyncGenerator[bytes]:
         """What comes; `head` was read already. Raises `Cut`."""
-        issued, ids = self._answer.issued, IdReader(streams=upstream.content_type == "text/event-stream")
+        streams = upstream.content_type == "text/event-stream"
+        issued, ids = self._answer.issued, IdReader(self._request.path, streams=streams)
         try:
             while piece := head or await next_piece(upstream):
                 head = b""

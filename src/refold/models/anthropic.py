@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, Unpack, cast
 
+import msgspec
+
 from refold.errors import ModelError
 from refold.models.chunks import Malformed, StreamReader, closed, obj, strict, text
 from refold.models.remote import Options, Remote, shown
@@ -120,7 +122,7 @@ class MessageStream(StreamReader):
         # Arguments are read as text, strictly: the start event's empty object only counts if none came.
         arguments = block.pop("partial_json", "")
         if arguments:
-            block["input"] = arguments
+            block["input"] = arguments if block.get("type") == "tool_use" else _value(arguments)
         for message in dialect.parse({"role": "assistant", "content": [block]}):
             yield from (PartDone(part) for part in message.parts)
 
@@ -133,6 +135,14 @@ _GROWING = {
 }
 """Kind of delta → what of a block it adds to."""
 _SHOWN = {"text": TextDelta, "thinking": ThinkingDelta}
+
+
+def _value(arguments: str) -> Any:
+    """What the provider's own tools are called with; text where it is broken."""
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments
 
 
 def _index(raw: Wire) -> int:

@@ -356,7 +356,7 @@ def _said(part: m.AnyPart, message: m.Message) -> Fields:
         return (kind, text, *_fields(part, "text", "origin")) if text and not text.isspace() else ()
     if isinstance(part, m.Call):
         return (kind, *_fields(part, "arguments", "raw"), m.arguments_json(part))
-    return (kind, *_fields(part))
+    return (kind, *_fields(part, "source"))
 
 
 def _fields(struct: msgspec.Struct, *without: str) -> Fields:

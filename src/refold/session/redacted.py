@@ -133,6 +133,6 @@ def _part(part: AnyPart) -> AnyPart | None:
             raw = None if part.raw is None else text(part.raw)
             return msgspec.structs.replace(part, arguments=values(part.arguments), raw=raw)
         case Opaque():
-            return Opaque(values(part.raw))
+            return Opaque(values(part.raw), part.source)
         case _:
             return part

@@ -53,7 +53,7 @@ class Connections:
     ) -> None:
         check_library(apsw.sqlite_lib_version())
         self.path = path
-        self._timeout = timeout
+        self.timeout = timeout
         self._vfs = vfs
         self._set_up = set_up
         self._is_made = False
@@ -136,13 +136,13 @@ class Connections:
     def _open(self) -> apsw.Connection:
         if not self._is_made:  # one that is gone is not made anew: its sessions are not there
             make_file(self.path)
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while True:
             connection = apsw.Connection(
                 str(self.path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs, statementcachesize=64
             )
             try:
-                connection.set_busy_timeout(int(self._timeout * 1000))
+                connection.set_busy_timeout(int(self.timeout * 1000))
                 self._set_up(connection)
                 self._is_made = True
                 return connection

@@ -41,6 +41,15 @@ class Database:
         self._begin = begin
         self._pool = Connections(path, timeout=timeout, vfs=vfs, set_up=set_up)
 
+    @property
+    def timeout(self) -> float:
+        """Seconds to wait for others who write, for connections that are opened from now on."""
+        return self._pool.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self._pool.timeout = seconds
+
     def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """This thread's connection, outside of any transaction."""
         return self._pool.use()

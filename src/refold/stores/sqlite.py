@@ -62,6 +62,16 @@ class SqliteStore:
         self._timeout = timeout
         self._database = Database(self.path, timeout=timeout, vfs=vfs, begin=self.BEGIN, set_up=self._set_up)
 
+    @property
+    def timeout(self) -> float:
+        """Seconds to wait for others who write."""
+        return self._database.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        """Holds for connections that are opened from now on."""
+        self._database.timeout = seconds
+
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
     def create(self, info: SessionInfo) -> None:

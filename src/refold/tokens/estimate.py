@@ -50,8 +50,10 @@ class Bytes4(Estimate):
                 whole += images.openai(part)
             elif isinstance(part, Thinking) and part.data:
                 whole += parts.sealed(part.data)
+                size += utf8_length(part.text)
             else:
                 size += sum(utf8_length(text) for text in parts.part_strings(part))
+                whole += sum(map(images.openai, parts.part_images(part)))
                 whole += self.call if isinstance(part, Call) else 0
         return (size + 3) // 4 + whole + self.framing
 

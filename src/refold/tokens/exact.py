@@ -80,8 +80,9 @@ class Exact:
         if isinstance(part, Image):
             return self._picture(part)
         if isinstance(part, Thinking) and part.data:
-            return parts.sealed(part.data)  # what is readable beside it is a summary that is never sent
+            return parts.sealed(part.data) + self.text(part.text)  # a summary is sent beside it
         size = sum(self.text(text) for text in parts.part_strings(part))
+        size += sum(map(self._picture, parts.part_images(part)))
         return size + PER_CALL if isinstance(part, Call) else size
 
     def tools(self, tools: Sequence[Any]) -> int:

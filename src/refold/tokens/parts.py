@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -27,7 +28,9 @@ def part_strings(part: m.AnyPart) -> Iterator[str]:
         yield part.name
         yield m.arguments_json(part)
     elif isinstance(part, m.Opaque):
-        yield m.compact_json(part.raw)
+        yield m.compact_json(
+            _without_pictures(part.raw) if any(map(is_picture, m.leaves(part.raw))) else part.raw
+        )
 
 
 def sealed(data: str) -> int:
@@ -36,7 +39,33 @@ def sealed(data: str) -> int:
 
 
 def images(message: m.Message) -> Iterator[m.Image]:
-    return (part for part in message.parts if isinstance(part, m.Image))
+    return (image for part in message.parts for image in part_images(part))
+
+
+def part_images(part: m.AnyPart) -> Iterator[m.Image]:
+    """A picture, or those inside of a part that we do not model."""
+    if isinstance(part, m.Image):
+        yield part
+    elif isinstance(part, m.Opaque):
+        yield from (m.Image(data=text) for text in m.leaves(part.raw) if is_picture(text))
+
+
+_PICTURE = re.compile(r"(?:data:image/[a-z+.-]+;base64,|iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/_-]*={0,2}")
+"""Base64 of a picture, as a URL or alone: how the four formats begin that providers take."""
+
+
+def is_picture(text: str) -> bool:
+    return len(text) > 64 and _PICTURE.fullmatch(text) is not None
+
+
+def _without_pictures(value: Any, levels: int = 100) -> Any:
+    """What is deeper than any provider's blocks are stays as it is."""
+    if isinstance(value, dict) and levels:
+        given = cast("dict[str, Any]", value)
+        return {key: _without_pictures(inner, levels - 1) for key, inner in given.items()}
+    if isinstance(value, list) and levels:
+        return [_without_pictures(inner, levels - 1) for inner in cast("list[Any]", value)]
+    return "" if isinstance(value, str) and is_picture(value) else cast("Any", value)
 
 
 def tools_text(tools: Sequence[Any]) -> list[str]:

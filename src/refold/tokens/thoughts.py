@@ -8,10 +8,11 @@ the count brings the error of a predicted request from 11 % to 0.4 %.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import msgspec
 
-from refold.messages import Assistant, Message, Thinking, User
+from refold.messages import AnyPart, Assistant, Message, Thinking, User
 from refold.protocols import TokenCounter
 
 
@@ -22,12 +23,12 @@ def forgotten(messages: Sequence[Message], counter: TokenCounter) -> int:
 
 
 def sealed_size(message: Message, counter: TokenCounter) -> int:
-    """What the sealed thoughts of one message weigh."""
+    """What the sealed thoughts of one message weigh, without the summaries beside them."""
     if not isinstance(message, Assistant) or not any(map(_is_sealed, message.content)):
         return 0
-    rest = tuple(part for part in message.content if not _is_sealed(part))
+    rest = tuple(Thinking(part.text) if _is_sealed(part) else part for part in message.content)
     return counter.message(message) - counter.message(msgspec.structs.replace(message, content=rest))
 
 
-def _is_sealed(part: object) -> bool:
+def _is_sealed(part: AnyPart) -> TypeGuard[Thinking]:
     return isinstance(part, Thinking) and bool(part.data)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 from refold import messages as m
 from refold.session.dialects.common import (
+    BROKEN,
+    Given,
+    Link,
     Reply,
     Shown,
     Wire,
@@ -20,6 +23,7 @@ from refold.session.dialects.common import (
     describe_part,
     fields,
     fresh,
+    is_passed,
     kind_of,
     model_of,
     opaque,
@@ -28,6 +32,7 @@ from refold.session.dialects.common import (
     reply_alone,
     stop_of,
     text_field,
+    unpaired,
     wire_id,
     wire_name,
 )
@@ -39,6 +44,8 @@ name = "anthropic"
 field = "messages"
 rules = WireRules(alternates=True)
 
+CITATIONS = "anthropic/citations"
+"""The source of the citations of a text."""
 STOPS: dict[str, m.Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -70,21 +77,34 @@ def parse(obj: Any) -> list[m.Message]:
     role = raw.get("role")
     if role == "assistant":
         stop = raw.get("stop_reason")
-        content = parts_of(raw.get("content"), part_of)
-        return [m.Assistant(content, None if stop is None else stop_of(stop, STOPS))]
+        return [m.Assistant(_reply(raw), None if stop is None else stop_of(stop, STOPS))]
     if role in ("system", "developer"):
-        return [m.System(parts_of(raw.get("content"), part_of))]
-    return _user(raw.get("content"))
+        return [m.System(parts_of(raw.get("content"), part_of, "anthropic/system"))]
+    return [given.message for given in _user(raw.get("content"))]
 
 
 def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[m.Message]:
     """A list of messages, or a whole request with its `system`."""
     if isinstance(objs, Mapping):
         request = cast(Mapping[str, Any], objs)
-        system = parts_of(request.get("system"), part_of)
+        system = parts_of(request.get("system"), part_of, "anthropic/system")
         head: list[m.Message] = [m.System(system)] if system else []
         return head + parse_list(as_list(request.get("messages")))
-    return [message for obj in objs for message in parse(obj)]
+    return [given.message for given in parse_given(objs)]
+
+
+def parse_given(objs: Iterable[Any]) -> list[Given]:
+    """The messages of a list, each with what says it. Marks for caches are no part of it: how many there may
+    be depends on the rest of the request."""
+    found: list[Given] = []
+    for obj in objs:
+        raw = as_dict(obj)
+        if raw.get("role") in ("assistant", "system", "developer"):
+            [message] = parse(raw)
+            found.append(Given(message, [{**raw, "content": _blocks(raw.get("content"))}]))
+        else:
+            found += _user(raw.get("content"))
+    return found
 
 
 def parse_reply(obj: Any) -> Reply:
@@ -92,21 +112,56 @@ def parse_reply(obj: Any) -> Reply:
     raw = as_dict(obj)
     if "stop_reason" not in raw and raw.get("type") != "message":
         return reply_alone(parse(raw))
-    message = m.Assistant(parts_of(raw.get("content"), part_of), stop_of(raw.get("stop_reason"), STOPS))
+    message = m.Assistant(_reply(raw), stop_of(raw.get("stop_reason"), STOPS))
     return message, usage_of(raw.get("usage")), model_of("anthropic", raw)
 
 
-def _user(content: Any) -> list[m.Message]:
+def _reply(raw: Wire) -> m.Content:
+    """Citations stand behind the text that they belong to: no other dialect has a place for them."""
+    found: list[m.AnyPart] = []
+    blocks = _blocks(raw.get("content"))
+    for block, part in zip(blocks, parts_of(blocks, part_of, "anthropic/assistant"), strict=True):
+        found.append(part)
+        if type(part) is m.Text and block.get("citations"):
+            found.append(m.Opaque({"type": "citations", "citations": block["citations"]}, CITATIONS))
+    return tuple(found)
+
+
+def _user(content: Any) -> list[Given]:
+    blocks = _blocks(content)
+    results = [Given(_result(b), [_said([b])]) for b in blocks if b.get("type") == "tool_result"]
+    rest = [b for b in blocks if b.get("type") != "tool_result"]
+    if results and not rest:
+        return results
+    return [*results, Given(m.User(parts_of(rest, part_of, "anthropic/user")), [_said(rest)])]
+
+
+def _said(blocks: list[Wire]) -> Wire:
+    return {"role": "user", "content": blocks}
+
+
+def _blocks(content: Any) -> list[Wire]:
+    """Content in any of its spellings as blocks, without marks for caches."""
     if isinstance(content, str):
-        return [m.User((m.Text(content),) if content else ())]
-    blocks = [as_dict({"type": "text", "text": b} if isinstance(b, str) else b) for b in as_list(content)]
-    results: list[m.Message] = [_result(b) for b in blocks if b.get("type") == "tool_result"]
-    rest = parts_of([b for b in blocks if b.get("type") != "tool_result"], part_of)
-    return [*results, m.User(rest)] if rest or not results else results
+        return [_text(content)] if content else []
+    blocks = (_text(block) if isinstance(block, str) else as_dict(block) for block in as_list(content))
+    return [_unmarked(block) for block in blocks]
+
+
+def _unmarked(value: Any, levels: int = 10) -> Any:
+    """A block without marks for caches, which may stand inside of results and documents, too."""
+    if isinstance(value, list) and levels:
+        return [_unmarked(each, levels - 1) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict) or not levels:
+        return value
+    block, inner = cast("Wire", value), ("content", "source")
+    return {
+        k: _unmarked(v, levels - 1) if k in inner else v for k, v in block.items() if k != "cache_control"
+    }
 
 
 def _result(raw: Wire) -> m.Result:
-    content = parts_of(raw.get("content"), part_of)
+    content = parts_of(raw.get("content"), part_of, "anthropic/tool")
     return m.Result(text_field(raw, "tool_use_id"), content, is_error=bool(raw.get("is_error")))
 
 
@@ -132,7 +187,8 @@ def _image(raw: Wire) -> m.AnyPart:
         return m.Image(text_field(source, "media_type") or "image/png", data=source["data"])
     if source.get("type") == "url" and isinstance(source.get("url"), str):
         return m.Image(url=source["url"])
-    return opaque(raw)
+    is_file = isinstance(source.get("file_id"), str)
+    return opaque(raw) if is_file else m.Opaque(dict(raw), BROKEN)
 
 
 def usage_of(given: Any) -> m.Usage | None:
@@ -156,7 +212,7 @@ _PASSED: dict[str, tuple[str, ...]] = {
         "text_editor_code_execution_tool_result",
     ),
 }
-"""Blocks of the dialect that we do not model go through as they came."""
+"""Blocks that we do not model and that do not say what they were read from: these go through as they came."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _THOUGHTS = ("thinking", "redacted_thinking")
 
@@ -176,12 +232,16 @@ def render(
     in a row becomes one message, results first. `cache` sets at most four breakpoints on the stable prefix,
     `ttl` (`"5m"`, `"1h"`) is their life.
     """
-    page = _Page()
+    everything = list(shown)
+    messages = [one.message if isinstance(one, Item | Given) else one for one in everything]
+    page = _Page(unpaired(messages, _link))
     if system:
         page.system.append(_text(clean(system)))
-    for one in shown:
+    for one in everything:
         if isinstance(one, Item):
             page.put(one.message, one.fold is not None)
+        elif isinstance(one, Given):
+            page.put_given(one)
         else:
             page.put(one, False)
     page.close()
@@ -202,7 +262,8 @@ def render_tools(tools: Sequence[Any]) -> list[Wire]:
 class _Page:
     """A request being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, unpaired: Set[str] = frozenset()) -> None:
+        self.unpaired = unpaired
         self.system: list[Wire] = []
         self.messages: list[Wire] = []
         self.role = ""
@@ -221,7 +282,7 @@ class _Page:
                 self._turn("assistant")
             blocks = self.blocks
             for part in message.content:
-                block = _text_block(part.text) if type(part) is m.Text else _reply_block(part)
+                block = _text_block(part.text) if type(part) is m.Text else self._reply_block(part)
                 if block is not None:
                     blocks.append(block)
         elif isinstance(message, m.System):
@@ -229,17 +290,54 @@ class _Page:
         elif not (isinstance(message, m.Bash) and message.hidden):
             self._turn("user")
             for part in message.parts:
-                if (block := _said_block(part)) is not None:
+                if (block := _said_block(part, "anthropic/user")) is not None:
                     self.blocks.append(block)
         if folded:
             where = self.blocks or self.results or self.system
             self.fold_end = where[-1] if where else None
+
+    def put_given(self, given: Given) -> None:
+        """Blocks as they came; but those of which the other half is missing have to be told."""
+        message, blocks = given.message, [{**block} for each in given.wire for block in each["content"]]
+        if isinstance(message, m.Assistant) and any(map(self._is_unpaired, message.content)):
+            self.put(message, False)
+        elif isinstance(message, m.System):
+            self._turn("system")
+            self.messages += given.wire
+        else:
+            self._turn("assistant" if isinstance(message, m.Assistant) else "user")
+            into = self.results if isinstance(message, m.Result) else self.blocks
+            into += [block for block in blocks if not _is_blank(block)]
 
     def close(self) -> None:
         self._turn("")
         last = self.messages[-1] if self.messages else None
         if last and last["role"] == "assistant" and last["content"][-1]["type"] == "text":
             last["content"][-1]["text"] = last["content"][-1]["text"].rstrip()
+
+    def _reply_block(self, part: m.AnyPart) -> Wire | None:
+        """Anything an assistant says but text."""
+        if type(part) is m.Call:
+            return {
+                "type": "tool_use",
+                "id": wire_id(part.id),
+                "name": wire_name(part.name),
+                "input": call_object(part),
+            }
+        if isinstance(part, m.Thinking):
+            return _thinking_block(part)
+        if isinstance(part, m.Opaque) and part.source == CITATIONS:
+            if self.blocks and self.blocks[-1]["type"] == "text":
+                self.blocks[-1]["citations"] = fresh(part.raw["citations"])
+            return None
+        if not isinstance(part, m.Opaque) or self._is_unpaired(part):
+            return _text(describe_part(part))
+        passes = is_passed(part, "anthropic/assistant", _PASSED["assistant"])
+        return fresh(part.raw) if passes else _text(describe_part(part))
+
+    def _is_unpaired(self, part: m.AnyPart) -> bool:
+        link = _link(part.raw) if isinstance(part, m.Opaque) else None
+        return link is not None and link[0] in self.unpaired
 
     def breakpoints(self, tools: list[Wire] | None) -> list[Wire]:
         """The blocks after which a cache may be kept: system (or tools), last fold, two newest user turns."""
@@ -281,31 +379,26 @@ def _text_block(text: str) -> Wire | None:
     return {"type": "text", "text": text if text.isascii() else clean(text)}
 
 
-def _said_block(part: m.AnyPart) -> Wire | None:
+def _is_blank(block: Wire) -> bool:
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def _link(raw: Wire) -> Link | None:
+    is_answer = "tool_use_id" in raw
+    id = raw.get("tool_use_id" if is_answer else "id")
+    is_linked = is_answer or kind_of(raw).endswith("tool_use")
+    return (id, is_answer) if is_linked and isinstance(id, str) else None
+
+
+def _said_block(part: m.AnyPart, source: str) -> Wire | None:
     if type(part) is m.Text:
         return _text_block(part.text)
     if isinstance(part, m.Image):
         return _image_block(part)
     if isinstance(part, m.Opaque):
-        passes = kind_of(part.raw) in _PASSED["user"]
+        passes = is_passed(part, source, _PASSED["user"])
         return fresh(part.raw) if passes else _text(describe_part(part))
     return None
-
-
-def _reply_block(part: m.AnyPart) -> Wire | None:
-    """Anything an assistant says but text."""
-    if type(part) is m.Call:
-        return {
-            "type": "tool_use",
-            "id": wire_id(part.id),
-            "name": wire_name(part.name),
-            "input": call_object(part),
-        }
-    if isinstance(part, m.Thinking):
-        return _thinking_block(part)
-    if isinstance(part, m.Opaque) and kind_of(part.raw) in _PASSED["assistant"]:
-        return fresh(part.raw)
-    return _text(describe_part(part))
 
 
 def _thinking_block(part: m.Thinking) -> Wire | None:
@@ -328,7 +421,8 @@ def _image_block(image: m.Image) -> Wire:
 
 def _result_block(message: m.Result) -> Wire:
     block: Wire = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
-    content = [said for part in message.content if (said := _said_block(part)) is not None]
+    parts = (_said_block(part, "anthropic/tool") for part in message.content)
+    content = [block for block in parts if block is not None]
     if message.is_error:
         block["is_error"] = True
         content = content or [_text("(no output)")]  # an error must say something

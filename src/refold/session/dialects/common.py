@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeAlias, cast
@@ -17,11 +17,22 @@ from refold.session.items import Item
 from refold.text.lenient_json import dump_json, invalid, storable
 
 Wire: TypeAlias = dict[str, Any]
-Shown: TypeAlias = Iterable[Item | m.Message]
-"""What a dialect renders: items of a view, or bare messages."""
 Reply: TypeAlias = tuple[m.Assistant, m.Usage | None, str | None]
 """What a model answered: message, usage, model."""
 MESSAGES = (m.User, m.Assistant, m.Result, m.System, m.Bash)
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A message with the very objects of a list that say it, and nothing else. They are sent as they are."""
+
+    message: m.Message
+    wire: list[Wire]
+
+
+Shown: TypeAlias = Iterable[Item | m.Message | Given]
+"""What a dialect renders: items of a view, bare messages, or what a list said already."""
+Link: TypeAlias = tuple[str, bool]
+"""The id that a call and its answer have in common; is it the answer?"""
 
 
 class WireRules(msgspec.Struct, frozen=True):
@@ -35,6 +46,8 @@ class WireRules(msgspec.Struct, frozen=True):
 
 MALFORMED = "malformed_arguments"
 """Arguments that are no JSON object travel as the value of this one key: every server parses them."""
+BROKEN = "broken"
+"""The source of parts that no server would take: they are told wherever they stand."""
 
 
 def as_dict(obj: Any) -> Wire:
@@ -89,11 +102,34 @@ def reply_alone(messages: list[m.Message]) -> Reply:
     raise UsageError("this is no reply of a model: pass a completion, a response or an assistant message")
 
 
-def parts_of(content: Any, part: Callable[[Wire], m.AnyPart]) -> m.Content:
-    """Content in any of its spellings: nothing, a string, one part or many; strings among the parts too."""
+def parts_of(content: Any, part: Callable[[Wire], m.AnyPart], source: str | None = None) -> m.Content:
+    """Content in any of its spellings: nothing, a string, one part or many; strings among the parts too.
+    `source` is noted at parts that we do not model."""
     if isinstance(content, str):
         return (m.Text(content),) if content else ()
-    return tuple(m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
+    parts = (m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
+    return tuple(m.Opaque(p.raw, p.source or source) if type(p) is m.Opaque else p for p in parts)
+
+
+def is_passed(part: m.Opaque, source: str, kinds: Container[str] = ()) -> bool:
+    """Is a part that we do not model written here as it came? Where it does not say what it was read from,
+    if it is one of these kinds."""
+    return kind_of(part.raw) in kinds if part.source is None else part.source == source
+
+
+def unpaired(messages: Sequence[m.Message], link: Callable[[Wire], Link | None]) -> set[str]:
+    """Ids of calls that the provider runs itself of which one half is missing: the call, or its answer. What
+    no message of the user follows may be answered yet."""
+    calls, answers = set[str](), set[str]()
+    last = max((at for at, message in enumerate(messages) if isinstance(message, m.User)), default=-1)
+    for at, message in enumerate(messages):
+        for part in message.content if isinstance(message, m.Assistant) else ():
+            if type(part) is m.Opaque and (found := link(part.raw)) is not None:
+                id, is_answer = found
+                (answers if is_answer else calls).add(id)
+                if at > last and not is_answer:
+                    answers.add(id)
+    return calls ^ answers
 
 
 def content_of(content: m.Content, part: Callable[[m.AnyPart], Wire | None]) -> str | list[Wire]:
@@ -155,7 +191,9 @@ def openai_part(raw: Wire) -> m.AnyPart:
     if kind in ("image_url", "input_image"):
         given = raw.get("image_url")
         url = given if isinstance(given, str) else fields(given).get("url")
-        return parse_image(url) if isinstance(url, str) and url else opaque(raw)
+        if isinstance(url, str) and url:
+            return parse_image(url)
+        return opaque(raw) if isinstance(raw.get("file_id"), str) else m.Opaque(dict(raw), BROKEN)
     return opaque(raw)
 
 
@@ -216,9 +254,9 @@ def call_object(call: m.Call) -> Wire:
 
 def describe(raw: Wire) -> str:
     """An opaque part where the dialect has no place for it: its own text, or what it was."""
-    text = raw.get("text")
-    if isinstance(text, str) and text.strip():
-        return clean(text)
+    for key in ("text", "output"):
+        if isinstance(text := raw.get(key), str) and text.strip():
+            return clean(text)
     name = raw.get("filename") or raw.get("title") or raw.get("name")
     suffix = f" {name}" if isinstance(name, str) else ""
     return clean(f"[{kind_of(raw) or 'content'}{suffix}: not shown here]")

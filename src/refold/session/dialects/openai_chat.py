@@ -8,6 +8,7 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
+    Given,
     Reply,
     Shown,
     Wire,
@@ -22,6 +23,7 @@ from refold.session.dialects.common import (
     fields,
     fresh,
     image_url,
+    is_passed,
     kind_of,
     model_of,
     openai_part,
@@ -71,12 +73,18 @@ def parse(obj: Any) -> list[m.Message]:
         return [_assistant(raw)]
     if role in ("tool", "function"):
         return [_result(raw)]
-    content = parts_of(raw.get("content"), openai_part)
-    return [m.System(content) if role in ("system", "developer") else m.User(content)]
+    if role in ("system", "developer"):
+        return [m.System(parts_of(raw.get("content"), openai_part, "openai/system"))]
+    return [m.User(parts_of(raw.get("content"), openai_part, "openai/user"))]
 
 
 def parse_list(objs: Iterable[Any]) -> list[m.Message]:
-    return [message for obj in objs for message in parse(obj)]
+    return [given.message for given in parse_given(objs)]
+
+
+def parse_given(objs: Iterable[Any]) -> list[Given]:
+    """The messages of a list, each with what says it."""
+    return [Given(message, [as_dict(obj)]) for obj in objs for message in parse(obj)]
 
 
 def parse_reply(obj: Any) -> Reply:
@@ -99,7 +107,7 @@ def _assistant(raw: Wire) -> m.Assistant:
         if isinstance(raw.get(key), str) and raw[key]:
             parts.append(m.Thinking(raw[key]))
             break
-    parts.extend(parts_of(raw.get("content"), openai_part))
+    parts.extend(parts_of(raw.get("content"), openai_part, "openai/assistant"))
     refused = bool(raw.get("refusal"))
     if refused:
         parts.append(m.Text(text_field(raw, "refusal")))
@@ -123,7 +131,7 @@ def _call(raw: Wire) -> m.Call:
 def _result(raw: Wire) -> m.Result:
     name = raw.get("name") if isinstance(raw.get("name"), str) else None
     id = text_field(raw, "tool_call_id") if raw.get("tool_call_id") else _legacy_id(name or "")
-    return m.Result(id, parts_of(raw.get("content"), openai_part), name)
+    return m.Result(id, parts_of(raw.get("content"), openai_part, "openai/tool"), name)
 
 
 def _legacy_id(name: str) -> str:
@@ -158,21 +166,25 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
     pictures: list[Wire] = []
     waiting = 0  # results the last batch still lacks
     for one in shown:
-        message = one.message if isinstance(one, Item) else one
+        message = one.message if isinstance(one, Item | Given) else one
         if isinstance(message, m.Result):
             waiting -= 1
-            wire.append(_tool_message(message, pictures))
+            wire += one.wire if isinstance(one, Given) else [_tool_message(message, pictures)]
             continue
         if pictures:
             wire.append({"role": "user", "content": pictures})
             pictures = []
         if isinstance(message, m.Assistant):
+            waiting = len(message.calls)
+        if isinstance(one, Given):
+            wire += one.wire
+        elif isinstance(message, m.Assistant):
             said = _assistant_message(message)
-            waiting = len(said.get("tool_calls", ()))
             if len(said) > 1:
                 wire.append(said)
         elif not isinstance(message, m.Bash):
-            wire.append({"role": message.role, "content": content_of(message.content, _wire_part)})
+            part = _system_part if isinstance(message, m.System) else _wire_part
+            wire.append({"role": message.role, "content": content_of(message.content, part)})
         elif not message.hidden:
             wire.append({"role": "user", "content": clean(message.text)})
     if pictures and waiting <= 0:
@@ -196,36 +208,55 @@ def _wire_part(part: m.AnyPart) -> Wire | None:
         url = image_url(part)
         return _text(describe_part(part)) if url is None else {"type": "image_url", "image_url": {"url": url}}
     if isinstance(part, m.Opaque):
-        needs = _PASSED.get(kind_of(part.raw))
-        passes = needs is not None and isinstance(part.raw.get(needs), dict)
-        return fresh(part.raw) if passes else _text(describe_part(part))
+        return fresh(part.raw) if _is_whole(part, "openai/user") else _text(describe_part(part))
     return None
+
+
+def _system_part(part: m.AnyPart) -> Wire | None:
+    if isinstance(part, m.Opaque) and part.source == "openai/system":
+        return fresh(part.raw)
+    return _wire_part(part)
+
+
+def _is_whole(part: m.Opaque, source: str) -> bool:
+    """Is it one that the dialect has, with what it needs?"""
+    needs = _PASSED.get(kind_of(part.raw))
+    return is_passed(part, source, _PASSED) and (needs is None or isinstance(part.raw.get(needs), dict))
 
 
 def _text(text: str) -> Wire:
     return {"type": "text", "text": text}
 
 
-def _shown_text(part: m.AnyPart) -> str | None:
-    """A part where nothing but text may stand; None: it has no place."""
+def _shown(part: m.AnyPart, source: str) -> str | Wire | None:
+    """A part where hardly anything but text may stand; None: it has no place."""
     if type(part) is m.Text:
         return clean(part.text) or None
     if type(part) is m.Thinking or type(part) is m.Call:
         return None
+    if isinstance(part, m.Opaque) and part.source == source:
+        return fresh(part.raw)
     return describe_part(part)
 
 
+def _content(shown: Sequence[str | Wire]) -> str | list[Wire]:
+    """One text stands as it is."""
+    if len(shown) == 1 and isinstance(shown[0], str):
+        return shown[0]
+    return [_text(each) if isinstance(each, str) else each for each in shown]
+
+
 def _assistant_message(message: m.Assistant) -> Wire:
-    texts: list[str] = []
+    shown: list[str | Wire] = []
     calls: list[Wire] = []
     for part in message.content:
         if type(part) is m.Call:
             calls.append(_wire_call(part))
-        elif (text := _shown_text(part)) is not None:
-            texts.append(text)
+        elif (each := _shown(part, "openai/assistant")) is not None:
+            shown.append(each)
     said: Wire = {"role": "assistant"}
-    if texts:
-        said["content"] = texts[0] if len(texts) == 1 else [_text(t) for t in texts]
+    if shown:
+        said["content"] = _content(shown)
     if calls:
         said.setdefault("content", None)
         said["tool_calls"] = calls
@@ -239,15 +270,14 @@ def _wire_call(call: m.Call) -> Wire:
 
 def _tool_message(message: m.Result, pictures: list[Wire]) -> Wire:
     id = short_id(message.call_id, _ID_LIMIT)
-    texts: list[str] = []
-    shown: list[Wire] = []
+    shown: list[str | Wire] = []
+    own: list[Wire] = []
     for part in message.content:
         if type(part) is m.Image and (url := image_url(part)):
-            shown.append({"type": "image_url", "image_url": {"url": url}})
-        elif (text := _shown_text(part)) is not None:
-            texts.append(text)
-    if shown:
-        pictures += [_text(f"Pictures of the tool result {id}:"), *shown]
-        texts = texts or ["(the pictures follow)"]
-    content = [_text(t) for t in texts] if len(texts) > 1 else "".join(texts)
-    return {"role": "tool", "tool_call_id": id, "content": content}
+            own.append({"type": "image_url", "image_url": {"url": url}})
+        elif (each := _shown(part, "openai/tool")) is not None:
+            shown.append(each)
+    if own:
+        pictures += [_text(f"Pictures of the tool result {id}:"), *own]
+        shown = shown or ["(the pictures follow)"]
+    return {"role": "tool", "tool_call_id": id, "content": _content(shown) if shown else ""}

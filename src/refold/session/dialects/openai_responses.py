@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from refold import messages as m
 from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
+    Given,
+    Link,
     Reply,
     Shown,
     Wire,
@@ -23,9 +25,9 @@ from refold.session.dialects.common import (
     fields,
     fresh,
     image_url,
+    is_passed,
     kind_of,
     model_of,
-    opaque,
     openai_part,
     openai_usage,
     parse_arguments,
@@ -34,16 +36,29 @@ from refold.session.dialects.common import (
     short_id,
     stop_of,
     text_field,
+    unpaired,
     wire_name,
 )
 from refold.session.dialects.tools import convert, json_schema
 from refold.session.items import Item
+from refold.text.frames import element
 
 name = "responses"
 field = "input"
 rules = WireRules()
 
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_CALLS = ("_call", "mcp_approval_request")
+_ANSWERS = ("_call_output", "tool_search_output", "mcp_approval_response")
+"""How the kinds of calls are called that a client answers, and those of the answers."""
+_IDS = {
+    "mcp_approval_request": ("id",),
+    "mcp_approval_response": ("approval_request_id",),
+    "local_shell_call_output": ("call_id", "id"),
+}
+"""Where their ids stand, if not in `call_id`."""
+ITEM = "responses/item"
+"""The source of whole items."""
 _CUT: dict[str, m.Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
 _BROKEN: dict[str, m.Stop] = {"failed": "error", "cancelled": "aborted"}
 
@@ -69,16 +84,20 @@ def _is_response(raw: Wire) -> bool:
 def parse(obj: Any) -> list[m.Message]:
     """The message of one input or output item. `parse_list` puts the items of one reply together."""
     raw = as_dict(obj)
-    kind = raw.get("type")
+    kind = kind_of(raw)
     if kind in _OUTPUTS:
-        return [m.Result(text_field(raw, "call_id"), parts_of(raw.get("output"), openai_part))]
-    if kind not in (None, "message"):
+        content = parts_of(raw.get("output"), openai_part, "responses/tool")
+        return [m.Result(text_field(raw, "call_id"), content)]
+    if kind.endswith(_ANSWERS) and (id := _call_id(raw)):
+        return [m.Result(id, (m.Opaque(dict(raw), ITEM),))]
+    if kind not in ("", "message") or ("role" not in raw and "content" not in raw):
         return [m.Assistant((_item(raw),))]
-    content = parts_of(raw.get("content"), openai_part)
     role = raw.get("role")
     if role == "assistant":
-        return [m.Assistant(content)]
-    return [m.System(content) if role in ("system", "developer") else m.User(content)]
+        return [m.Assistant(parts_of(raw.get("content"), openai_part, "responses/assistant"))]
+    if role in ("system", "developer"):
+        return [m.System(parts_of(raw.get("content"), openai_part, "responses/system"))]
+    return [m.User(parts_of(raw.get("content"), openai_part, "responses/user"))]
 
 
 def parse_list(objs: Iterable[Any] | str) -> list[m.Message]:
@@ -86,14 +105,20 @@ def parse_list(objs: Iterable[Any] | str) -> list[m.Message]:
     and parallel calls came in one reply."""
     if isinstance(objs, str):
         return [m.User((m.Text(objs),))]
-    found: list[m.Message] = []
+    return [given.message for given in parse_given(objs)]
+
+
+def parse_given(objs: Iterable[Any]) -> list[Given]:
+    """The messages of a list, each with what says it."""
+    found: list[Given] = []
     for obj in objs:
         [message] = parse(obj)
         last = found[-1] if found else None
-        if isinstance(message, m.Assistant) and isinstance(last, m.Assistant):
-            found[-1] = m.Assistant(last.content + message.content)
+        if last and isinstance(message, m.Assistant) and isinstance(last.message, m.Assistant):
+            joined = m.Assistant(last.message.content + message.content)
+            found[-1] = Given(joined, [*last.wire, as_dict(obj)])
         else:
-            found.append(message)
+            found.append(Given(message, [as_dict(obj)]))
     return found
 
 
@@ -131,7 +156,20 @@ def _item(raw: Wire) -> m.AnyPart:
         return m.Thinking(
             text, None, text_field(raw, "encrypted_content") or None, text_field(raw, "id") or None
         )
-    return opaque(raw)
+    if str(kind).endswith(_CALLS) and (id := _call_id(raw)):
+        return m.Call(id, str(kind), dict(raw))
+    return m.Opaque(dict(raw), ITEM)
+
+
+def _call_id(raw: Wire) -> str | None:
+    """By which a call of a kind that we do not model, and its answer, belong together."""
+    keys = _IDS.get(kind_of(raw), ("call_id",))
+    return next((id for key in keys if isinstance(id := raw.get(key), str) and id), None)
+
+
+def _is_item(call: m.Call) -> bool:
+    """Is it a call of a kind that we do not model? It holds the item that it was read from, id and all."""
+    return call.arguments.get("type") == call.name and _call_id(call.arguments) == call.id
 
 
 def _summary(raw: Wire) -> m.Text:
@@ -148,6 +186,8 @@ def _usage(given: Any) -> m.Usage | None:
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
+_PLACES = ("responses/user", "responses/system", "responses/tool")
+"""Sources of parts. They stand wherever such parts do."""
 _PASSED_PARTS = ("input_file", "input_audio")
 _PASSED_ITEMS = re.compile(r"(?:web_search|file_search|computer|code_interpreter|image_generation)_call")
 
@@ -159,17 +199,49 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
     follows; calls carry no item ids, so none of them demands reasoning that is gone.
     """
     wire: list[Wire] = [_message("system", clean(system))] if system else []
-    for one in shown:
-        message = one.message if isinstance(one, Item) else one
-        if isinstance(message, m.Assistant):
-            _put_reply(message, wire)
+    everything = list(shown)
+    alone = _alone([one.message if isinstance(one, Item | Given) else one for one in everything])
+    for one in everything:
+        message = one.message if isinstance(one, Item | Given) else one
+        if isinstance(one, Given) and not any(_is_alone(part, alone) for part in message.parts):
+            wire += one.wire
+        elif isinstance(message, m.Assistant):
+            _put_reply(message, wire, alone)
         elif isinstance(message, m.Result):
-            wire.append(_output(message))
+            wire.append(_output(message, alone))
         elif not isinstance(message, m.Bash):
             wire.append(_message(message.role, content_of(message.content, _wire_part)))
         elif not message.hidden:
             wire.append(_message("user", clean(message.text)))
     return wire
+
+
+def _alone(messages: Sequence[m.Message]) -> set[str]:
+    """Ids of calls and answers of kinds that we do not model of which one half is missing, or is not what it
+    was any more: they are told."""
+    calls = {call.id for message in messages for call in message.calls if _is_item(call)}
+    results = [message for message in messages if isinstance(message, m.Result)]
+    whole = {each.call_id for each in results if _is_answer(each)}
+    open_yet = calls - {each.call_id for each in results}
+    return unpaired(messages, _link) | (calls ^ whole) - open_yet
+
+
+def _link(raw: Wire) -> Link | None:
+    id = _call_id(raw)
+    return None if id is None else (id, kind_of(raw).endswith("_output"))
+
+
+def _is_answer(result: m.Result) -> bool:
+    """Is it an item of a kind that we do not model, unchanged?"""
+    part = result.content[0] if len(result.content) == 1 else None
+    return isinstance(part, m.Opaque) and part.source == ITEM and _call_id(part.raw) == result.call_id
+
+
+def _is_alone(part: m.AnyPart, alone: Container[str]) -> bool:
+    if isinstance(part, m.Call):
+        return part.id in alone
+    id = _call_id(part.raw) if isinstance(part, m.Opaque) and part.source == ITEM else None
+    return id is not None and id in alone
 
 
 def render_tools(tools: Sequence[Any]) -> list[Wire]:
@@ -194,7 +266,8 @@ def _wire_part(part: m.AnyPart) -> Wire | None:
             return _text(describe_part(part))
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     if isinstance(part, m.Opaque):
-        return fresh(part.raw) if kind_of(part.raw) in _PASSED_PARTS else _text(describe_part(part))
+        passes = part.source in _PLACES or is_passed(part, "responses/user", _PASSED_PARTS)
+        return fresh(part.raw) if passes else _text(describe_part(part))
     return None
 
 
@@ -202,22 +275,25 @@ def _text(text: str) -> Wire:
     return {"type": "input_text", "text": text}
 
 
-def _put_reply(message: m.Assistant, wire: list[Wire]) -> None:
+def _put_reply(message: m.Assistant, wire: list[Wire], alone: Container[str]) -> None:
     reasoning: list[Wire] = []  # waits for the item it led to
     for part in message.content:
         if isinstance(part, m.Thinking):
             if part.id and part.data:
                 reasoning.append(_reasoning(part, part.data))
             continue
-        item = _reply_item(part)
+        item = _reply_item(part, alone)
         if item is not None:
             wire.extend(reasoning)
             reasoning = []
             wire.append(item)
 
 
-def _reply_item(part: m.AnyPart) -> Wire | None:
+def _reply_item(part: m.AnyPart, alone: Container[str]) -> Wire | None:
     if isinstance(part, m.Call):
+        if _is_item(part):
+            told = _message("assistant", clean(m.in_full(m.Assistant((part,)))))
+            return told if part.id in alone else fresh(part.arguments)
         return {
             "type": "function_call",
             "call_id": short_id(part.id, 64),
@@ -227,7 +303,10 @@ def _reply_item(part: m.AnyPart) -> Wire | None:
     if isinstance(part, m.Text):
         return _message("assistant", clean(part.text)) if part.text and not part.text.isspace() else None
     if isinstance(part, m.Opaque):
-        passes = _PASSED_ITEMS.fullmatch(kind_of(part.raw)) and part.raw.get("id")
+        if part.source == "responses/assistant":
+            return _message("assistant", [fresh(part.raw)])
+        known = part.source is None and _PASSED_ITEMS.fullmatch(kind_of(part.raw)) and part.raw.get("id")
+        passes = known or (part.source == ITEM and not _is_alone(part, alone))
         return fresh(part.raw) if passes else _message("assistant", describe_part(part))
     return _message("assistant", describe_part(part))
 
@@ -237,6 +316,12 @@ def _reasoning(part: m.Thinking, sealed: str) -> Wire:
     return {"type": "reasoning", "id": part.id, "summary": summary, "encrypted_content": sealed}
 
 
-def _output(message: m.Result) -> Wire:
+def _output(message: m.Result, alone: Container[str]) -> Wire:
+    if message.call_id in alone:
+        told = (part.text if isinstance(part, m.Text) else describe_part(part) for part in message.content)
+        return _message("user", clean(element("tool_result", "\n".join(told), call=message.call_id)))
+    [part] = message.content if _is_answer(message) else (None,)
+    if isinstance(part, m.Opaque):
+        return fresh(part.raw)
     output = content_of(message.content, _wire_part)
     return {"type": "function_call_output", "call_id": short_id(message.call_id, 64), "output": output}

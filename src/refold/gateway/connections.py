@@ -1,0 +1,147 @@
+"""Connections of clients: how many there may be, how long the head of a request may take, and clients that
+close only their own half.
+
+Whoever has not said what it wants holds a connection, and nothing else: such ones are closed after a while,
+and the oldest of them as soon as there are too many, so that they are in nobody's way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import StreamReader
+from aiohttp.web import BaseRequest, StreamResponse
+from aiohttp.web_protocol import RequestHandler
+
+try:
+    import resource
+except ImportError:  # not POSIX: there is no such limit
+    resource = None
+
+HEAD_SECONDS = 20.0
+"""From the first byte of a connection, or of its next request, to the end of the request's headers."""
+IDLE_SECONDS = 120.0
+"""Between two requests."""
+PROBES = (0.1, 0.2, 1.0, 5.0)
+"""Seconds between looks whether a client that closed its half is there still."""
+OPEN_FILES = 1024
+"""Where nobody says how many files may be open."""
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def open_files() -> int:
+    """How many files this process may have open, after asking for as many as it may get."""
+    if resource is None:
+        return OPEN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return soft if soft != resource.RLIM_INFINITY else 1 << 20
+
+
+class Connections:
+    """All of them, the one that said something last at the end."""
+
+    def __init__(self, files: int) -> None:
+        # A request needs a file for its client and one for the upstream; stores and others need some, too.
+        self.most = max(16, (files - 64) // 2)
+        self.most_idle = max(8, self.most // 4)
+        self._open: dict[Connection, None] = {}
+
+    def enter(self, connection: Connection) -> None:
+        """Where there are too many, the oldest idle one is closed, of the address that has most of them."""
+        self._open[connection] = None
+        if len(self._open) <= self.most_idle:
+            return
+        idle = [each for each in self._open if each.is_idle]
+        if len(idle) > self.most_idle or len(self._open) > self.most:
+            [(busiest, _)] = Counter(each.address for each in idle).most_common(1)
+            next(each for each in idle if each.address == busiest).drop()
+
+    def spoke(self, connection: Connection) -> None:
+        self._open[connection] = self._open.pop(connection, None)
+
+    def leave(self, connection: Connection) -> None:
+        self._open.pop(connection, None)
+
+
+class Connection(RequestHandler):
+    __slots__ = ("_all", "_answered", "_body", "_late", "_probe", "address")
+
+    def __init__(self, everyone: Connections, *given: Any, **options: Any) -> None:
+        super().__init__(*given, keepalive_timeout=IDLE_SECONDS, **options)
+        self._all, self.address = everyone, ""
+        self._late: asyncio.TimerHandle | None = None
+        self._probe: asyncio.TimerHandle | None = None
+        self._answered = 0
+        self._body: StreamReader | None = None
+        """Of the request that came last."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Has all that came been answered?"""
+        return self._answered >= self._request_count
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.address = str((transport.get_extra_info("peername") or ("",))[0])
+        self._late = self._loop.call_later(HEAD_SECONDS, self.drop)
+        self._all.enter(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._all.leave(self)
+        for timer in (self._late, self._probe):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        self._all.leave(self)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        before = self._request_count
+        super().data_received(data)
+        if self._request_count > before:
+            self._all.spoke(self)
+            self._body = self._messages[-1][1]
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+        elif data and self._late is None and self.is_idle:
+            self._late = self._loop.call_later(HEAD_SECONDS, self.drop)
+
+    def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride]  asyncio's own
+        """Nothing more comes. A client that has said all before may wait for its answer still; one whose
+        answer has begun has seen enough."""
+        if not self._is_unanswered():
+            return None
+        self.close()  # behind this answer
+        self._probe = self._loop.call_later(PROBES[0], self._look, 1)
+        return True
+
+    async def finish_response(
+        self, request: BaseRequest, resp: StreamResponse, start_time: float | None
+    ) -> tuple[StreamResponse, bool]:
+        finished = await super().finish_response(request, resp, start_time)
+        self._answered += 1
+        return finished
+
+    def _is_unanswered(self) -> bool:
+        begun = self._current_request is not None and self._current_request.writer.output_size
+        return not self.is_idle and not begun and self._body is not None and self._body.is_eof()
+
+    def _look(self, number: int) -> None:
+        """A client that is gone does not answer to what it is sent but refuses it: that is seen with the next
+        piece. `100 Continue` is a piece that means nothing."""
+        if self.transport is None or not self._is_unanswered():
+            return
+        request = self._current_request
+        if request is not None and request.version >= (1, 1):
+            self.transport.write(CONTINUE)
+        self._probe = self._loop.call_later(PROBES[min(number, len(PROBES) - 1)], self._look, number + 1)

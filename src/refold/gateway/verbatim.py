@@ -1,0 +1,107 @@
+"""What of a view stands in the request itself: it is sent as the client wrote it, with all that the log has
+no place for (names, citations, phases, ids). What a fold put there is written anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from refold import entries as e
+from refold.gateway.requests import WIRES, Asked, Wire
+from refold.messages import Assistant, Message, Opaque, Result, leaves
+from refold.protocols import TokenCounter
+from refold.session import Item, Session, View
+from refold.session.dialects.common import Given
+from refold.session.digests import digest_at, digests
+from refold.session.invariants import repair
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A view as it is sent."""
+
+    items: Sequence[Item | Given]
+    more: int = 0
+    """Tokens of what the client wrote beside what the log holds."""
+    dropped: int = 0
+    """Tokens of this that are not sent, since they would not fit."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.dropped
+
+
+def shown(view: View, asked: Asked, session: Session, room: int) -> Shown:
+    """The view, with the client's own objects wherever they say just what is shown. The newest come first:
+    they may take so many more tokens than the view counts."""
+    found: list[Item | Given] = []
+    more = dropped = 0
+    own = _own(asked, session)
+    for item in reversed(repair(view.items, asked.dialect)):
+        given = _given(item, own, session)
+        beyond = None if given is None else beyond_log(given, asked.dialect, view.counter)
+        if given is None or beyond is None:
+            found.append(item)
+        elif more + beyond > room:
+            dropped += beyond
+            found.append(item)
+        else:
+            more += beyond
+            found.append(given)
+    return Shown(found[::-1], more, dropped)
+
+
+_Own = dict[tuple[bytes, bytes], Given]
+"""Where a message of the request begins and ends, as digests of everything before."""
+
+
+def _own(asked: Asked, session: Session) -> _Own:
+    start = digest_at(session, asked.since)
+    ends = [start, *(each[-1] for each in digests(asked.messages, start))]
+    return dict(zip(pairwise(ends), asked.given, strict=True))
+
+
+def _given(item: Item, own: _Own, session: Session) -> Given | None:
+    """What the client wrote, where that is all that is shown."""
+    if item.fold is not None or not item.entries:
+        return None
+    entries = [session[id] for id in item.entries]
+    if not all(isinstance(entry, e.MessageEntry) for entry in entries):
+        return None
+    said = [entry for entry in entries if isinstance(entry, e.MessageEntry)]
+    places = ((digest_at(session, entry.parent), digest_at(session, entry.id)) for entry in said)
+    found = [own.get(place) for place in places]
+    whole = [given for given in found if given is not None]
+    if len(whole) < len(found) or not _is_all(item.message, [entry.message for entry in said]):
+        return None
+    return Given(item.message, [each for given in whole for each in given.wire])
+
+
+def _is_all(shown: Message, said: Sequence[Message]) -> bool:
+    if len(said) == 1:
+        return shown == said[0]
+    parts = tuple(part for message in said for part in message.parts)
+    return isinstance(shown, Assistant) and shown.content == parts
+
+
+def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
+    """Tokens of what stands there beside the message; None: written anew it has other ids, which what belongs
+    to it has then, too."""
+    message = given.message
+    wrote = Counter(leaves(given.wire, keys=True))
+    kept = Counter(leaves(WIRES[dialect].render([message]), keys=True))
+    kept |= Counter(leaves([part.raw for part in message.parts if isinstance(part, Opaque)], keys=True))
+    ids = [message.call_id] if isinstance(message, Result) else [call.id for call in message.calls]
+    if not all(id in wrote and id in kept for id in ids):
+        return None
+    more, less = ("\n".join((one - other).elements()) for one, other in ((wrote, kept), (kept, wrote)))
+    return max(0, counter.text(more) - counter.text(less))
+
+
+def list_of(shown: Shown, dialect: str, *, cache: bool = False) -> list[Wire]:
+    """As a list of messages."""
+    if dialect != "anthropic":
+        return WIRES[dialect].render(shown.items)
+    return WIRES["anthropic"].render(shown.items, cache=cache)["messages"]

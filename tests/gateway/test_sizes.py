@@ -1,0 +1,101 @@
+"""Whatever stands in a body, and wherever: what is sent fits, or the client is told that it does not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.gateway.kit import gateway, run, upstream
+from tests.gateway.test_sessions import PATHS
+
+WINDOW = 4_000
+LONG = " ".join(f"word-{n}" for n in range(20_000))  # fifteen times the window
+SCHEMA = {"type": "object", "properties": {"x": {"type": "string", "description": LONG}}}
+HI = {"role": "user", "content": "Hi."}
+CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "functions": ("openai", {"functions": [{"name": "f", "parameters": SCHEMA}]}),
+    "tools": ("openai", {"tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]}),
+    "response_format": ("openai", {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}),
+    "prediction": ("openai", {"prediction": {"type": "content", "content": LONG}}),
+    "name": ("openai", {"messages": [{**HI, "name": LONG}]}),
+    "a field of a message": ("openai", {"messages": [HI, {"role": "assistant", "content": "x", "audio": {"id": LONG}}, HI]}),
+    "a part": ("openai", {"messages": [{"role": "user", "content": [{"type": "odd", "odd": LONG}]}]}),
+    "a field of a part": ("openai", {"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "odd": LONG}]}]}),
+    "a field of the server": ("openai", {"guided_json": SCHEMA}),
+    "text.format": ("responses", {"text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}}),
+    "prompt.variables": ("responses", {"prompt": {"id": "p", "variables": {"x": LONG}}}),
+    "instructions": ("responses", {"instructions": LONG}),
+    "an item": ("responses", {"input": [HI, {"type": "odd", "odd": LONG}, HI]}),
+    "the last item": ("responses", {"input": [HI, {"type": "odd", "odd": LONG}]}),
+    "an item in front": ("responses", {"input": [{"type": "additional_tools", "role": "developer", "tools": [SCHEMA]}, HI]}),
+    "a field of an item": ("responses", {"input": [HI, {**CALL, "namespace": LONG},
+        {"type": "function_call_output", "call_id": "c", "output": "x"}]}),
+    "reasoning": ("responses", {"input": [HI, {"type": "reasoning", "id": "r", "encrypted_content": "x", "summary": [
+        {"type": "summary_text", "text": LONG}]}, {"type": "message", "role": "assistant", "content": "x"}, HI]}),
+    "reasoning.content": ("responses", {"input": [HI, {"type": "reasoning", "id": "r", "summary": [], "content": [
+        {"type": "reasoning_text", "text": LONG}], "encrypted_content": "x"}, CALL,
+        {"type": "function_call_output", "call_id": "c", "output": "x"}]}),
+    "mcp_servers": ("anthropic", {"mcp_servers": [{"type": "url", "url": "https://x", "name": LONG}]}),
+    "output_config": ("anthropic", {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+    "a block": ("anthropic", {"messages": [{"role": "user", "content": [{"type": "odd", "odd": LONG}]}]}),
+    "citations": ("anthropic", {"messages": [HI, {"role": "assistant", "content": [
+        {"type": "text", "text": "x", "citations": [{"type": "odd", "cited_text": LONG}]}]}, HI]}),
+    "a field of a block": ("anthropic", {"messages": [{"role": "user", "content": [
+        {"type": "text", "text": "x", "odd": LONG}]}]}),
+    "a field of a result": ("anthropic", {"messages": [HI,
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}, "caller": LONG}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "x", "toolset_name": LONG}]}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", BODIES)
+def test_what_is_too_long_is_not_sent_wherever_it_stands(place: str) -> None:
+    dialect, fields = BODIES[place]
+    seen: list[int] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(len(await request.read()))
+        return web.json_response({})
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url, window=WINDOW) as (_, client):
+            listed = {"responses": "input"}.get(dialect, "messages")
+            asked = {"model": "m", "max_tokens": 9, listed: [HI], **fields}
+            async with client.post(PATHS[dialect], json=asked) as reply:
+                told = reply.headers["x-refold"]
+                assert told == "refused context_length_exceeded" or told.startswith("fold"), told
+                assert (reply.status, reply.headers["x-refold"]) != (200, "pass")
+
+    run(work)
+    assert all(size < 4 * WINDOW for size in seen)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "fields"),
+    [
+        ("openai", {"metadata": {"x": LONG}, "user": LONG, "messages": [{**HI, "name": "ann"}]}),
+        ("responses", {"metadata": {"x": LONG}, "prompt_cache_key": LONG, "safety_identifier": LONG}),
+        ("anthropic", {"metadata": {"user_id": LONG}}),
+    ],
+)
+def test_what_no_model_reads_does_not_count(dialect: str, fields: dict[str, Any]) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(json.loads(await request.read()))
+        return web.json_response({})
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url, window=WINDOW) as (_, client):
+            listed = {"responses": "input"}.get(dialect, "messages")
+            asked = {"model": "m", "max_tokens": 9, listed: [HI], **fields}
+            async with client.post(PATHS[dialect], json=asked) as reply:
+                assert reply.headers["x-refold"] == "pass"
+            assert seen == [asked]
+
+    run(work)
