@@ -154,7 +154,9 @@ def _given(dialect: str, wire: Sequence[Wire]) -> list[Given]:
     """Without the prompts in front."""
     given: list[Given] = WIRES[dialect].parse_given(wire)
     messages = with_origins([each.message for each in given])
-    named = [each._replace(message=message) for each, message in zip(given, messages, strict=True)]
+    named = [
+        msgspec.structs.replace(each, message=message) for each, message in zip(given, messages, strict=True)
+    ]
     return named[prompts(messages) :]
 
 

@@ -59,7 +59,6 @@ class SqliteStore:
             if self.path.is_dir():
                 raise StorageError(f"{self.path} is a folder: name a database file")
         self._clock = clock
-        self._timeout = timeout
         self._database = Database(self.path, timeout=timeout, vfs=vfs, begin=self.BEGIN, set_up=self._set_up)
 
     @property
@@ -133,7 +132,7 @@ class SqliteStore:
             try:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
-                connection.set_busy_timeout(int(self._timeout * 1000))
+                connection.set_busy_timeout(int(self.timeout * 1000))
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         forgetting.replace(self._database, session, entries, after)
