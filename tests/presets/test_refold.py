@@ -462,13 +462,14 @@ def test_R24_a_record_opens_with_where_things_stand_and_ends_with_go_on(over: bo
     assert engine.view(session).messages[0].text.split("\n")[-1].startswith("[Go on from here.")
 
 
-def test_R24_a_todo_in_progress_is_what_is_being_done() -> None:
+def test_R24_what_is_being_done_stands_in_the_frame_for_it_is_not_the_users_word() -> None:
     session, engine = work(30), refold(budget=6_000)
-    todos = [{"content": "write it down", "status": "in_progress"}]
-    session.append(m.assistant("", m.call("t", "TodoWrite", todos=todos)))
+    session.append(m.assistant("I write it down.", m.call("t", "Write", path="NOTES.md", content="x")))
     session.append(m.result("t", "ok"))
     forced(engine, session)
-    assert "In progress: write it down." in engine.view(session).text.split("\n")[0]
+    before, framed = engine.view(session).messages[0].text.split("<refold-record", 1)
+    assert "I write it down." not in before
+    assert f"Last step: I write it down. #{len(session.path) - 3}" in framed
 
 
 @pytest.mark.parametrize("budget", [2_000, 4_000])

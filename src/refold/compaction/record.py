@@ -126,9 +126,10 @@ class Composer:
 
     def __init__(self, s: Situation, reading: Reading, room: Room) -> None:
         self.s, self.reading, self.room = s, reading, room
-        self._opening = opening(s, reading, min(ASKED, room.goal // 25))
+        width = min(ASKED, room.goal // 25)
+        self._opening, self._doing = opening(s, reading, width), doing(reading, width)
         self._pins = pin_rows(s.session)
-        fixed = joined((*self._opening, *self._pins))
+        fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
 
     def size(self, position: int, scale: float, written: int | None = None) -> int:
@@ -232,7 +233,8 @@ class Composer:
         """The state of the work: what the view shows elsewhere need not be said again."""
         files, room = self.reading.filed().catalogue, max(min(self.room.state, room), 0)
         shown = _Shown(self.s, layout, quotes)
-        return state_rows(self.reading.state, room, self.s.counter, shown.shows, files=files)
+        rows = state_rows(self.reading.state, room, self.s.counter, shown.shows, files=files)
+        return [*self._doing, *rows]
 
     def _rendered(self, own: words.Rendered, sections: Sequence[Section], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
@@ -383,8 +385,8 @@ UNLISTED = "(Steps before #{} are not listed.)"
 
 
 def opening(s: Situation, reading: Reading, width: int) -> list[Row]:
-    """Where things stand, in one line (R24): what was asked first and last and what is being done, each in
-    `width` characters at most."""
+    """Where things stand, in one line (R24): what was asked first and last, each in `width` characters at
+    most."""
     if width < PLACE:
         return [Row(f"[{HEAD}]")]
     sayings, said, numbers = reading.sayings, [HEAD], list[int]()
@@ -395,15 +397,17 @@ def opening(s: Situation, reading: Reading, width: int) -> list[Row]:
         for name, saying in (named | {asked: sayings[-1]}).items():
             said.append(f'{name} (#{saying.position}): "{in_short(saying.text, width)}".')
             numbers.append(saying.position)
-    doing = next((todo.text for todo in reading.state.todos if todo.status == "in_progress"), "")
+    return [Row(f"[{' '.join(said)}]", numbers)]
+
+
+def doing(reading: Reading, width: int) -> list[Row]:
+    """What was done last. These are others' words: they stand in the frame."""
     newest = next(
         (x for x in reading.lines_before(reading.length) if x.lines and not x.lines[0].outcome), None
     )
-    if doing:
-        said.append(f"In progress: {in_short(doing, width)}.")
-    elif newest:
-        said.append(f"Last step (#{newest.number}): {in_short(newest.lines[0].text, width)}")
-    return [Row(f"[{' '.join(said)}]", numbers)]
+    if newest is None or width < PLACE:
+        return []
+    return [Row(f"Last step: {in_short(newest.lines[0].text, width)} #{newest.number}", (newest.number,))]
 
 
 def go_on(tool: str) -> str:

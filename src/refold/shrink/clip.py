@@ -33,6 +33,7 @@ from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, without_numbers
 from refold.shrink.pages import page
 from refold.shrink.tables import tabulated
+from refold.text.frames import TAG
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
 
@@ -45,7 +46,7 @@ WORTH = 32
 _MARK = "[… {cut} tokens, {key} …]"
 _GAP = "[…]"
 _LEFT_OUT = "…"
-_MARK_TOKENS = 14
+_MARK_TOKENS = 10
 _SHORT = 24
 """Words of at most so many tokens stay: they tell more than a marker."""
 _LARGE = 50_000
@@ -146,7 +147,10 @@ def clip_message(message: Message, tokens: int, texts: Texts, *, key: str, kind:
             else:
                 # Of a file that was read every character may matter: somebody has to match it.
                 data = type(message) is Result and kind in ("other", "bash")
-                body = texts.body(_joined(message.content), kind, data=data)
+                joined = _joined(message.content)
+                if type(message) is User and f"<{TAG}" in joined:
+                    return msgspec.structs.replace(message, content=(_frame(joined, tokens, texts, key),))
+                body = texts.body(joined, kind, data=data)
                 content = _texts(message.content, tokens, texts.counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
@@ -155,6 +159,18 @@ def clip_message(message: Message, tokens: int, texts: Texts, *, key: str, kind:
             return msgspec.structs.replace(message, output=output)
         case _:
             return message
+
+
+_FRAMED = re.compile(rf"((?s:.{{0,400}}?)<{TAG}[^>\n]{{0,400}}>\n)((?s:.*))(\n</{TAG}>[^<]{{0,400}})")
+
+
+def _frame(text: str, tokens: int, texts: Texts, key: str) -> Text:
+    """A quoted record in the user's role, clipped inside of its frame; one of another shape is only named."""
+    framed = _FRAMED.fullmatch(text)
+    if framed is None or f"<{TAG}" in framed[2] or f"</{TAG}" in framed[2]:
+        return Text(_MARK.format(cut=texts.size(text), key=key), "summary")
+    around = texts.size(framed[1]) + texts.size(framed[3])
+    return Text(framed[1] + _clip_text(framed[2], max(tokens - around, 1), texts, key) + framed[3], "summary")
 
 
 def clip_text(text: str, tokens: int, counter: TokenCounter, *, key: str, kind: Kind = "other") -> str:
@@ -174,6 +190,8 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     text, size = body.bare, body.bare_size
     if size <= tokens:
         return text
+    if size <= tokens + _MARK_TOKENS and text != body.text:
+        return text  # what a mark would cost is nearly all that is left to save
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
     first, last, kept = _edges(text, room - between, size, counter, kind)
