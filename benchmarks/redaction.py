@@ -273,6 +273,98 @@ HELD: dict[str, tuple[Kind, ...]] = {
 }  # fmt: skip
 
 
+def plain_password(r: random.Random) -> str:
+    """As people choose them: eight or twelve characters, a phrase, or a word with something around it."""
+    word = r.choice(("test", "your", "123456", "secret", "Summer", "example"))
+    number = str(r.randint(10, 99))
+    return r.choice(
+        (
+            some(ALNUM, 8)(r),
+            some(ALNUM, 12)(r),
+            some(ALNUM + "!#%+_-", 10)(r),
+            f"{word}-{number}-{some(LOWER, 6)(r)}",
+            f"{some(LOWER, 6)(r)}{word}{number}",
+            f"{r.choice(('correct', 'purple', 'quiet'))}-{r.choice(('horse', 'engine', 'river'))}-{number}",
+        )
+    )
+
+
+STANDING: tuple[Kind, ...] = (
+    Kind("dotenv", "DB_HOST=db\nDB_PASSWORD={}\nDB_PORT=5432", plain_password),
+    Kind("dotenv, quoted", "APP_SECRET='{}'", plain_password),
+    Kind("htpasswd -b", "htpasswd -b .htpasswd alice {}", plain_password),
+    Kind("htpasswd -bc", "htpasswd -cbB /etc/nginx/users bob {}", plain_password),
+    Kind("ldapsearch -w", "ldapsearch -x -D cn=admin,dc=x -w {} -b dc=x", plain_password),
+    Kind("ldapmodify -w", "ldapmodify -H ldap://h -D cn=m -w '{}' -f a.ldif", plain_password),
+    Kind("psexec -p", "psexec \\\\srv01 -u corp\\admin -p {} cmd", plain_password),
+    Kind("winexe -U", "winexe -U corp/admin%{} //10.0.0.5 cmd", plain_password),
+    Kind("7z -p", "7z a -p{} backup.7z data/", plain_password),
+    Kind("rar -hp", "rar a -hp{} backup.rar data", plain_password),
+    Kind("fernet key in a call", 'box = Fernet(b"{}")', lambda r: some(WORD, 43)(r) + "="),
+    Kind("fernet key by name", "FERNET_KEY={}", lambda r: some(WORD, 43)(r) + "="),
+    Kind("sqlcmd -P", "sqlcmd -S db1 -U sa -P {} -Q 'SELECT 1'", plain_password),
+    Kind("bcp -P", "bcp app.dbo.t out t.dat -S db1 -U sa -P {} -c", plain_password),
+    Kind("pscp -pw", "pscp -pw {} a.txt me@host:/tmp", plain_password),
+    Kind("plink -pw", "plink -ssh me@host -pw {} uptime", plain_password),
+    Kind("mosquitto_pub -P", "mosquitto_pub -h mq -u iot -P {} -t a -m b", plain_password),
+    Kind("mosquitto_sub -P", "mosquitto_sub -h mq -u iot -P '{}' -t '#'", plain_password),
+    Kind("ipmitool -P", "ipmitool -I lanplus -H bmc -U root -P {} power status", plain_password),
+    Kind("cqlsh -p", "cqlsh 10.0.0.3 -u cassandra -p {}", plain_password),
+    Kind("unzip -P", "unzip -P {} archive.zip", plain_password),
+    Kind("zip -P, quoted", 'zip -r -P "{}" out.zip src', plain_password),
+    Kind("xfreerdp /p:", "xfreerdp /v:srv /u:admin /p:{} /cert:ignore", plain_password),
+    Kind("net user", "net user backup {} /add", plain_password),
+    Kind("kubectl --from-literal", "kubectl create secret generic db --from-literal=password={}", plain_password),
+    Kind("heroku config:set", "heroku config:set JWT_SECRET={} -a app", plain_password),
+    Kind("docker -e", "docker run -e MYSQL_ROOT_PASSWORD={} mysql:8", plain_password),
+    Kind("podman --env", "podman run --env POSTGRES_PASSWORD={} -d postgres", plain_password),
+    Kind("inline variable", "PGPASSWORD='{}' pg_dump app > a.sql", plain_password),
+    Kind("redis-cli inline", "REDISCLI_AUTH_PASSWORD={} redis-cli ping", plain_password),
+    Kind("compose mapping", "environment:\n  MYSQL_PASSWORD: {}\n  TZ: UTC", plain_password),
+    Kind("helm values", "postgresql:\n  auth:\n    postgresPassword: {}", plain_password),
+    Kind("yaml, quoted", 'admin:\n  password: "{}"', plain_password),
+    Kind("toml", '[database]\npassword = "{}"', plain_password),
+    Kind("json", '{{"username": "svc", "password": "{}"}}', plain_password),
+    Kind("json, camel case", '{{"dbPassword":"{}","port":1}}', plain_password),
+    Kind("php array", "'password' => '{}',", plain_password),
+    Kind("ruby keyword", 'connect(user: "x", password: "{}")', plain_password),
+    Kind("java properties", "db.password={}", plain_password),
+    Kind("spring properties", "spring.mail.password={}", plain_password),
+    Kind("jdbc query", "jdbc:mysql://db/app?user=svc&password={}", plain_password),
+    Kind("ado connection string", "Server=db;User Id=sa;Password={};TrustServerCertificate=True", plain_password),
+    Kind("postgres address", "postgresql://svc:{}@db.internal/app", plain_password),
+    Kind("amqp address", "amqp://svc:{}@mq:5672/vhost", plain_password),
+    Kind("proxy address", "http_proxy=http://me:{}@proxy.corp:3128", plain_password),
+    Kind("git remote", "git remote add o https://ci:{}@git.corp/x.git", plain_password),
+    Kind("curl -u", "curl -u admin:{} https://x.corp/api", plain_password),
+    Kind("curl --user=", "curl --user='ci:{}' -O https://x.corp/a", plain_password),
+    Kind("--password", "mytool --user me --password {} sync", plain_password),
+    Kind("--password=", "mysqladmin --user=root --password={} status", plain_password),
+    Kind("--passphrase", "gpg --batch --passphrase {} -d a.gpg", plain_password),
+    Kind("-storepass", "jarsigner -storepass {} a.jar k", plain_password),
+    Kind("mysql -p", "mysql -h db -u root -p{} app", plain_password),
+    Kind("mysqldump -p", "mysqldump -u root -p'{}' app", plain_password),
+    Kind("sshpass -p", "sshpass -p '{}' scp a h:", plain_password),
+    Kind("docker login -p", "docker login -u ci -p {} reg.corp", plain_password),
+    Kind("sql", "ALTER USER app WITH PASSWORD '{}';", plain_password),
+    Kind("mysql sql", "CREATE USER 'a'@'%' IDENTIFIED BY '{}';", plain_password),
+    Kind("xml element", "<dbPassword>{}</dbPassword>", plain_password),
+    Kind("xml attribute", '<datasource user="a" password="{}"/>', plain_password),
+    Kind("netrc", "machine x.corp login me password {}", plain_password),
+    Kind("pgpass", "db.corp:5432:*:svc:{}", plain_password),
+    Kind("powershell", '$password = "{}"', plain_password),
+    Kind("terraform", 'admin_password = "{}"', plain_password),
+    Kind("said", "The admin password is {}", plain_password),
+    Kind("said in backticks", "password: `{}`", plain_password),
+    Kind("table", "| password | {} |", plain_password),
+    Kind("table in bold", "| **Password** | `{}` |", plain_password),
+)  # fmt: skip
+"""Places where a secret stands, written before the patterns; every second one is held back. Blind, 94 % of those
+were found (38 % before); 99 % after changes for the first half and for other tests. The author of the patterns wrote
+the list too, so the later figure is not blind."""
+STANDING_TUNED, STANDING_HELD = {"places": STANDING[::2]}, {"places": STANDING[1::2]}
+
+
 def planted(kind: Kind, number: int) -> tuple[str, str]:
     """(text, secret), the same every time."""
     secret = kind.secret(random.Random(f"{kind.name}/{number}"))

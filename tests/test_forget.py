@@ -286,3 +286,16 @@ def test_a_fold_opens_only_where_it_stood_for_what_is_forgotten(which: int) -> N
     shown = Engine(presets.get("refold")).view(session).text
     assert ("in short" in shown) == (which not in (2, 3))
     assert f"asked {which}" not in shown and f"said {which}" not in shown
+
+
+def test_the_label_of_a_forgotten_entry_goes_with_it() -> None:
+    session = Session()
+    entry = session.append(m.user("The key is under the mat."))
+    other = session.append(m.assistant("Understood."))
+    session.append(session.make(e.Label, target=entry.id, text="where the key is"))
+    session.append(session.make(e.Label, target=other.id, text="an answer"))
+    forget(session, [entry.id])
+    assert [label.text for label in session.entries if isinstance(label, e.Label)] == [
+        "[forgotten]",
+        "an answer",
+    ]

@@ -111,6 +111,7 @@ MAKERS: dict[str, tuple[Maker, ...]] = {
     "pgpass": (some(ALNUM, 12, "aB3"),),
     "command-line": (some(ALNUM, 12, "aB3"),),
     "cookie": (some(ALNUM, 32, "aB3"),),
+    "fernet-key": (some(WORD, 42, "a", "="),),
     "password-hash": (
         joined(some(ALNUM, 8, "$apr1$"), some(ALNUM + "./", 22, "$")), some(ALNUM + "./", 53, "$2y$05$"), some(ALNUM, 53, "$2b$12$"),
         some(ALNUM, 53, "$2a$10$"), *(joined(some(ALNUM, 8, f"${n}$"), some(ALNUM + "./", 43, "$")) for n in (1, 5, 6)),
@@ -173,7 +174,11 @@ AROUND: dict[str, tuple[str, ...]] = {
         "curl -s -u me:{} https://x.org", "curl --user me:{} https://x.org", "sshpass -p {} ssh h", "docker login -u me -p {} r",
         "redis-cli -a {} ping", "mysql -u root -p{} app", "mongosh -u me -p {} db", "openssl rsa -passin pass:{} -in k", "zip -P {} a b",
         "lftp -u me,{} h", "smbclient //h/s -U me%{}", "http -a me:{} :80", "rabbitmqctl add_user me {}",
+        "htpasswd -b f me {}", "ldapsearch -x -w {} -b dc=x", "psexec -u me -p {} cmd", "7z a -p{} a.7z", "7za a -p{} a.7z", "rar a -hp{} a.rar",
+        "sqlcmd -U sa -P {} -Q x", "bcp t out f -P {} -c", "mosquitto_pub -P {} -t a", "ipmitool -U root -P {} x", "cqlsh -u me -p {} h",
+        "xfreerdp /u:me /p:{} /v:h", "net user me {} /add", "winexe -U me%{} //h cmd", "rpcclient -U me%{} h",
     ),
+    "fernet-key": ('Fernet("{}")', "Fernet(b'{}')"),
     "cookie": ("Cookie: a=b; sid={}; c=d", "Set-Cookie: sid={}; Path=/"),
     "aws-secret-key": ("aws_secret_access_key = {}", "AWS_SECRET_ACCESS_KEY={}", 'awsSecretKey => "{}"'),
     "azure-storage-key": ("AccountName=x;AccountKey={}", "SharedAccessKey={}"),
@@ -203,6 +208,7 @@ BARE = (
     "cookie",
     "docker-auth",
     "npmrc",
+    "fernet-key",
 )
 """Values without quotes end at a space, a quotation mark, a comma or the end of the line."""
 
@@ -352,14 +358,14 @@ def test_secrets_beside_and_inside_each_other(text: str, clean: str, kinds: list
         ("a1!@b2#%c3^&d4+=", True),  # mostly signs
         ("a1!b2#c3^d4+", True),
         ("a1!b2#c3d4+e5", True),
-        ("1234-5678-9012", False),  # no letter
-        ("1234#5678#9012", False),
-        ("abcd-efgh-ijkl", False),  # no digit
-        ("kqwxyzmn-12", False),  # a word
+        ("1234-5678-9012", True),  # no letter
+        ("1234#5678#9012", True),
+        ("abcd-efgh-ijkl", True),  # no digit
+        ("kqwxyzmn-12", True),  # a word
         ("kqwxyzmn-127", True),
-        ("KQWXYZMN-12", False),
+        ("KQWXYZMN-12", True),
         ("kQwXyZmN-12", True),  # no word
-        ("version.2a.x1b", False),  # a dotted name
+        ("version.2a.x1b", True),  # a dotted name
         ("/a1b2c3d4e5", False),
         ("./a1b2c3d4e5", False),
         ("@a1b2c3d4e5", False),
@@ -369,11 +375,11 @@ def test_secrets_beside_and_inside_each_other(text: str, clean: str, kinds: list
         ("a1b2c3d4e5", True),
         ("a1B2c3", True),  # a password
         ("a1B2c", False),  # too short
-        ("Base64Token", False),  # names
-        ("myservice2", False),
+        ("Base64Token", True),  # names
+        ("myservice2", True),
     ],
 )
-def test_an_assigned_value_is_a_secret_where_it_looks_random(value: str, secret: bool) -> None:
+def test_an_assigned_value_is_a_secret_unless_it_names_a_place(value: str, secret: bool) -> None:
     text = f'password = "{value}"'
     assert redact(text)[0] == ('password = "[redacted:assignment]"' if secret else text)
 
@@ -443,10 +449,18 @@ def test_nearly_all_of_90_kinds_are_found(kinds: dict[str, tuple[redaction.Kind,
 
 
 @pytest.mark.parametrize(
+    "kinds", [redaction.STANDING_TUNED, redaction.STANDING_HELD], ids=["tuned", "held back"]
+)
+def test_what_stands_where_a_secret_stands_is_one(kinds: dict[str, tuple[redaction.Kind, ...]]) -> None:
+    """Passwords as people choose them: words, `test` and `123456` inside, eight characters."""
+    assert redaction.recall(kinds, values=20)["all"] >= 0.97
+
+
+@pytest.mark.parametrize(
     "text",
     ["password: str", "token = next(tokens)", "--password PATH", "password=self.password1", "token: Token2", "the password is `None`",
      "<password>${env.PASSWORD}</password>", "Cookie: theme=dark; lang=en", "curl -u user:password https://x.org", "secret = b64decode(x1)",
-     "tokens = tokenize(line2)", 'passwd: "Base64Token"', "token_type = bearer_2", "signature: func1(a2)", "mysql -p app", "--token-file a1B2/c3.txt"],
+     "tokens = tokenize(line2)", "token_type = bearer_2", "signature: func1(a2)", "mysql -p app", "--token-file a1B2/c3.txt"],
 )  # fmt: skip
 def test_names_and_places_are_no_secrets(text: str) -> None:
     assert redact(text) == (text, [])

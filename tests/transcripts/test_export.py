@@ -164,3 +164,39 @@ def test_any_session_exports_to_anything(messages: list[m.Message], to: str, vie
     elif to != "markdown":
         for document in exported.data.splitlines() if to in WRITERS else [exported.data]:
             json.loads(document)
+
+
+HTML = "<img src=x onerror=alert(1)>"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        HTML,
+        f"a {HTML} b",
+        f"```\ncode\n```\n{HTML}",
+        f"- ```\n  ```\n{HTML}\n```\n{HTML}",
+        f" ```\nx\n```\n{HTML}",
+        f"> ```\n> x\n\n{HTML}",
+        f"~~~\n```\n~~~\n{HTML}",
+        f"````\n```\n````\n{HTML}",
+        f"``` `x`\n{HTML}",
+        f"<!-- x\n{HTML}",
+    ],
+)
+def test_html_outside_of_fences_is_text_in_markdown(said: str) -> None:
+    session = Session()
+    session.append(m.user(said))
+    session.append(m.Assistant((m.Thinking(HTML), m.Call("c", HTML), m.Text("done"))))
+    session.append(m.result("c", "ok", name=HTML))
+    written = export(session, "markdown").data.decode()
+    assert HTML not in written and "&lt;img" in written
+
+
+def test_html_in_fenced_code_stays_and_an_open_fence_is_closed() -> None:
+    session = Session()
+    session.append(m.user(f"```html\n{HTML}\n```"))
+    session.append(m.assistant(f"```\n{HTML}"))
+    session.append(m.user(HTML))
+    written = export(session, "markdown").data.decode()
+    assert written.count(HTML) == 2 and written.count("```") == 4

@@ -2,9 +2,9 @@
 
 What is forgotten leaves a marked hole with the same id, parent, role and call id. The content is followed
 to where it was copied: folds that covered it lose what they had put there (the messages they replaced show
-again, and are folded anew when need be), lines and branch summaries that were written from it become holes
-too, and what quotes it word for word (notes, states, labels) loses those words. Other messages that say the
-same are named, never touched: whose words they are is for the caller to judge.
+again, and are folded anew when need be); its labels, and lines and branch summaries that were written from
+it, become holes too; what quotes it word for word (notes, states, labels) loses those words. Other messages
+that say the same are named, never touched: whose words they are is for the caller to judge.
 """
 
 from __future__ import annotations
@@ -149,8 +149,10 @@ def _without(
         apart = {n for n, edit in enumerate(entry.edits) if not _covers(session, entry, edit, targets)}
         if len(apart) < len(entry.edits):
             entry = _unfolded(entry, apart)
-    elif (isinstance(entry, e.TurnLine) and _turn_of(session, entry.target) & targets.keys()) or (
-        isinstance(entry, e.BranchSummary) and _left(session, entry, targets)
+    elif (
+        (isinstance(entry, e.Label) and entry.target in targets)
+        or (isinstance(entry, e.TurnLine) and _turn_of(session, entry.target) & targets.keys())
+        or (isinstance(entry, e.BranchSummary) and _left(session, entry, targets))
     ):
         return hole(entry)
     raw = msgspec.to_builtins(entry)

@@ -98,9 +98,25 @@ _NAME = re.compile(r"[\w-]{0,40}\Z")
 _COOKIE = re.compile(r"(?i)(?<![\w])cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
 _CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,1000})")
 _PLACEHOLDER = re.compile(
-    r"(?i)example|change.?me|your|xxx|placeholder|dummy|redacted|\*\*\*|\.\.\.|<|\$\{|\{\{|%\(|test|sample|fake|none|null|"
-    r"password|passw|secret|token|foobar|abcdef|123456|hunter2|process\.env|os\.environ"
+    r"(?i)(?:<|\$|\{|%|\*|\[redacted).*|(.)\1*|x[x-]+|\.{2,}.*|your[a-z_-]*|my[_-]?(?:password|secret|token|key)"
+    r"|(?:some|new|old|a|the|test|dummy|fake|sample|example)?[_-]?(?:password|passwd|passphrase|pass|pwd|secret|token|api[_-]?key|credentials?)"
+    r"|change[_-]?(?:me|it|this)|replace[_-]?me|placeholder|dummy|example|sample|redacted|hidden|masked|prompt|none|null|nil|undefined"
+    r"|string|required|optional|boolean|integer|hunter2(?:hunter2)?|foobar|(?:self|this|args|config|settings|process\.env|os\.environ)[.\[(].*",
+    re.S,
 )
+"""What stands for a secret without being one: references to variables, types, and words that documentation uses."""
+_CERTAIN = re.compile(
+    r"(?i)(?:passw(?:or)?d|passphrase|pwd|(?:^|[_.-]|client|app|jwt)secret|secret[_-]?key|api[_-]?key"
+    r"|(?:access|auth|api|bearer|refresh|bot|oauth|deploy)[_-]?token|(?:private|signing|encryption|master|fernet)[_-]?key"
+    r"|(?:^|[_-]|store|key)pass|psk|(?:^-|bind|root)pw|identified by)$"
+)
+"""Names of values that are nothing but secrets, whatever the value looks like."""
+_IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|[A-Z](?=[A-Z]|\b|_)))+")
+"""How code names things: where a value may be an expression, that is none."""
+_CAMEL_NAME = re.compile(
+    r"(?:[A-Z]+|[a-z]+)(?:[A-Z][a-z]+)*(?:Password|Secret|SecretKey|Token|ApiKey|AccessKey)"
+)
+_WORD_ALONE = re.compile(r"[a-z]+|[A-Z_]+|[A-Z][a-z]+")
 
 
 def redact(text: str) -> tuple[str, list[Finding]]:
@@ -254,12 +270,7 @@ def _plausible(kind: str, value: str) -> bool:
     if kind == "url-token":
         return _random(value)
     if kind in ("url-credentials", "command-line", "pgpass"):
-        return (
-            not _PLACEHOLDER.search(value)
-            and not value.startswith(("$", "{", "%", "*"))
-            and value.lower() != "pass"
-            and (kind == "url-credentials" or _mixed(value) or not _is_name(value))
-        )
+        return not _PLACEHOLDER.fullmatch(value)
     # A run of one character is a picture of a key.
     return "EXAMPLE" not in value and len(set(value[-16:])) > 4
 
@@ -275,10 +286,49 @@ def _assignments(text: str, lowered: bytes) -> Iterator[Finding]:
                 value = match[place].rstrip(".:") if place in ("bare", "said") else match[place].strip("\"'")
                 before = cast("re.Match[str]", _NAME.search(text, max(0, at - 40), at))
                 name = before[0] + text[at : match.end("rest")]
-                if _is_secret(name, place, "".join(value.split()), text, before.start()):
+                sign = text[match.end("rest") : match.start(place)]
+                known = "".join(value.split())
+                if "=" in known and _CERTAIN.search(known.partition("=")[0]):
+                    pass  # `password=password=…`: the next name has the value
+                elif _stands(name, place, sign, known, text, before.start(), match.end()) or _is_secret(
+                    name, place, known, text, before.start()
+                ):
                     start = match.start(place) + match[place].find(value)
                     yield Finding("assignment", start, start + len(value))
             at = lowered.find(keyword, match.end("rest") + 1 if match else at + len(keyword))
+
+
+def _stands(name: str, place: str, sign: str, value: str, text: str, start: int, end: int) -> bool:
+    """Whether the value stands where a secret stands. Then it is one, whatever it looks like: only placeholders
+    are none."""
+    if (
+        not _CERTAIN.search(name)
+        or _PLACEHOLDER.fullmatch(value)
+        or value.startswith(("/", "./", "http", "--", "@"))
+    ):
+        return False
+    if place == "flag":
+        given = name.startswith("-") or name.endswith("pw") or "login" in text[max(0, start - 120) : start]
+        return given and _WORD_ALONE.fullmatch(value) is None
+    if place in ("said", "told", "cell"):  # in prose
+        return not (
+            _WORD_ALONE.fullmatch(value) or _IDENTIFIER.fullmatch(value) or re.search(r"[()\[\]\\]", value)
+        )
+    if place != "bare":
+        # Not a name in a list of names, and not the name of a setting that holds the secret.
+        is_name = "_" in value and _STRONG.search(value) and _IDENTIFIER.fullmatch(value)
+        return "," not in sign and not is_name and not _CAMEL_NAME.fullmatch(value)
+    line = text.rfind("\n", 0, start) + 1
+    before = text[line:start]
+    follows = text[end : end + 1]
+    if sign == "=":  # an environment, properties, a query, a connection string
+        if name.isupper() or before.endswith((".", ";", "&", "?", "=")) or not before.strip("+-"):
+            return True
+        return before[-1].isspace() and follows not in (",", ")") and not _IDENTIFIER.fullmatch(value)
+    if sign.strip() == ":" and not before.strip(" -+") and follows in ("", "\n", "\r"):
+        # A line of YAML, an annotation, or a label in a form.
+        return name.isupper() or (value.isascii() and _IDENTIFIER.fullmatch(value) is None)
+    return False
 
 
 def _is_secret(name: str, place: str, value: str, text: str, start: int) -> bool:
@@ -307,7 +357,7 @@ def _is_name(value: str) -> bool:
 
 def _mixed(value: str) -> bool:
     """Short, but of several kinds of characters that change too often for a name."""
-    if _PLACEHOLDER.search(value) or value.startswith(
+    if _PLACEHOLDER.fullmatch(value) or value.startswith(
         ("/", "./", "http", "--", "@", "$", "%", "{", "<", "*")
     ):
         return False
@@ -335,7 +385,7 @@ def _changes(classes: list[str]) -> int:
 
 def _random(value: str) -> bool:
     """Letters and digits in a mix no person would type as a name: high entropy, no words, no code."""
-    if _PLACEHOLDER.search(value) or value.startswith(("/", "./", "http", "--", "@")):
+    if _PLACEHOLDER.fullmatch(value) or value.startswith(("/", "./", "http", "--", "@")):
         return False
     digits = sum(c.isdigit() for c in value)
     letters = sum(c.isalpha() for c in value)

@@ -112,12 +112,18 @@ FORMATS: tuple[Format, ...] = (
     Format("docker-auth", ('"auth"',), r"\"auth\"\s{0,3}:\s{0,3}\"([A-Za-z0-9+/]{12,500}={0,2})\"", "docs.docker.com: config.json", loose=True),
     Format("shared-access-signature", ("sig=",), r"(?<=[?&;])sig=([\w%+/=-]{20,200})", "learn.microsoft.com: SAS", loose=True),
     Format("pgpass", (":543", ":6432:"), r":\d{4,5}:[\w*-]{1,60}:[\w*-]{1,60}:(\S{4,100})(?=\s|$)", "postgresql.org: the password file", loose=True),
-    Format("command-line", ("curl ", "sshpass ", "docker login ", "redis-cli ", "mysql", "mongo", "openssl ", "zip ", "lftp ", "smbclient ", "http ", "rabbitmqctl "),
+    Format("command-line", ("curl ", "sshpass ", "docker login ", "redis-cli ", "mysql", "mongo", "openssl ", "zip ", "lftp ", "smbclient ", "http ", "rabbitmqctl ",
+            "htpasswd ", "ldap", "exec ", "7z ", "7za ", "rar ", "sqlcmd ", "bcp ", "mosquitto_", "ipmitool ", "cqlsh ", "freerdp ", "net user ", "winexe ", "rpcclient "),
            r"(?:curl [^\n]{0,300}?(?<= )(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:|(?:sshpass|docker login) [^\n]{0,200}?(?<= )-p ?[\"']?"
-           r"|redis-cli [^\n]{0,200}?(?<= )-a ?[\"']?|mysql(?:dump|admin)? [^\n]{0,200}?(?<= )-p(?=[^\s\"'-])"
+           r"|redis-cli [^\n]{0,200}?(?<= )-a ?[\"']?|mysql(?:dump|admin)? [^\n]{0,200}?(?<= )-p[\"']?(?=[^\s\"'-])"
            r"|mongo(?:sh|dump|restore|import|export)? [^\n]{0,200}?(?<= )-p ?[\"']?|openssl [^\n]{0,200}?(?<= )-pass(?:in|out)? [\"']?pass:"
            r"|zip [^\n]{0,200}?(?<= )-P ?[\"']?|lftp [^\n]{0,100}?(?<= )-u [^\s,]{1,60},|smbclient [^\n]{0,200}?(?<= )-U [\"']?[^\s%]{1,60}%"
-           r"|http [^\n]{0,200}?(?<= )-a [^\s:]{1,60}:|rabbitmqctl (?:add_user|change_password) [^\s]{1,60} [\"']?)([^\s\"']{4,200})", "manuals of these commands", loose=True),
+           r"|http [^\n]{0,200}?(?<= )-a [^\s:]{1,60}:|rabbitmqctl (?:add_user|change_password) [^\s]{1,60} [\"']?"
+           r"|htpasswd (?:-[a-zA-Z]{1,8} ){0,3}?-[a-zA-Z]{0,8}b[a-zA-Z]{0,8} (?:-[a-zA-Z]{1,8} ){0,3}[^\s]{1,200} [^\s]{1,100} [\"']?|ldap(?:search|add|modify|delete|passwd|whoami) [^\n]{0,200}?(?<= )-w ?[\"']?"
+           r"|(?:exec|cqlsh) [^\n]{0,200}?(?<= )-p [\"']?|(?:7za?|rar) [^\n]{0,200}?(?<= )-h?p(?=[^\s-])[\"']?"
+           r"|(?:sqlcmd|bcp|mosquitto_(?:pub|sub)|ipmitool) [^\n]{0,200}?(?<= )-P ?[\"']?|freerdp [^\n]{0,200}?(?<= )/p:[\"']?"
+           r"|net user [^\s/]{1,60} (?!/)[\"']?|(?:winexe|rpcclient) [^\n]{0,200}?(?<= )-U [\"']?[^\s%]{1,60}%)([^\s\"']{4,200})", "manuals of these commands", loose=True),
+    Format("fernet-key", ("Fernet(",), r"Fernet\(b?[\"']([\w-]{43}=)", "cryptography.io: Fernet", loose=True),
     Format("password-hash", ("$apr1$", "$1$", "$5$", "$6$", "$y$", "$2a$", "$2b$", "$2y$", "$argon2", "{SHA}", "{SSHA}", "pbkdf2_sha"),
            r"(?:\$(?:apr1|[156])\$(?:rounds=\d{1,9}\$)?[./\w]{1,16}\$[./\w]{22,86}|\$y\$[./\w]{1,8}\$[./\w]{1,86}\$[./\w]{43}|\$2[aby]\$\d\d\$[./\w]{53}"
            r"|\$argon2(?:id|i|d)\$[\w=,$]{5,60}\$[\w+/]{11,64}\$[\w+/]{16,128}|\{S?SHA\}[\w+/]{27,80}={0,2}|pbkdf2_sha(?:1|256|512)\$\d{1,9}\$[\w+/.-]{1,64}\$[\w+/.]{27,90}={0,2})",

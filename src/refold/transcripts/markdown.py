@@ -15,6 +15,9 @@ from refold.tokens import images
 
 _TICKS = re.compile(r"`{3,}")
 _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_FENCE = re.compile(r"(`{3,}(?!.*`)|~{3,})")
+_INDENTED_FENCE = re.compile(r"[ \t>*+.)\d-]+(?:`{3}|~{3})")
 _TITLES = {"assistant": "Assistant", "system": "System", "bash": "User's command"}
 
 
@@ -48,7 +51,7 @@ def _part(part: m.AnyPart) -> str:
         case m.Text():
             return _prose(part.text)
         case m.Thinking():
-            return "\n".join(f"> {line}" for line in _clean(part.text).splitlines())
+            return "\n".join(f"> {_without_html(line)}" for line in _clean(part.text).splitlines())
         case m.Call():
             return f"**{_line(part.name)}**\n\n" + _fenced(arguments_json(part), "json")
         case m.Image():
@@ -78,12 +81,31 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _prose(text: str) -> str:
-    """Text as it is, its headings one step below ours."""
-    return _HEADING.sub(r"###\1", _clean(text)).strip()
+    """Text with its headings one step below ours, without HTML outside of fenced code."""
+    lines = _HEADING.sub(r"###\1", _clean(text)).strip().splitlines()
+    # Fences inside of lists and quotations end where only a whole parser knows: then nothing is fenced.
+    fences = not any(map(_INDENTED_FENCE.match, lines))
+    written: list[str] = []
+    fence = ""
+    for line in lines:
+        mark = _FENCE.match(line) if fences else None
+        if fence:
+            closes = mark and mark[1].startswith(fence) and not line.strip(fence[0] + " \t")
+            fence = "" if closes else fence
+        elif mark:
+            fence = mark[1]
+        else:
+            line = _without_html(line)
+        written.append(line)
+    return "\n".join([*written, fence] if fence else written)
+
+
+def _without_html(text: str) -> str:
+    return _TAG.sub("&lt;", text)
 
 
 def _line(text: str) -> str:
-    return one_line(_clean(text), 200)
+    return _without_html(one_line(_clean(text), 200))
 
 
 def _clean(text: str) -> str:
