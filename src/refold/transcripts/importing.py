@@ -24,7 +24,7 @@ from refold.session import Session
 from refold.transcripts import read_all
 
 _ENDINGS = (".jsonl", ".json", ".traj")
-ENDINGS = (*_ENDINGS, *(f"{ending}.gz" for ending in _ENDINGS))
+ENDINGS = (*_ENDINGS, *(f"{ending}.gz" for ending in _ENDINGS), "opencode.db")
 _BATCH = 2_000
 
 State = Literal["imported", "grown", "unchanged", "skipped", "failed"]
