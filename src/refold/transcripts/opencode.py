@@ -74,14 +74,14 @@ class _Import:
         elif info.get("role") == "user" and compaction is not None:
             self.asked = {**compaction, "id": info.get("id"), "time": info.get("time")}
         elif info.get("role") == "user":
-            content = tuple(_prompted(part) for part in parts if part.get("type") not in _BESIDE)
+            content = tuple(_prompted(part) for part in parts if text(part.get("type")) not in _BESIDE)
             self.log.say(m.User(content), index, **_place(info), meta=_meta(info, parts))
         else:
             self.log.strange({**info, "parts": parts}, item, index)
 
     def _reply(self, info: Record, parts: list[Record], index: int) -> None:
         tools = [part for part in parts if part.get("type") == "tool"]
-        said = tuple(_spoken(part) for part in parts if part.get("type") not in _BESIDE)
+        said = tuple(_spoken(part) for part in parts if text(part.get("type")) not in _BESIDE)
         error = mapping(info.get("error"))
         message = m.Assistant(said, _STOPS.get(text(info.get("finish")), "tool_use" if tools else "end"))
         if error:
