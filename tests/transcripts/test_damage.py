@@ -164,6 +164,64 @@ def test_damaged_documents_never_crash(name: str, seed: int) -> None:
     survives(json.dumps(value).encode(), name)
 
 
+_USER, _REPLY = (
+    {"role": "user", "content": "Go."},
+    {"role": "assistant", "content": "Look.\n\n```bash\nls\n```"},
+)
+_TOOL = {
+    "type": "tool",
+    "id": "p1",
+    "callID": "c1",
+    "tool": "bash",
+    "state": {
+        "status": "completed",
+        "input": {"command": "ls"},
+        "output": "a",
+        "time": {"start": 1, "end": 2, "compacted": 3},
+    },
+}
+SMALL: dict[str, Any] = {
+    "opencode": {
+        "info": {"id": "ses_1", "directory": "/w", "title": "t", "revert": {"messageID": "u2"}},
+        "messages": [
+            {"info": {"id": "u1", "role": "user", "time": {"created": 1}}, "parts": [{"type": "text", "text": "Go.", "synthetic": True}, {"type": "file", "mime": "image/png", "url": "data:image/png;base64,AAAA"}]},
+            {"info": {"id": "a1", "role": "assistant", "tokens": {"input": 1, "cache": {"read": 2}}, "error": {"name": "x", "data": {"message": "y"}}}, "parts": [{"type": "reasoning", "text": "hm", "metadata": {"anthropic": {"signature": "s"}}}, _TOOL]},
+            {"info": {"id": "u2", "role": "user"}, "parts": [{"type": "compaction", "auto": True, "tail_start_id": "a1"}]},
+            {"info": {"id": "a2", "role": "assistant", "summary": True}, "parts": [{"type": "text", "text": "sum"}]},
+        ],
+    },
+    "copilot": [
+        {"type": "session.start", "data": {"sessionId": "s", "context": {"cwd": "/w"}}, "id": "1", "timestamp": "2026-01-01T00:00:00Z", "parentId": None},
+        {"type": "user.message", "data": {"content": "Go.", "transformedContent": "<now/>Go."}, "id": "2", "parentId": "1"},
+        {"type": "assistant.message", "data": {"content": "", "model": "m", "reasoningText": "hm", "toolRequests": [{"toolCallId": "c", "name": "bash", "arguments": {"command": "ls"}}]}, "id": "3", "parentId": "2"},
+        {"type": "tool.execution_complete", "data": {"toolCallId": "c", "success": False, "error": {"message": "no"}, "result": {"content": "a"}}, "id": "4", "parentId": "3"},
+        {"type": "session.compaction_complete", "data": {"summaryContent": "sum", "preCompactionTokens": 9}, "id": "5", "parentId": "4"},
+    ],
+    "mini-swe-agent": {
+        "info": {"mini_version": "1", "config": {"agent": {}}},
+        "messages": [_USER, {**_REPLY, "extra": {"actions": [{"command": "ls"}], "timestamp": 1.5}}, {"role": "user", "content": "<returncode>0</returncode>"}, _REPLY, {"role": "user", "content": "Observation: a"}, {"role": "exit", "content": "done"}],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+@given(seed=seeds)
+@example(seed=153)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_damaged_small_sessions_never_crash(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    value = SMALL[name]
+    for _ in range(chance.randint(1, 4)):
+        value = damaged_record(value, chance)
+    lines = (
+        "\n".join(map(json.dumps, value))
+        if name == "copilot" and isinstance(value, list)
+        else json.dumps(value)
+    )
+    survives(lines.encode(), name)
+    survives(lines[: chance.randrange(1, len(lines))].encode(), None)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("name", [*LINES, *DOCUMENTS])
 @given(seed=seeds, auto=st.booleans())

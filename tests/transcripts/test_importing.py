@@ -15,11 +15,12 @@ from click.testing import CliRunner, Result
 from refold import messages as m
 from refold import transcripts as t
 from refold.cli import main
-from refold.entries import AnyEntry
-from refold.protocols import Store
+from refold.entries import AnyEntry, Edit, Fold
+from refold.protocols import SessionInfo, Store
 from refold.registry.sessions import session_of
 from refold.session import Projection, Session
 from refold.stores.memory import MemoryStore
+from refold.transcripts.export import export
 from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
 from tests.data import DATA, all_transcripts, shared
 
@@ -83,6 +84,60 @@ def test_a_transcript_that_differs_is_a_session_of_its_own(tmp_path: Path) -> No
     assert outcome.id.startswith("talk~")
     assert states(take(store, file)) == {"unchanged": 1}
     assert len(list(store.sessions())) == 2
+
+
+def folded_session(store: Store) -> Session:
+    """A session in the store, with a fold."""
+    store.create(SessionInfo(id="work"))
+    session = Session(store=store, id="work")
+    session.append(m.user("Repair the loader."))
+    session.append(m.assistant("Look.", m.call("c1", "bash", command="ls")))
+    session.append(m.result("c1", "a.py"))
+    session.append(m.assistant("Done."))
+    first, _, last, end = (entry.id for entry in session.path)
+    edit = Edit(first, last, (m.user("RECORD"),), "summary")
+    session.append(Fold(id="f", parent=end, edits=(edit,), summary="RECORD", preset="refold"))
+    return session
+
+
+def said_since(data: bytes, program: str) -> bytes:
+    """The file after the program went on with it."""
+    last = json.loads(data.splitlines()[-1])
+    if program == "codex":
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "And now?"}]}
+        more = {"timestamp": last["timestamp"], "type": "response_item", "payload": item}
+    else:
+        id = "11111111-2222-4333-8444-555555555555"
+        said = {"message": {"role": "user", "content": "And now?"}, "uuid": id, "parentUuid": last["uuid"]}
+        more = {**last, "type": "user", **said}
+    return data + json.dumps(more).encode() + b"\n"
+
+
+@pytest.mark.parametrize("program", ["claude-code", "codex"])
+def test_a_session_that_was_exported_is_recognised_when_it_comes_back(tmp_path: Path, program: str) -> None:
+    store = MemoryStore()
+    session = folded_session(store)
+    written = export(session, program, cwd="/").data
+    file = tmp_path / "new.jsonl"
+    file.write_bytes(written)
+    assert [(found.state, found.id) for found in take(store, file)] == [("unchanged", "work")]
+    file.write_bytes(said_since(written, program))
+    assert [(found.state, found.id) for found in take(store, file)] == [("grown", "work")]
+    assert [(found.state, found.id) for found in take(store, file)] == [("unchanged", "work")]
+    again = Session.of(store.load("work"))
+    assert [item.message.text for item in Projection(again).items] == ["RECORD", "Done.", "And now?"]
+    assert len(list(store.sessions())) == 1
+    elsewhere = MemoryStore()
+    assert [found.state for found in take(elsewhere, file)] == ["imported"]
+
+
+def test_a_session_that_only_says_where_it_comes_from_is_one_of_its_own(tmp_path: Path) -> None:
+    store = MemoryStore()
+    folded_session(store)
+    other = folded_session(MemoryStore())  # of the same name, with other entries
+    (tmp_path / "new.jsonl").write_bytes(export(other, "claude-code", cwd="/").data)
+    [outcome] = take(store, tmp_path / "new.jsonl")
+    assert outcome.state == "imported" and outcome.id != "work"
 
 
 def test_what_was_added_here_is_left_alone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -29,7 +30,7 @@ from refold.text.terminal import escaped
 @click.option(
     "--cwd",
     type=click.Path(file_okay=False, exists=True),
-    help="Where Claude Code or Codex will resume it; else the folder of the session.",
+    help="Where Claude Code, Codex or opencode will resume it; else the folder of the session.",
 )
 @json_option
 def command(
@@ -44,11 +45,12 @@ def command(
 ) -> None:
     """Write a session in another format. What that format cannot hold is listed.
 
-    For Claude Code and Codex it is a new session that these programs resume: all that was said, their own
-    record of a compaction, and what the model sees now.
+    For Claude Code, Codex and opencode it is a new session that these programs resume: all that was said,
+    their own record of a compaction, and what the model sees now. opencode imports the file by a command.
     """
     from refold.registry.installed import install
     from refold.transcripts.export import export
+    from refold.transcripts.opencode_write import Importable
     from refold.transcripts.resumable import Resumable
 
     if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
@@ -63,6 +65,8 @@ def command(
         output = str(install(exported))
     if as_json:
         said: dict[str, object] = {} if output else {"data": exported.data.decode("utf-8", "replace")}
+        if isinstance(exported, Importable):
+            said |= {"id": exported.id, "command": exported.command}
         if isinstance(exported, Resumable):
             said |= {"id": exported.id, "place": str(exported.place), "command": exported.command}
         emit({"to": target, "output": output, "bytes": len(exported.data), "lost": exported.lost, **said})
@@ -76,6 +80,9 @@ def command(
         say(f"written to {output}")
     if isinstance(exported, Resumable):
         say(f"resume it: {exported.command}")
+    elif isinstance(exported, Importable):
+        file = shlex.quote(output or "FILE")
+        say(f"resume it: {exported.command.replace('FILE', file, 1)}", err=not output)
 
 
 def _shown(target: str, data: bytes) -> bytes:

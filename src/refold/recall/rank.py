@@ -102,6 +102,7 @@ class Question(msgspec.Struct, frozen=True):
 def read(index: Index, text: str, weights: Weights | None = None) -> Question:
     """What the text asks of this index. Weights are chosen by the question and the log unless given."""
     asked = words.terms(text)
+    outcome = weights is None and _asks_outcome(index, text, asked)
     weights = weights or _fitting(index, text, asked)
     speakers = _speakers(index, text)
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
@@ -113,11 +114,12 @@ def read(index: Index, text: str, weights: Weights | None = None) -> Question:
         speakers,
         dates.read(text, capitals=True),
         dates.asks_when(text),
-        _asks_outcome(index, text, asked),
+        outcome,
     )
 
 
 def _asks_outcome(index: Index, text: str, asked: Sequence[str]) -> bool:
+    """Whether a question may be about something that was run: in words, and not for a reason."""
     given = text.split()
     return (
         index.tool_entries >= WORK_SHARE * len(index)

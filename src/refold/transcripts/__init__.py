@@ -9,6 +9,7 @@ Each format is a module of its own (`refold.transcripts.base.Format`); `FORMATS`
 from __future__ import annotations
 
 import gzip
+import sqlite3
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import BinaryIO, cast
 from refold.errors import FormatError, StorageError, UnknownName, expect
 from refold.protocols import Loaded
 from refold.transcripts.base import HEAD, Format, Head, Source
+from refold.transcripts.opencode_db import MAGIC, sessions_in
 
 __all__ = ["FORMATS", "detect", "format_of", "read", "read_all", "read_stream"]
 
@@ -29,6 +31,8 @@ FORMATS: dict[str, str] = {
     "claude-code": "claude_code",
     "codex": "codex",
     "gemini": "gemini",
+    "opencode": "opencode",
+    "copilot": "copilot",
     "openhands": "openhands",
     "swe-agent": "swe_agent",
     "mini-swe-agent": "mini_swe_agent",
@@ -128,11 +132,16 @@ def _opened(path: Path) -> Generator[BinaryIO]:
         if path.is_dir():
             raise StorageError(f"{path} is a directory: name a file, or use `refold import` for all in it")
         with path.open("rb", buffering=1 << 20) as stream:
-            packed = stream.read(2) == b"\x1f\x8b"
+            magic = stream.read(len(MAGIC))
             stream.seek(0)
-            yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
+            if magic.startswith(b"\x1f\x8b"):
+                yield cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+            else:
+                yield (sessions_in(path) if magic == MAGIC else None) or stream
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise StorageError(f"{path} is a damaged gzip file") from error
+    except sqlite3.Error as error:
+        raise StorageError(f"{path} could not be read: {error}") from error
     except FileNotFoundError as error:
         raise StorageError(f"there is no file {path}") from error
     except PermissionError as error:

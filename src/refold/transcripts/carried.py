@@ -18,9 +18,11 @@ from refold import format as stored
 from refold.errors import FormatError
 from refold.transcripts.base import Record
 from refold.transcripts.foreign import Builder
-from refold.transcripts.values import listing, mapping
+from refold.transcripts.values import listing, mapping, text
 
 KEY = "refold"
+ORIGIN = "exported_from"
+"""Under this name the `Info` of a session that was read says which session it was exported from."""
 
 
 def packed(
@@ -29,16 +31,17 @@ def packed(
     copies: Sequence[str] = (),
     *,
     places: Mapping[str, str] | None = None,
+    session: str = "",
 ) -> Record:
     """`records`: how many stand before it. `copies`: ids of records behind it that only repeat what a fold
-    shows. `places`: the entries are a whole path, and some of them are what records before this one say;
-    those are only named, beside the record."""
+    shows. `places`: the entries are a whole path, that of `session`, and some of them are what records before
+    this one say; those are only named, beside the record."""
     rows = [
         [places[entry.id], entry.id] if places and entry.id in places else stored.encode(entry).decode()
         for entry in entries
     ]
     carrying = {"version": stored.VERSION, "records": records, "entries": rows, "copies": list(copies)}
-    return carrying if places is None else {**carrying, "anew": True}
+    return carrying if places is None else {**carrying, "anew": True, "session": session}
 
 
 def carried(raw: Record, index: int) -> Record:
@@ -67,6 +70,7 @@ def restored(raw: Record, index: int, log: Builder) -> dict[str, str] | None:
         return None
     if anew:
         log.clear()
+        log.info[ORIGIN] = text(found.get("session"))
     for entry in entries:
         log.put(entry)
     return names

@@ -85,7 +85,10 @@ def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Reco
     chain.common |= {key: last[key] for key in ("version", "gitBranch", "slug", "entrypoint") if key in last}
     head, *copies = chain.compaction()
     ids = [copy["uuid"] for copy in copies]
-    return [{**head, KEY: packed(page.entries, len(records), ids, places=page.places)}, *copies]
+    return [
+        {**head, KEY: packed(page.entries, len(records), ids, places=page.places, session=page.session.id)},
+        *copies,
+    ]
 
 
 def ticket_of(records: Sequence[Record], now: float) -> Ticket:

@@ -67,7 +67,7 @@ def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Reco
     number = records[-1].get("ordinal") if records else None
     rollout = _Rollout(Clock(page, ticket, records), number + 1 if isinstance(number, int) else None)
     line = rollout.compacted(page)
-    line["payload"][KEY] = packed(page.entries, len(records) - 1, places=page.places)
+    line["payload"][KEY] = packed(page.entries, len(records) - 1, places=page.places, session=page.session.id)
     return [line]
 
 

@@ -11,6 +11,7 @@ folds in place.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from refold.messages import Message
 from refold.session import Item, Projection, Session, dialects, redacted
 from refold.session.dialects import Dialect
 from refold.session.invariants import repair_by
-from refold.transcripts import markdown, own, pi_write
+from refold.transcripts import markdown, opencode_write, own, pi_write
 from refold.transcripts.exported import Exported, losses, told
 from refold.transcripts.programs import WRITERS
 from refold.transcripts.resumable import resumable
@@ -31,7 +32,7 @@ __all__ = ["Exported", "export", "targets", "told"]
 
 def targets() -> tuple[str, ...]:
     """Formats that can be written: the lists of every dialect, and those of programs."""
-    return (*dialects.names(), *WRITERS, "pi", "markdown", "jsonl")
+    return (*dialects.names(), *WRITERS, "opencode", "pi", "markdown", "jsonl")
 
 
 def export(
@@ -43,14 +44,17 @@ def export(
     cwd: str | os.PathLike[str] | None = None,
 ) -> Exported:
     """The session in the format `to` (one of `targets()`). With `redact`, secrets are taken out of everything
-    in it (what is only to be read, Markdown, never has any). For Claude Code and Codex it is a `Resumable`;
-    `cwd` is the folder in which it will be resumed, unless it is that of the session."""
+    in it (what is only to be read, Markdown, never has any). For Claude Code and Codex it is a `Resumable`,
+    for opencode an `Importable`; `cwd` is the folder in which it will be resumed, unless it is that of the
+    session."""
     if redact or to == "markdown":
         info, known = redacted.values(session.info), redacted.Known(_said(session))
         session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
         return resumable(session, to, view=view, cwd=cwd)
+    if to == "opencode":
+        return opencode_write.importable(session, view=view, cwd=cwd, now=time.time())
     if to == "pi":
         data, lost = pi_write.write(session.entries, session.info)
         return Exported(data, tuple(lost))

@@ -12,19 +12,20 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 
 from refold import format as stored
-from refold.entries import AnyEntry
+from refold.entries import AnyEntry, Fold, Info, MessageEntry, PathEntry
 from refold.errors import FormatError, RefoldError
 from refold.protocols import Loaded, SessionInfo, Store
 from refold.session import Session
 from refold.transcripts import read_all
+from refold.transcripts.carried import ORIGIN
 
 _ENDINGS = (".jsonl", ".json", ".traj")
-ENDINGS = (*_ENDINGS, *(f"{ending}.gz" for ending in _ENDINGS))
+ENDINGS = (*_ENDINGS, *(f"{ending}.gz" for ending in _ENDINGS), "opencode.db")
 _BATCH = 2_000
 
 State = Literal["imported", "grown", "unchanged", "skipped", "failed"]
@@ -96,6 +97,8 @@ class Parcel(NamedTuple):
     info: SessionInfo
     lines: list[bytes]
     problems: int
+    origin: str = ""
+    """The session it was exported from, if it was."""
 
 
 def reading(asked: Asked) -> list[Parcel | Outcome]:
@@ -107,7 +110,10 @@ def reading(asked: Asked) -> list[Parcel | Outcome]:
             continue
         kind, loaded = one
         info = loaded.info or SessionInfo(id=asked.file.stem)
-        found.append(Parcel(kind, info, list(map(stored.encode, loaded.entries)), len(loaded.problems)))
+        infos = (entry.meta for entry in loaded.entries if isinstance(entry, Info))
+        origin = next((meta[ORIGIN] for meta in infos if ORIGIN in meta), "")
+        lines = list(map(stored.encode, loaded.entries))
+        found.append(Parcel(kind, info, lines, len(loaded.problems), origin))
     return found
 
 
@@ -149,6 +155,8 @@ class Importer:
 
     def _put(self, id: str, parcel: Parcel) -> tuple[str, State, int]:
         lines = parcel.lines
+        if parcel.origin in self._known and (came_back := self._continued(parcel)) is not None:
+            return came_back
         for candidate in (id, f"{id}~{_digest(lines)}"):
             if candidate not in self._known:
                 self.store.create(msgspec.structs.replace(parcel.info, id=candidate))
@@ -162,6 +170,23 @@ class Importer:
                 append_all(self.store, candidate, map(stored.decode, rest), _tip(there))
                 return candidate, "grown" if rest else "unchanged", len(rest)
         raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
+
+    def _continued(self, parcel: Parcel) -> tuple[str, State, int] | None:
+        """A session that another program went on with, back again: what was said since belongs to the session
+        it was exported from. None, where it does not go on from a place in that."""
+        there = self.store.load(parcel.origin).entries
+        known = {entry.id for entry in there}
+        entries = [entry for line in parcel.lines if isinstance(entry := stored.decode(line), PathEntry)]
+        told = next((at for at, entry in enumerate(entries) if entry.id not in known), len(entries))
+        places = {*known, *(entry.id for entry in entries)}
+        if not told or any(x.id in known or x.parent not in places for x in entries[told:]):
+            return None
+        rest = entries[told:]
+        if not any(isinstance(entry, MessageEntry | Fold) for entry in rest):
+            return parcel.origin, "unchanged", 0
+        append_all(self.store, parcel.origin, cast("list[AnyEntry]", rest), _tip(there))
+        self._known[parcel.origin] += len(rest)
+        return parcel.origin, "grown", len(rest)
 
 
 def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:

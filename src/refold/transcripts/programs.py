@@ -51,21 +51,26 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Of a whole path: which entry is what which record of the file says."""
 
 
-class Writer(Protocol):
-    """One module for each program has these members."""
+class Speaker(Protocol):
+    """What a program can hold of a conversation."""
 
     dialect: str
     """What the program speaks with its model."""
+
+    def adapted(self, message: m.Message) -> m.Message | None:
+        """The message as this program can hold it; None: it says that itself when it resumes."""
+        ...
+
+
+class Writer(Speaker, Protocol):
+    """One module for each program has these members."""
+
     keeps: tuple[str, ...]
     """What a record holds beside the message: `usage`, `times`."""
     home_variable: str
     home_folder: str
 
     def new_id(self) -> str: ...
-    def adapted(self, message: m.Message) -> m.Message | None:
-        """The message as this program can hold it; None: it says that itself when it resumes."""
-        ...
-
     def place(self, ticket: Ticket) -> PurePosixPath:
         """The file of a session, below the program's own folder."""
         ...
@@ -99,7 +104,7 @@ def page_of(session: Session, chosen: Writer, *, history: bool = True) -> Page:
     )
 
 
-def sendable(items: Sequence[Item], chosen: Writer) -> list[Item]:
+def sendable(items: Sequence[Item], chosen: Speaker) -> list[Item]:
     """Without the system prompt at the beginning, and what else the program brings itself."""
     told = dropwhile(lambda item: isinstance(item.message, m.System), items)
     shown = (item for item in told if not (isinstance(item.message, m.Bash) and item.message.hidden))
