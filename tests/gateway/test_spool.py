@@ -114,16 +114,17 @@ def test_what_a_killed_worker_had_not_written_down_the_next_one_does(
             client,
         ):
             await ask(client, "openai", body("openai", [("user", "long?"), *long_talk(8)]))
-            asked = [ask(client, "openai", body("openai", [("user", f"{n}?")])) for n in range(40)]
+            asked = [ask(client, "openai", body("openai", [("user", f"{n}?")])) for n in range(20)]
             answers = asyncio.gather(*asked)
             await until(lambda: made.line.counts["recorded"] > 3)
             os.kill(pids[0], signal.SIGKILL)
-            await answers
+            assert {status for status, _, _ in await answers} == {200}
+            await until(lambda: len(pids) > 1 and not made.line._unwritten)
         assert made.line.counts["unrecorded"] == 0
 
     with WireServer(*(["Fine."] * 41)) as server:
         run(work)
-    assert _recorded(tmp_path / "a.db") == {"long?"} | {f"{n}?" for n in range(40)}
+    assert _recorded(tmp_path / "a.db") == {"long?"} | {f"{n}?" for n in range(20)}
 
 
 @pytest.mark.slow
