@@ -226,13 +226,13 @@ async def relay(
     handing = Handing(request, upstream, answer, done)
     handing.response.content_length = upstream.content_length
     await handing.write(b"")
-    last = b""
+    last, size = b"", 0
     async for piece in handing.pieces(upstream, head):
-        if handing.streams:
-            await handing.write(piece)
-        else:  # whoever knows the length knows when it has all
-            await handing.write(last)
+        size += len(piece)
+        if size == upstream.content_length:  # with this piece the client knows that it has all
             last = piece
+        else:
+            await handing.write(piece)
     return await handing.end(last)
 
 
