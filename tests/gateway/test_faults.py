@@ -266,7 +266,7 @@ def besiege(requests: int) -> None:
             writer.write(data)
             writer.write_eof()
             async with asyncio.timeout(10):
-                return await reader.read(100)
+                return await reader.read()
         except (ConnectionError, OSError):
             return b""
         finally:

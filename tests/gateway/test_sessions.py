@@ -269,7 +269,7 @@ def test_a_store_that_fails_passes_what_fits_and_refuses_what_does_not(tmp_path:
             assert (status, done) == (200, "pass unread")
             status, _, said = await ask(client, "openai", body("openai", long_talk(24)))
             assert status == 503 and json.loads(said)["error"]["code"] == "try_again"
-        assert made.line.counts["unrecorded"] == 1
+        assert made.line.counts["unrecorded"] == 2
 
     with WireServer("a", "b") as server:
         run(work)

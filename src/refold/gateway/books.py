@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -34,8 +35,8 @@ STORE_SECONDS = 0.1
 """How long one try waits for a store that others have locked."""
 PATIENCE, LONGEST_PAUSE = 15.0, 3.0
 """For how long such a store is tried while somebody waits, and how long at most between two tries."""
-RECORD_PATIENCE = 300.0
-"""The same where nobody waits."""
+RECORD_PATIENCE, END_PATIENCE = 300.0, 5.0
+"""The same where nobody waits; and for how long once the gateway ends."""
 PAUSE = 0.05
 """Seconds after the first try, at most, and so much longer after each: by chance, so that two programs do not
 meet again."""
@@ -70,6 +71,8 @@ class Books:
         self._open: OrderedDict[str, Book] = OrderedDict()
         self._size = 0
         self._closing: set[asyncio.Task[None]] = set()
+        self.ends = inf
+        """When stores that fail are not tried any more."""
 
     @property
     def store(self) -> Store:
@@ -92,7 +95,7 @@ class Books:
             except Conflict:
                 raise
             except StorageError:
-                if loop.time() + pause > until:
+                if loop.time() + pause > min(until, self.ends):
                     raise
             await asyncio.sleep(random.uniform(pause / 2, pause))
             pause = min(2 * pause, LONGEST_PAUSE)

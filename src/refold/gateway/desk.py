@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from refold.compaction.overflow import in_error
-from refold.errors import RefoldError
+from refold.errors import RefoldError, StorageError
 from refold.gateway import books, replies
 from refold.gateway.answers import Answers
 from refold.gateway.books import Book, Books, Turn
@@ -85,6 +85,7 @@ class Desk:
                 self._writing = self._begin(self._write())
 
     async def finish(self) -> None:
+        self._books.ends = asyncio.get_running_loop().time() + books.END_PATIENCE
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.sleep(
@@ -114,26 +115,33 @@ class Desk:
                 work = self._noted(letter, self._turn(letter.number))
             else:
                 work = self._answered(letter, self._turns.pop(letter.number, None))
-            self._begin(self._counted(letter.number, size_of(letter), work))
+            self._begin(self._counted(letter.id, work))
             await asyncio.sleep(0)
         self._writing = None
 
     def _turn(self, number: int) -> asyncio.Future[Turn | None]:
         return self._turns.setdefault(number, asyncio.get_running_loop().create_future())
 
-    async def _counted(self, number: int, size: int, work: Coroutine[Any, Any, str]) -> None:
+    async def _counted(self, id: int, work: Coroutine[Any, Any, str]) -> None:
         """Recording never disturbs anybody: what fails is counted."""
         try:
             happened = await work
+        except StorageError:  # it stays where it is kept: the next gateway tries again
+            happened, id = "unrecorded", 0
         except Exception:
             happened = "unrecorded"
         counts = (happened,) if happened else ()
-        self._send(Done(number=number, counts=counts, size=size))
+        self._send(Done(number=0, counts=counts, id=id))
 
     async def _noted(self, note: Request, turn: asyncio.Future[Turn | None]) -> str:
+        """Where it was a question before, it is written down already."""
+        if turn.done():
+            return ""
         try:
             asked, _ = self._answers.read(note)
-            turn.set_result(None if asked is None else await self._taken(asked))
+            taken = None if asked is None else await self._taken(asked)
+            if not turn.done():
+                turn.set_result(taken)
         finally:
             if not turn.done():
                 turn.set_result(None)
@@ -177,7 +185,7 @@ class Desk:
 
     async def _answer_to(self, question: Question) -> FromDesk:
         if self._answers.fits(question):  # it was only too long to be looked at by others
-            self._begin(self._counted(0, 0, self._noted(question, self._turn(question.number))))
+            self._begin(self._counted(0, self._noted(question, self._turn(question.number))))
             return Order(number=question.number)
         answer, turn = await self._answers.to(question)
         if turn is not None:

@@ -50,6 +50,7 @@ class Exchange:
     answer: Answer = field(default_factory=Answer)
     _note: Note | None = None
     """What the desk has still to be told."""
+    _told: bool = False
 
     async def run(self, raw: bytes) -> web.StreamResponse:
         """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
@@ -63,6 +64,7 @@ class Exchange:
             self._note = Note(**self._asked(raw))
             return await self._ask(raw, Order(number=self.number))
         answer = await self.line.ask(Question(**self._asked(raw)))
+        self._note = Note(**self._asked(raw))  # a desk that comes after this one does not know it
         if isinstance(answer, Speech):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
@@ -79,6 +81,7 @@ class Exchange:
 
     async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
         """Pass it on. Where the upstream says that it is too long, once more, folded."""
+        self.answer.before_end = self._tell_reply if order.number else None
         try:
             async with self._sent(raw, order) as answered:
                 opening = await opening_of(answered, doubtful=doubtful)
@@ -90,8 +93,14 @@ class Exchange:
                 return await self._hand_on(again, answered, f"{again.done} retried")
         finally:
             if order.number:
-                self._tell_note()
-                self.line.tell(Reply(number=self.number, **self.answer.said()))
+                self._tell_reply()
+
+    def _tell_reply(self) -> None:
+        """Before the client learns that it has all of its answer, where it gets one."""
+        if not self._told:
+            self._told = True
+            self._tell_note()
+            self.line.tell(Reply(number=self.number, **self.answer.said()))
 
     def _tell_note(self) -> None:
         """The desk is told of a request once it is answered: reading it takes time from whoever waits."""
@@ -164,8 +173,6 @@ class Exchange:
             return None
         self.line.counts["overflow"] += 1
         folded = await self.line.ask(Question(**self._asked(raw), refused=said))
-        if not isinstance(folded, Broken):
-            self._note = None  # the question has said it
         return folded if isinstance(folded, Order) else None
 
     def _order(self, raw: bytes, answer: FromDesk, marked: bool) -> Order:

@@ -22,6 +22,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request of a conversation, as it came."""
 
     number: int
+    id: int = 0
+    """Of this letter, where it is kept until it is done."""
     path: str
     raw: bytes
     names: dict[str, str] = {}
@@ -44,6 +46,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
     """What the upstream answered in the end. Comes after every note and question, if only to forget it."""
 
     number: int
+    id: int = 0
     status: int = 0
     kind: str = ""
     encoding: str = ""
@@ -100,9 +103,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(Answer, frozen=True, tag="done"):
-    """So many bytes of a note or a reply need not be waited for any more. Number 0: nobody waits for it."""
+    """The letter of this id is written down, or never will be."""
 
-    size: int = 0
+    id: int = 0
 
 
 class Extras(msgspec.Struct, frozen=True, kw_only=True):

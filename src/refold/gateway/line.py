@@ -9,10 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
+
+import msgspec
 
 from refold.gateway import desk
 from refold.gateway.door import Refusal
@@ -34,10 +37,12 @@ from refold.gateway.letters import (
     from_desk,
     letters,
     packed,
+    to_desk,
 )
+from refold.gateway.spool import Full, Place, Spool, folder_of
 
-WAITING = 256 * 1024 * 1024
-"""Bytes that may wait to be written down; more are not taken, and counted."""
+WAITING = 64 * 1024 * 1024
+"""Bytes that the desk is given before it has written them down; more wait in the spool."""
 AGAIN_SECONDS = 1.0
 """Between two starts of a desk."""
 END_SECONDS = 60.0
@@ -59,8 +64,16 @@ class Line:
         self._numbers = count(1)
         self._issued: list[Issued] = []
         self._asked: dict[int, asyncio.Future[FromDesk]] = {}
-        self._unwritten = self._waiting = 0
-        """Letters and bytes that the desk has not taken care of yet."""
+        self._spool = Spool(folder_of(opening.settings.store))
+        self._ids = count(1)
+        self._unwritten: dict[int, Place] = {}
+        """Letters that are not written down yet, by their ids, the oldest first."""
+        self._drained = asyncio.Event()
+        """The desk has been given all of them, or will not get more."""
+        self._unsent: deque[int] = deque()
+        """Those of them that the desk has not been given."""
+        self._waiting = 0
+        """Bytes of those that it has."""
         self._writer: asyncio.StreamWriter | None = None
         self._worker = Worker(lambda: None, lambda: None)
         self._beating: asyncio.Task[None] | None = None
@@ -77,6 +90,9 @@ class Line:
         for letter in self._issued:
             self._writer.write(packed(letter))
         self._issued.clear()
+        for letter in self._left():
+            self.tell(letter)
+        self._give()
         self._reading = asyncio.ensure_future(self._read(reader))
         self._heard = asyncio.get_running_loop().time()
         if self._beating is None:
@@ -97,6 +113,9 @@ class Line:
         self._ending = True
         if self._beating is not None:
             self._beating.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await self._drained.wait()
         if self._writer is not None:
             self._writer.write_eof()
         if self._reading is not None:
@@ -107,19 +126,43 @@ class Line:
         if self._writer is not None:
             self._writer.close()
         await asyncio.to_thread(self._worker.join)
+        self._spool.close()
 
     def number(self) -> int:
         return next(self._numbers)
 
     def tell(self, letter: Note | Reply) -> None:
-        """To be written down: never waited for, and lost where too much is waiting already."""
-        size = desk.size_of(letter)
-        if self._writer is None or self._waiting + size > WAITING:
+        """To be written down: kept until it is, and never waited for."""
+        id = next(self._ids)
+        try:
+            place = self._spool.add(packed(msgspec.structs.replace(letter, id=id)))
+        except Full:
             self.counts["unrecorded"] += 1
             return
-        self._unwritten += 1
-        self._waiting += size
-        self._writer.write(packed(letter))
+        self._unwritten[id] = place
+        self._unsent.append(id)
+        self._give()
+
+    def _give(self) -> None:
+        """As much as the desk is to have at once."""
+        while self._unsent and self._writer is not None and self._waiting < WAITING:
+            place = self._unwritten[self._unsent.popleft()]
+            self._waiting += place.size
+            self._writer.write(self._spool.read(place))
+        if self._unsent and self._writer is not None:
+            self._drained.clear()
+        else:
+            self._drained.set()
+
+    def _left(self) -> Iterator[Note | Reply]:
+        """What gateways before this one had still to write down. Their numbers are not ours."""
+        for left in self._spool.left():
+            numbers: defaultdict[int, int] = defaultdict(self.number)
+            for data in left:
+                with suppress(msgspec.DecodeError):
+                    letter = to_desk.decode(data)
+                    if isinstance(letter, Note | Reply):
+                        yield msgspec.structs.replace(letter, number=numbers[letter.number])
 
     def issuing(self, owner: str) -> Callable[[list[str]], None]:
         """Takes the ids under which the upstream keeps what it answers to this owner. Never lost: where there
@@ -161,21 +204,23 @@ class Line:
             self._heard = asyncio.get_running_loop().time()
             self.counts.update(letter.counts)
             if isinstance(letter, Done):
-                self._unwritten -= bool(letter.number)
-                self._waiting -= letter.size
+                if (place := self._unwritten.pop(letter.id, None)) is not None:
+                    self._waiting -= place.size
+                    self._spool.done(place)
+                    self._give()
             elif (asked := self._asked.get(letter.number)) is not None and not asked.done():
                 asked.set_result(letter)
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+            self._drained.set()
         if not self._ending:
             await self._gone()
 
     async def _gone(self) -> None:
-        """The desk is not there any more: what it had not written down is lost."""
-        self.counts["unrecorded"] += self._unwritten
+        """The desk is not there any more: what it had not written down the next one gets."""
         self.counts["desk_lost"] += 1
-        self._unwritten = self._waiting = 0
+        self._unsent, self._waiting = deque(self._unwritten), 0
         for number, asked in self._asked.items():
             if not asked.done():
                 asked.set_result(Broken(number=number, error="DeskGone"))

@@ -46,6 +46,8 @@ class Answer:
     def __init__(self, issued: Callable[[list[str]], None] | None = None) -> None:
         self.issued = issued
         """Is told the ids under which the upstream keeps it, before anybody else sees them."""
+        self.before_end: Callable[[], None] | None = None
+        """Is called when all is there, before the client has all of it."""
         self.status = 0
         self.kind = ""
         self.encoding = ""
@@ -184,11 +186,14 @@ class Handing:
             raise self.broken() from error
 
     async def write(self, data: bytes) -> None:
+        self._answer.add(data)
+        await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
         if not self._begun:
             self._begun = True
             await self.response.prepare(self._request)
         if data:
-            self._answer.add(data)
             try:
                 await self.response.write(data)
             except ConnectionError as error:
@@ -205,9 +210,12 @@ class Handing:
     async def end(self, last: bytes = b"", *, complete: bool = True) -> web.StreamResponse:
         if not complete:
             raise self.broken()
-        await self.write(last)
-        await self.response.write_eof()
+        self._answer.add(last)
         self._answer.complete = True
+        if self._answer.before_end is not None:
+            self._answer.before_end()
+        await self._write(last)
+        await self.response.write_eof()
         return self.response
 
 
@@ -218,9 +226,14 @@ async def relay(
     handing = Handing(request, upstream, answer, done)
     handing.response.content_length = upstream.content_length
     await handing.write(b"")
+    last, size = b"", 0
     async for piece in handing.pieces(upstream, head):
-        await handing.write(piece)
-    return await handing.end()
+        size += len(piece)
+        if size == upstream.content_length:  # with this piece the client knows that it has all
+            last = piece
+        else:
+            await handing.write(piece)
+    return await handing.end(last)
 
 
 def address_of(text: str) -> str:

@@ -153,7 +153,7 @@ def _unmarked(value: Any, levels: int = 10) -> Any:
     if isinstance(value, list) and levels:
         return [_unmarked(each, levels - 1) for each in cast("list[Any]", value)]
     if not isinstance(value, dict) or not levels:
-        return value
+        return cast("Any", value)
     block, inner = cast("Wire", value), ("content", "source")
     return {
         k: _unmarked(v, levels - 1) if k in inner else v for k, v in block.items() if k != "cache_control"

@@ -1,0 +1,170 @@
+"""No exchange that a client got goes unrecorded: not where the worker is slow, nor where it or the gateway dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from refold.gateway import desk, spool
+from refold.gateway import line as lines
+from refold.gateway.letters import Note, Reply
+from refold.testing.wire import WireServer
+from tests.gateway.kit import gateway, run
+from tests.gateway.test_desk import until
+from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
+
+
+def _recorded(path: Path) -> set[str]:
+    """Questions that stand in the store with their answer."""
+    talks = [said(session) for session in sessions(path)]
+    return {talk[0][1] for talk in talks if talk and talk[-1] == ("assistant", "Fine.")}
+
+
+def _break_off(folder: Path) -> None:
+    """As if the gateway had died while it was writing."""
+    [left] = folder.glob("*.spool/*")
+    left.write_bytes(left.read_bytes() + b"\0\0\1\0half of a letter")
+
+
+def _family(pid: int) -> list[int]:
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+def test_what_the_worker_cannot_take_yet_waits_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "WAITING", 10)
+    monkeypatch.setattr(spool, "SEGMENT", 2_000)
+
+    async def work() -> None:
+        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (made, client):
+            for n in range(0, 30, 5):
+                talks = [[("user", f"Question {n + m}?")] for m in range(5)]
+                answers = await asyncio.gather(
+                    *(ask(client, "openai", body("openai", talk)) for talk in talks)
+                )
+                assert {status for status, _, _ in answers} == {200}
+        assert made.line.counts["unrecorded"] == 0
+
+    with WireServer(*(["Fine."] * 30)) as server:
+        run(work)
+    assert _recorded(tmp_path / "a.db") == {f"Question {n}?" for n in range(30)}
+    assert not list(tmp_path.glob("*.spool/*")), "what is written down is not kept twice"
+
+
+def test_a_gateway_writes_down_what_one_before_it_could_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = desk.Desk.take
+
+    def lazy(self: desk.Desk, letter: Any) -> None:
+        if not isinstance(letter, Note | Reply):
+            take(self, letter)
+
+    async def work() -> None:
+        store = f"sqlite:{tmp_path / 'a.db'}"
+        with monkeypatch.context() as patch:
+            patch.setattr(desk.Desk, "take", lazy)
+            async with gateway(server.url, store=store, window=16_000) as (_, client):
+                for dialect in PATHS:
+                    await ask(client, dialect, body(dialect, [("user", f"{dialect}?")], stream=False))
+                    await ask(client, dialect, body(dialect, [("user", f"long {dialect}?"), *long_talk(8)]))
+        assert not _recorded(tmp_path / "a.db")
+        _break_off(tmp_path)
+        async with gateway(server.url, store=store), gateway(server.url, store=store):
+            pass
+        async with gateway(server.url, store=store):
+            pass
+
+    with WireServer(*(["Fine."] * 6)) as server:
+        run(work)
+    wanted = {f"{dialect}?" for dialect in PATHS} | {f"long {dialect}?" for dialect in PATHS}
+    assert _recorded(tmp_path / "a.db") == wanted
+    assert not list(tmp_path.glob("*.spool/*"))
+    for session in sessions(tmp_path / "a.db"):
+        assert [text for role, text in said(session)].count("Fine.") == 1, "written down once"
+
+
+@pytest.mark.slow
+def test_what_a_killed_worker_had_not_written_down_the_next_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, pids = lines._process, list[int]()
+
+    def process(there: Any) -> Any:
+        worker = start(there)
+        pids.append(worker.join.__self__.pid)
+        return worker
+
+    monkeypatch.setattr(lines, "_process", process)
+
+    async def work() -> None:
+        async with gateway(
+            server.url, in_process=True, store=f"sqlite:{tmp_path / 'a.db'}", window=16_000
+        ) as (
+            made,
+            client,
+        ):
+            await ask(client, "openai", body("openai", [("user", "long?"), *long_talk(8)]))
+            asked = [ask(client, "openai", body("openai", [("user", f"{n}?")])) for n in range(20)]
+            answers = asyncio.gather(*asked)
+            await until(lambda: made.line.counts["recorded"] > 3)
+            os.kill(pids[0], signal.SIGKILL)
+            assert {status for status, _, _ in await answers} == {200}
+            await until(lambda: len(pids) > 1 and not made.line._unwritten)
+        assert made.line.counts["unrecorded"] == 0
+
+    with WireServer(*(["Fine."] * 41)) as server:
+        run(work)
+    assert _recorded(tmp_path / "a.db") == {"long?"} | {f"{n}?" for n in range(20)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [3, 11, 25])
+def test_killing_gateway_and_worker_loses_nothing_that_a_client_got(after: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    def started() -> tuple[subprocess.Popen[str], str]:
+        options = ["--upstream", server.url, "--port", "0", "--store", f"sqlite:{path}", "--window", "100000"]
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "refold", "serve", *options],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        return process, process.stdout.readline().strip()
+
+    async def work() -> None:
+        process, url = started()
+        got: set[str] = set()
+
+        async def question(client: aiohttp.ClientSession, n: int) -> None:
+            status, _, data = await ask(client, "openai", body("openai", [("user", f"{n}?")]))
+            if status == 200 and b"[DONE]" in data:
+                got.add(f"{n}?")
+
+        async with aiohttp.ClientSession(base_url=url) as client:
+            tasks = [asyncio.ensure_future(question(client, n)) for n in range(40)]
+            await until(lambda: len(got) >= after)
+            for pid in _family(process.pid):
+                os.kill(pid, signal.SIGKILL)
+            known = set(got)
+            await asyncio.gather(*tasks, return_exceptions=True)
+        process.wait()
+        again, _ = started()
+        again.send_signal(signal.SIGTERM)
+        again.wait(60)
+        for each in (process, again):
+            assert each.stdout is not None
+            each.stdout.close()
+        assert known <= _recorded(path), known - _recorded(path)
+
+    with WireServer(*(["Fine."] * 80)) as server:
+        run(work)
