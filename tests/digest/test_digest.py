@@ -17,6 +17,7 @@ from refold import tokens
 from refold.digest import Source, digest
 from refold.digest.facts import decides
 from refold.entries import key
+from refold.errors import InvalidValue
 from tests.data import shared
 from tests.strategies import examples
 from tests.timing import seconds_of, within
@@ -354,7 +355,8 @@ def test_deep_arguments_do_not_recurse_without_end() -> None:
     for _ in range(5_000):
         deep = [deep]
     said = sources(m.assistant("Look.", m.call("c", "Tool", {"x": deep, "path": "src/shallow/top.py"})))
-    assert "src/shallow/top.py" in digest(said, budget=200, counter=COUNTER).section("done")
+    with pytest.raises(InvalidValue):
+        digest(said, budget=200, counter=COUNTER).section("done")
 
 
 @pytest.mark.timing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,7 +11,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from refold.format import dump_hostile
 from refold.transcripts.base import Record, loads
 from refold.transcripts.values import mapping
 
@@ -26,7 +26,7 @@ def sessions_in(path: Path) -> BinaryIO | None:
         if not {name for (name,) in names} >= _TABLES:
             return None
         rows = database.execute("select * from session order by time_created, id").fetchall()
-        lines = (dump_hostile(_session(database, dict(row))) for row in rows)
+        lines = (json.dumps(_session(database, dict(row))) for row in rows)
         return io.BytesIO("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 

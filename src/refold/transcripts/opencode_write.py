@@ -17,7 +17,6 @@ from uuid import uuid4
 from refold import entries as e
 from refold import messages as m
 from refold.errors import UsageError
-from refold.format import dump_hostile
 from refold.session import Item, Projection, Session, dialects
 from refold.session.dialects.common import call_object
 from refold.transcripts.base import Record
@@ -66,8 +65,8 @@ def importable(session: Session, *, view: bool, cwd: str | os.PathLike[str] | No
         "version": VERSION,
         "time": {"created": min(times), "updated": max(times)},
     }
-    rows = ",\n  ".join(map(dump_hostile, messages))
-    data = f'{{"info": {dump_hostile(info)},\n "messages": [\n  {rows}\n ]}}\n'.encode()
+    rows = ",\n  ".join(map(m.compact_json, messages))
+    data = f'{{"info": {m.compact_json(info)},\n "messages": [\n  {rows}\n ]}}\n'.encode()
     lost = losses(session, dialects.get("openai"), said or shown, view=True, keeps=("usage", "times"))
     if any(isinstance(item.message, m.System) for item in projection.items):
         lost.append("the system prompt is left out: the program has its own")

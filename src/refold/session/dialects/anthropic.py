@@ -361,7 +361,7 @@ class _Page:
             return
         content = self.results + self.blocks
         if self.role == "assistant":
-            while content and content[-1]["type"] in _THOUGHTS:
+            while content and content[-1].get("type") in _THOUGHTS:
                 content.pop()  # thinking that led to nothing here
         if content:
             self.messages.append({"role": self.role, "content": content})
