@@ -312,7 +312,7 @@ class _Page:
     def close(self) -> None:
         self._turn("")
         last = self.messages[-1] if self.messages else None
-        if last and last["role"] == "assistant" and last["content"][-1]["type"] == "text":
+        if last and last["role"] == "assistant" and last["content"][-1].get("type") == "text":
             last["content"][-1]["text"] = last["content"][-1]["text"].rstrip()
 
     def _reply_block(self, part: m.AnyPart) -> Wire | None:
