@@ -51,7 +51,7 @@ def own_talk(who: str, turns: int = 12) -> Talk:
     words = " ".join(f"{who}-value-{n}" for n in range(100))
     talk: Talk = [("user", "Good morning."), ("assistant", "Good morning!")]
     for n in range(turns):
-        talk += [("user", f"Question {n}, the password is swordfish-{who}-{n}: {words}")]
+        talk += [("user", f"Question {n}, the watchword is swordfish-{who}-{n}: {words}")]
         talk += [("assistant", f"Answer {n}: {words}")]
     return [*talk, ("user", f"And now, says {who}?")]
 
@@ -178,7 +178,7 @@ def test_recall_sees_what_the_request_says_and_nothing_of_others(
     def arguments() -> dict[str, Any]:
         match how:
             case "query":
-                return {"query": "the password of ann, swordfish-ann-3"}
+                return {"query": "the watchword of ann, swordfish-ann-3"}
             case "keys":
                 return {"keys": [e.key(id) for id in of_ann]}
             case "ids":
@@ -205,7 +205,7 @@ def test_recall_of_a_request_that_is_still_being_answered_stays_on_its_own_path(
     async def answer(request: web.Request) -> web.Response:
         who = request.headers["x-who"]
         sent[who].append((await request.read()).decode())
-        call = {"name": NAME, "arguments": '{"query": "password swordfish", "turn_numbers": [3, 4]}'}
+        call = {"name": NAME, "arguments": '{"query": "watchword swordfish", "turn_numbers": [3, 4]}'}
         reply: dict[str, Any] = {"role": "assistant", "content": "So it was."}
         if who == "ann" and len(sent[who]) == 1:
             await ask(clients[0], "openai", body("openai", own_talk("bob"), stream=False), **BOB)
@@ -288,7 +288,7 @@ def test_without_keys_a_name_alone_opens_nothing(tmp_path: Path) -> None:
                 await ask(client, "openai", body("openai", other), **{"X-Refold-Session": name}, **BOB)
 
     with WireServer(
-        then=recalling(lambda: {"query": "password swordfish", "turn_numbers": [2, 3]})
+        then=recalling(lambda: {"query": "watchword swordfish", "turn_numbers": [2, 3]})
     ) as server:
         run(work)
     assert "ann" not in "".join(sent_for(server, "bob"))
@@ -380,7 +380,7 @@ def test_two_who_use_one_name_are_told_nothing_of_each_other(
                 asked = {**body("openai", own_talk(who), stream=False), **more}
                 await ask(client, "openai", asked, **headers, **{"x-who": who})
 
-    arguments = {"query": "password swordfish", "turn_numbers": [1, 2, 3, 4]}
+    arguments = {"query": "watchword swordfish", "turn_numbers": [1, 2, 3, 4]}
     with WireServer(then=recalling(lambda: arguments)) as server:
         run(work)
     for who, other in (("ann", "bob"), ("bob", "ann")):
@@ -419,7 +419,7 @@ def test_after_a_restart_lists_are_known_and_people_are_still_apart(tmp_path: Pa
                     asked = body("openai", own_talk(who), stream=False)
                     await ask(client, "openai", asked, **{"x-who": who})
 
-    arguments = {"query": "password swordfish", "turn_numbers": [2, 3]}
+    arguments = {"query": "watchword swordfish", "turn_numbers": [2, 3]}
     with WireServer(then=recalling(lambda: arguments)) as server:
         run(work)
     for who, other in (("ann", "bob"), ("bob", "ann")):
