@@ -59,7 +59,7 @@ class Weights(msgspec.Struct, frozen=True):
 
 
 DIALOGUE = Weights()
-WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, repeat=0.4)
+WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, boilerplate=0.0, repeat=0.4)
 """For identifiers in a log with tool calls: the words of neighbours mislead, a result answers its call, and
 several hits should cover the question together (a call names many things, held by different entries)."""
 EXPLAINED = Weights(silent=0.4)
