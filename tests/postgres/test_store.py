@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -315,7 +316,8 @@ def test_a_thousand_hostile_sessions_come_back_identical(url: str, tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def searched(server: Server) -> Iterator[PostgresStore]:
-    store = PostgresStore(f"{server.url}?schema=searched")
+    # Tests are handed from worker to worker: one may come back here.
+    store = PostgresStore(f"{server.url}?schema=searched_{uuid4().hex[:8]}")
     store.create(SessionInfo(id=S))
     store.append(S, searches.ENTRIES, after=None)
     yield store

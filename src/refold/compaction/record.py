@@ -233,8 +233,7 @@ class Composer:
         """The state of the work: what the view shows elsewhere need not be said again."""
         files, room = self.reading.filed().catalogue, max(min(self.room.state, room), 0)
         shown = _Shown(self.s, layout, quotes)
-        rows = state_rows(self.reading.state, room, self.s.counter, shown.shows, files=files)
-        return [*self._doing, *rows]
+        return state_rows(self.reading.state, room, self.s.counter, shown.shows, files=files)
 
     def _rendered(self, own: words.Rendered, sections: Sequence[Section], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
@@ -244,6 +243,7 @@ class Composer:
         page.add([Row(WORDS), *own.rows] if own.rows else [], defuse)
         page.add(self._pins)
         body = _Page(self.reading)
+        body.add(self._doing, quote)
         for title, rows in sections:
             # What a model wrote has headings of its own: one above them would say that nothing is below it.
             headed = title == SUMMARY and rows[0].text.startswith("## ")
