@@ -122,10 +122,8 @@ WRONG = """
 from refold import Engine, Fold, Session, presets
 
 async def wrong(session: Session, engine: Engine) -> None:
-    presets.get("refold", windw=1)
-    presets.get("pi", keep_rounds=1)
-    presets.get("pi", reserve_tokens="much")
     presets.Refold(windw=1)
+    presets.Pi(reserve_tokens="much")
     presets.Pi(keep_rounds=1)
     engine.plan(session, forced=True)
     await engine.prepare(session, sytem="x")

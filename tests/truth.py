@@ -387,8 +387,8 @@ class Judge:
     def _error(self, one: Statement) -> str:
         row = one.text.split("\n")[0]
         found = re.match(
-            r"(?P<what>.+?): (?:exit (?P<exit>-?\d+)(?:: |$))?(?P<line>.*?) ?#(?P<number>\d+)$", row
-        )
+            r"(?P<what>.+?): (?:exit (?P<exit>-?\d+)(?:: |$))(?P<line>.*?) ?#(?P<number>\d+)$", row
+        ) or re.match(r"(?P<what>.+?): (?P<exit>)(?P<line>.*?) ?#(?P<number>\d+)$", row)
         run = self.at.get(int(found["number"])) if found else None
         if run is None or found is None:
             return "no such step"

@@ -43,6 +43,8 @@ from refold.gateway.spool import Full, Place, Spool, folder_of
 
 WAITING = 64 * 1024 * 1024
 """Bytes that the desk is given before it has written them down; more wait in the spool."""
+BEGUN = 1_000
+"""Requests that wait for their replies, at most: of others there may never be one."""
 AGAIN_SECONDS = 1.0
 """Between two starts of a desk."""
 END_SECONDS = 60.0
@@ -67,6 +69,10 @@ class Line:
         self._spool = Spool(folder_of(opening.settings.store))
         self._ids = count(1)
         self._unwritten: dict[int, Place] = {}
+        self._numbered: dict[int, tuple[int, bool]] = {}
+        """Of letters that are not written down: the exchange they belong to, and whether they begin it."""
+        self._begun: dict[int, tuple[int, Place]] = {}
+        """Requests that are written down, until their replies are: another desk needs them first."""
         """Letters that are not written down yet, by their ids, the oldest first."""
         self._drained = asyncio.Event()
         """The desk has been given all of them, or will not get more."""
@@ -126,6 +132,8 @@ class Line:
         if self._writer is not None:
             self._writer.close()
         await asyncio.to_thread(self._worker.join)
+        for _, place in self._begun.values():
+            self._spool.done(place)
         self._spool.close()
 
     def number(self) -> int:
@@ -140,6 +148,7 @@ class Line:
             self.counts["unrecorded"] += 1
             return
         self._unwritten[id] = place
+        self._numbered[id] = letter.number, isinstance(letter, Note)
         self._unsent.append(id)
         self._give()
 
@@ -206,7 +215,7 @@ class Line:
             if isinstance(letter, Done):
                 if (place := self._unwritten.pop(letter.id, None)) is not None:
                     self._waiting -= place.size
-                    self._spool.done(place)
+                    self._written(letter.id, place)
                     self._give()
             elif (asked := self._asked.get(letter.number)) is not None and not asked.done():
                 asked.set_result(letter)
@@ -217,10 +226,26 @@ class Line:
         if not self._ending:
             await self._gone()
 
+    def _written(self, id: int, place: Place) -> None:
+        """A request is kept until its reply is written down, too."""
+        number, begins = self._numbered.pop(id)
+        if begins:
+            self._begun[number] = id, place
+            if len(self._begun) <= BEGUN:
+                return
+            number = next(iter(self._begun))
+        else:
+            self._spool.done(place)
+        if number in self._begun:
+            self._spool.done(self._begun.pop(number)[1])
+
     async def _gone(self) -> None:
         """The desk is not there any more: what it had not written down the next one gets."""
         self.counts["desk_lost"] += 1
-        self._unsent, self._waiting = deque(self._unwritten), 0
+        for number, (id, place) in self._begun.items():
+            self._unwritten[id], self._numbered[id] = place, (number, True)
+        self._begun.clear()
+        self._unsent, self._waiting = deque(sorted(self._unwritten)), 0
         for number, asked in self._asked.items():
             if not asked.done():
                 asked.set_result(Broken(number=number, error="DeskGone"))

@@ -111,7 +111,7 @@ _CERTAIN = re.compile(
     r"|(?:^|[_-]|store|key)pass|psk|(?:^-|bind|root)pw|identified by)$"
 )
 """Names of values that are nothing but secrets, whatever the value looks like."""
-_IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|[A-Z](?=[A-Z]|\b|_)))+")
+_IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
 """How code names things: where a value may be an expression, that is none."""
 _CAMEL_NAME = re.compile(
     r"(?:[A-Z]+|[a-z]+)(?:[A-Z][a-z]+)*(?:Password|Secret|SecretKey|Token|ApiKey|AccessKey)"

@@ -28,7 +28,7 @@ PARAMETER = "<parameter="
 _USED = frozenset({"role", "content", "text", "system_prompt", "tool_calls", "tool_call_id"})
 _CALL, _END = "<function=", "</function>"
 _PARAMETER_END = "</parameter>"
-_OPENING = re.compile(r"\s*(?:```\w*|<\w+>)\s*$")
+_OPENING = re.compile(r"(?<!\s)\s*+(?:```\w{0,40}+|<\w{1,80}+>)\s*+$")
 """What stands directly before a command."""
 _ROLES = {"ai": "assistant", "gpt": "assistant", "human": "user"}
 
