@@ -455,11 +455,20 @@ def test_R24_a_record_opens_with_where_things_stand_and_ends_with_go_on(over: bo
     forced(engine, session)
     [first, *_], last = engine.view(session).messages[0].text.split("\n"), session.turns[-1]
     assert 'First request (#0): "Please fix bug number 0' in first
-    asked = "Last request, answered" if over else "Request at hand"
+    asked = "Last request" if over else "Request at hand"
     assert f"{asked} (#{last}): " in first
     framed = engine.view(session).text.partition("<refold-record")[2].partition("</refold-record>")[0]
     assert "release notes" not in framed
     assert engine.view(session).messages[0].text.split("\n")[-1].startswith("[Go on from here.")
+
+
+def test_R24_the_first_request_is_the_first_one_however_short() -> None:
+    session, engine = Session(), refold(budget=6_000)
+    session.append(m.user("Fix the build."))
+    for entry in work(30).path:
+        session.append(entry.message)  # type: ignore[union-attr]
+    forced(engine, session)
+    assert 'First request (#0): "Fix the build.".' in engine.view(session).text.split("\n")[0]
 
 
 def test_R24_what_is_being_done_stands_in_the_frame_for_it_is_not_the_users_word() -> None:

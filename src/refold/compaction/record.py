@@ -89,7 +89,7 @@ class Shape:
         than we do; not where nothing could fit then: that is for the provider to say. The goal is a share of
         what system prompt and tools leave (R2); what was refused as too long is halved at least."""
         goal, budget, fixed = s.sizes.room(self.goal), s.sizes.room(self.budget), s.sizes.fixed
-        goal += int(max(fixed, 0) * (1 - goal / budget)) if fixed < budget else 0
+        goal += int(fixed * (1 - goal / budget)) if fixed < budget else 0
         if s.due is not None and s.due.code == "overflow":
             goal = min(goal, s.sizes.tokens // 2)
         if goal == self.goal or sum(floor(s).values()) > goal:
@@ -391,9 +391,8 @@ def opening(s: Situation, reading: Reading, width: int) -> list[Row]:
         return [Row(f"[{HEAD}]")]
     sayings, said, numbers = reading.sayings, [HEAD], list[int]()
     if sayings:
-        first = next((x for x in sayings if len(x.text) >= words.REPEATED), sayings[0])
-        asked = "Last request, answered" if is_over(s) else "Request at hand"
-        named = {"First request": first} if first.position < sayings[-1].position else {}
+        asked = "Last request" if is_over(s) else "Request at hand"
+        named = {"First request": sayings[0]} if len(sayings) > 1 else {}
         for name, saying in (named | {asked: sayings[-1]}).items():
             said.append(f'{name} (#{saying.position}): "{in_short(saying.text, width)}".')
             numbers.append(saying.position)

@@ -28,7 +28,7 @@ _LONGEST = 400
 """A sentence that does not end is cut here."""
 _SHORT = 200
 """A message up to this length is there as a whole or not at all."""
-REPEATED = 40
+_REPEATED = 40
 """Characters from which on the same words again say nothing new."""
 _PASTED = 200
 """Characters from which on the same lines again are the same paste."""
@@ -102,7 +102,7 @@ def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
     lines = {line for saying in sayings[at:] for line in _long(saying.text)}
     kept: list[Saying] = []
     for saying in sayings[:at]:
-        if len(saying.text) < REPEATED:
+        if len(saying.text) < _REPEATED:
             kept.append(saying)
         elif saying.text not in heard:
             heard.add(saying.text)
@@ -267,7 +267,7 @@ def _ranked(
     other message too."""
     newest = range(len(sayings) - 1, -1, -1)
     # The first request is what was said up to the first words of some length: `/mode` is none.
-    request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= REPEATED), len(sayings)))
+    request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
     queues: list[tuple[int, Iterator[Piece]]] = [
         (3, ((index, span) for index in request for span in sentences(sayings[index].text))),
         (4, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
