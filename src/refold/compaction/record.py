@@ -20,7 +20,7 @@ from refold.compaction.grade import Curve
 from refold.compaction.layout import Layout
 from refold.compaction.reading import Reading
 from refold.compaction.requests import Wanted
-from refold.compaction.situation import RECALL, Situation, is_over, may_leave
+from refold.compaction.situation import Situation, is_over, may_leave
 from refold.errors import DoesNotFit
 from refold.messages import Message, Text, User, compact_json, in_full, user
 from refold.preserve import pins, words
@@ -30,6 +30,7 @@ from refold.preserve.state_text import state_rows
 from refold.protocols import TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History
+from refold.session.toolnames import RECALL
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame, quote
 from refold.text.truncate import in_short

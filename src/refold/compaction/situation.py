@@ -20,8 +20,8 @@ from refold.session.invariants import PAIRS, WIRE, legal
 from refold.session.invariants.batches import around
 from refold.session.items import Item
 from refold.session.projection import Projection
+from refold.session.toolnames import RECALL
 
-RECALL = "recall_conversation"
 _TOOL = re.compile(r'"name":"([\w.:-]{1,100})"')
 
 

@@ -15,11 +15,12 @@ from refold.recall.log import index_of
 from refold.session import redacted
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.history import History
+from refold.session.toolnames import RECALL
 from refold.text.frames import NOTE, attribute, frame
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit, largest
 
-NAME = "recall_conversation"
+NAME = RECALL
 BUDGET = 4000
 QUERY_HITS = 5
 QUERY_LIMIT = 4000

@@ -12,6 +12,9 @@ from typing import Any, Literal, TypeAlias, cast
 
 from refold.messages import Call, compact_json
 
+RECALL = "recall_conversation"
+"""Our own: what the log says, read again."""
+
 Kind: TypeAlias = Literal[
     "ls", "glob", "grep", "read", "edit", "write", "create", "delete", "move", "patch", "bash", "editor",
     "todo", "other",
