@@ -234,8 +234,7 @@ class Clips:
             return {}
         if isinstance(message, Bash) or not self.session.counted(id, counter):
             return {}
-        frame = counter.message(msgspec.structs.replace(message, content=()))
-        return {parts[0].text: self.session.cached_count(id, message, counter) - frame}
+        return {parts[0].text: self.session.cached_count(id, message, counter) - empty_size(message, counter)}
 
     def keep(self, used: set[tuple[str, int, str]], shown: set[str], read: set[str]) -> None:
         """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of
@@ -246,6 +245,11 @@ class Clips:
         for kept, ids in (*((x, shown) for x in self._texts.values()), *((x, read) for x in numbers)):
             for id in kept.keys() - ids:
                 del kept[id]
+
+
+def empty_size(message: Message, counter: TokenCounter) -> int:
+    """Tokens that a message costs without what it says."""
+    return counter.message(msgspec.structs.replace(message, content=()))
 
 
 def _without_thinking(message: Message) -> Message:

@@ -10,7 +10,19 @@ from functools import partial
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction.clips import CHUNK, Chunk, Clips, Fact, Form, Piece, Row, Settled, bare, least_step
+from refold.compaction.clips import (
+    CHUNK,
+    Chunk,
+    Clips,
+    Fact,
+    Form,
+    Piece,
+    Row,
+    Settled,
+    bare,
+    empty_size,
+    least_step,
+)
 from refold.compaction.grade import SMALL, Curve, Estimate, Looks, estimate, grade
 from refold.compaction.reading import reading
 from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
@@ -226,10 +238,12 @@ class _Reader:
         sizes = self._sizes[place]
         size = sizes.get(level)
         if size is None:
-            form = self.form(len(self.items) - 1 - place, level)
+            index = len(self.items) - 1 - place
+            form = self.form(index, level)
             size = now if form is None else form.size
             if level == self.piece(place).cap:
-                size = max(size, level)  # a part of the view: where its lines end is no gain for others
+                # A part of the view: where its lines end is no gain for others.
+                size = max(size, level + empty_size(self.items[index].message, self.s.counter))
             sizes[level] = size
         return size
 

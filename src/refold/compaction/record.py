@@ -44,8 +44,9 @@ STATE_SHARE = 0.18
 PLACE = 48
 """Characters of the message by which the place of a step that left is told."""
 HEAD = "The conversation up to here, folded."
-ASKED = 160
-"""Characters of a request in the line that says where things stand, at most."""
+STANDS = 96
+"""Characters of a request, or of a step, where a record says how things stand: the same in every budget, so
+that a larger one shows nothing in a lower form for it (R20)."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,7 @@ class Composer:
 
     def __init__(self, s: Situation, reading: Reading, room: Room) -> None:
         self.s, self.reading, self.room = s, reading, room
-        width = min(ASKED, room.goal // 25)
-        self._opening, self._doing = opening(s, reading, width), doing(reading, width)
+        self._opening, self._doing = opening(s, reading), doing(reading)
         self._pins = pin_rows(s.session)
         fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
@@ -385,29 +385,26 @@ STATE, LINES, SUMMARY, QUOTES = "State of the work", "What was done", "Summary",
 UNLISTED = "(Steps before #{} are not listed.)"
 
 
-def opening(s: Situation, reading: Reading, width: int) -> list[Row]:
-    """Where things stand, in one line (R24): what was asked first and last, each in `width` characters at
-    most."""
-    if width < PLACE:
-        return [Row(f"[{HEAD}]")]
+def opening(s: Situation, reading: Reading) -> list[Row]:
+    """Where things stand, in one line (R24): what was asked first and last."""
     sayings, said, numbers = reading.sayings, [HEAD], list[int]()
     if sayings:
         asked = "Last request" if is_over(s) else "Request at hand"
         named = {"First request": sayings[0]} if len(sayings) > 1 else {}
         for name, saying in (named | {asked: sayings[-1]}).items():
-            said.append(f'{name} (#{saying.position}): "{in_short(saying.text, width)}".')
+            said.append(f'{name} (#{saying.position}): "{in_short(saying.text, STANDS)}".')
             numbers.append(saying.position)
     return [Row(f"[{' '.join(said)}]", numbers)]
 
 
-def doing(reading: Reading, width: int) -> list[Row]:
+def doing(reading: Reading) -> list[Row]:
     """What was done last. These are others' words: they stand in the frame."""
     newest = next(
         (x for x in reading.lines_before(reading.length) if x.lines and not x.lines[0].outcome), None
     )
-    if newest is None or width < PLACE:
+    if newest is None:
         return []
-    return [Row(f"Last step: {in_short(newest.lines[0].text, width)} #{newest.number}", (newest.number,))]
+    return [Row(f"Last step: {in_short(newest.lines[0].text, STANDS)} #{newest.number}", (newest.number,))]
 
 
 def go_on(tool: str) -> str:
