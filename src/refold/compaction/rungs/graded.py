@@ -17,7 +17,7 @@ from refold.compaction.details import Check, RefoldDetails
 from refold.compaction.layout import Before, Layout, clip_kept, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import reading
-from refold.compaction.record import Composer, Record, Shape, check_floor
+from refold.compaction.record import Composer, Record, Room, Shape, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.situation import Situation, legal_cut, may_leave, newest_step
 from refold.compaction.transcript import Source, for_digest, message_of, source_of, sources
@@ -126,7 +126,7 @@ def grading(
 def _grade(s: Situation, shape: Shape, written: int | None, factor: float, in_place: bool) -> Graded | Reason:
     check_floor(s, shape.budget)
     shape = shape.within(s)
-    room, goal = shape.room(s), shape.goal - s.sizes.fixed
+    room, goal = _room(s, shape), shape.goal - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     s = s.restored
@@ -140,6 +140,12 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float, in_pl
     if layout.first <= s.projection.first and not layout.forms:
         return EVERYTHING_FITS
     return Graded(s, shape, goal, layout, composer)
+
+
+def _room(s: Situation, shape: Shape) -> Room:
+    """Without tools there is no state of the work, and half of all that is said is the user's."""
+    room = shape.room(s)
+    return room if s.uses_tools else replace(room, words=min(room.words, room.goal // WORDS), state=0)
 
 
 EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is")
@@ -190,8 +196,9 @@ class Lines:
         view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
-
-        return view.proposal(self.name, view.recorded)
+        if s.uses_tools or view.in_place:
+            return view.proposal(self.name, view.recorded)
+        return view.proposal(self.name, lambda _: view.finished(digested(view)))
 
 
 STYLE = transcript.Style(result_limit=2_000)
@@ -277,7 +284,7 @@ def _notes(target: int, focus: str | None) -> str:
 
 TAIL = 0.25
 """Share of the goal for the newest messages, whole."""
-WORDS = 12
+WORDS = 16
 """Own words get at most this part of the record: half of all that is said here is the user's."""
 LONG = 2
 """A conversation without tools that is at most so many times the goal is graded like any other (R20)."""
@@ -307,16 +314,13 @@ class Dialogue:
             return EVERYTHING_FITS
 
         def finish(_: Sequence[str]) -> Finished:
-            return view.finished(None if view.in_place else self._record(view))
+            return view.finished(None if view.in_place else digested(view))
 
         return view.proposal(self.name, finish)
 
     def _view(self, s: Situation, shape: Shape) -> Graded:
         goal = shape.goal - s.sizes.fixed
-        room = shape.room(s)
-        composer = Composer(
-            s, reading(s.session), replace(room, words=min(room.words, goal // WORDS), state=0)
-        )
+        composer = Composer(s, reading(s.session), _room(s, shape))
         if s.sizes.items(s.projection.first, len(s.items)) <= goal:
             cut = s.projection.first
         else:
@@ -332,21 +336,23 @@ class Dialogue:
         layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
         return Graded(s, shape, goal, layout, composer)
 
-    def _record(self, view: Graded) -> Record:
-        s, room = view.s, view.goal - view.layout.tokens
-        told = for_digest(sources(s.session, s.projection.floor, view.position))
-        kept = for_digest(sources(s.session, view.position, len(s.session.path)))
-        left = room - view.composer.size(view.position, 0.0)
-        made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
-        grows = True  # what the own words do not use is found out by making the record, and used once
-        while True:
-            record = view.composer.record(view.layout, room, made.render())
-            over = s.counter.message(record.message) - room
-            grows = grows and over < -SPARE
-            if (over <= 0 and not grows) or left <= 0:
-                return record
-            left -= over + SPARE
-            made, grows = made.within(max(left, 0)), False
+
+def digested(view: Graded) -> Record:
+    """The record of a conversation without tools: extracted sentences instead of lines."""
+    s, room = view.s, view.goal - view.layout.tokens
+    told = for_digest(sources(s.session, s.projection.floor, view.position))
+    kept = for_digest(sources(s.session, view.position, len(s.session.path)))
+    left = room - view.composer.size(view.position, 0.0)
+    made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
+    grows = True  # what the own words do not use is found out by making the record, and used once
+    while True:
+        record = view.composer.record(view.layout, room, made.render())
+        over = s.counter.message(record.message) - room
+        grows = grows and over < -SPARE
+        if (over <= 0 and not grows) or left <= 0:
+            return record
+        left -= over + SPARE
+        made, grows = made.within(max(left, 0)), False
 
 
 def _newest(s: Situation, tokens: int) -> int:
