@@ -558,6 +558,30 @@ def test_R19_results_that_nobody_has_answered_stay_whole() -> None:
     assert engine.view(session).messages[-1].text == answer
 
 
+@pytest.mark.parametrize(
+    ("sealed", "kept"),
+    [
+        pytest.param(m.Thinking("Next file.", data="gAAAAAB" + "x" * 2_000), 1, id="openai"),
+        pytest.param(m.Thinking("Next file.", data="x" * 2_000, id="rs_1"), 1, id="openai by id"),
+        pytest.param(m.thinking("Next file. " * 20, "signed"), 12, id="anthropic"),
+        pytest.param(m.Thinking(data="EmwKAh" + "x" * 500), 12, id="anthropic, redacted"),
+    ],
+)
+def test_R19_of_an_open_turn_only_reasoning_that_the_provider_needs_is_kept(
+    sealed: m.Thinking, kept: int
+) -> None:
+    session, engine = Session(), refold(budget=6_000)
+    session.append(m.user("Read them all."))
+    for n in range(12):
+        session.append(m.assistant([sealed, m.call(f"c{n}", "Read", path=f"f{n}.py")]))
+        session.append(m.result(f"c{n}", "\n".join(f"{i} line of {n}" for i in range(200))))
+    forced(engine, session)
+    view = engine.view(session)
+    shown = [p for x in view.messages if isinstance(x, m.Assistant) for p in x.content if p == sealed]
+    assert len(shown) == kept
+    assert view.messages[-2].parts[0] == sealed
+
+
 def test_R20_a_view_that_fits_is_not_folded() -> None:
     session = long_outputs()
     for n in range(3):  # thinking of closed turns could be dropped, but need not be

@@ -24,9 +24,9 @@ def test_inside_a_loop_only_before_a_reply_that_thinks_itself() -> None:
     assert cut_points(*loop) == [0, 1, 5, 8, 9]
 
 
-def test_redacted_and_sealed_thinking_count_and_unsigned_does_not() -> None:
+def test_redacted_thinking_counts_and_unsigned_or_optional_does_not() -> None:
     assert cut_points(ASK, *step("a", m.Thinking(data="x")), *step("b")) == [0, 1, 5]
-    assert cut_points(ASK, *step("a", m.Thinking("x", id="rs", data="y")), *step("b")) == [0, 1, 5]
+    assert cut_points(ASK, *step("a", m.Thinking("x", id="rs", data="y")), *step("b")) == [0, 1, 3, 5]
     assert cut_points(ASK, *step("a", m.Thinking("plain")), *step("b")) == [0, 1, 3, 5]
 
 

@@ -33,7 +33,7 @@ from refold.session.invariants import PAIRS, inside_put, legal, thinking
 from refold.session.invariants.batches import Batch, around
 from refold.session.invariants.batches import read as read_batch
 from refold.session.invariants.empty import blank
-from refold.session.invariants.thinking import signed
+from refold.session.invariants.thinking import optional, required, signed
 from refold.session.items import Item
 from refold.session.wire_size import wire_overhead
 from refold.shrink.clip import LEVELS
@@ -272,10 +272,7 @@ class _Reader:
 
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
-        item = self.items[index]
-        if index >= self.open_from and any(signed(part) for part in item.message.parts):
-            return True
-        return self._stays(index, item)
+        return self._keeps_thinking(index) or self._stays(index, self.items[index])
 
     def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, Form]:
         """Those of the items that stay that become smaller; others are forgotten."""
@@ -346,7 +343,7 @@ class _Reader:
         if fact.thinks and any(type(part) is Thinking for part in message.parts):
             if (silent := self.form(index, 0)) is not None:
                 now = silent.size
-            elif index >= self.open_from and any(signed(part) for part in message.parts):
+            elif self._keeps_thinking(index):
                 silent = self.clips.form(item.entries[0], self._original(item), 0, s.counter, None)
                 sealed = max(now - extra - silent.size, 1)
         for tokens, size in self.clips.sizes(item.entries[0], s.counter).items():
@@ -427,12 +424,18 @@ class _Reader:
             return True
         return type(message) is System or item.entries[0] in self.pins
 
+    def _keeps_thinking(self, index: int) -> bool:
+        """Must the provider have its thinking back? That of the newest step it gets, required or not."""
+        held = signed if index >= self.step else required
+        return index >= self.open_from and any(held(part) for part in self.items[index].message.parts)
+
     def _drops_thinking(self, index: int, item: Item) -> bool:
-        """Of a closed turn a provider reads no thinking any more."""
+        """Of a closed turn a provider reads no thinking any more, of the open one not all is required."""
         message = item.message
-        if index >= self.open_from or type(message) is not Assistant:
+        if type(message) is not Assistant or index >= self.step >= self.open_from:
             return False
-        return any(type(part) is Thinking for part in message.content)
+        thoughts = [part for part in message.content if type(part) is Thinking]
+        return bool(thoughts) and (index < self.open_from or all(map(optional, thoughts)))
 
     def _original(self, item: Item) -> Message:
         """What the entry says, whatever an earlier fold made of it."""

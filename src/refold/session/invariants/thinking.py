@@ -24,6 +24,23 @@ def signed(part: object) -> bool:
     return isinstance(part, Thinking) and bool(part.signature or part.data)
 
 
+_ENCRYPTED = "gAAAA"
+"""OpenAI's encrypted reasoning begins so, as every Fernet token of this century does."""
+
+
+def optional(part: object) -> bool:
+    """Encrypted reasoning that a request may leave out: OpenAI asks for all of it since the user spoke and
+    answers without it, too. Anthropic's is not optional while a tool loop goes on."""
+    if not isinstance(part, Thinking) or part.signature or not part.data:
+        return False
+    return part.id is not None or part.data.startswith(_ENCRYPTED)
+
+
+def required(part: object) -> bool:
+    """Must the provider have it back for as long as the tool loop goes on?"""
+    return signed(part) and not optional(part)
+
+
 def starts_signed(message: Message) -> bool:
     """The first thing this reply shows is thinking the provider can verify."""
     for part in message.parts:
@@ -43,7 +60,7 @@ def legal(items: Sequence[Item], index: int) -> bool:
     for i in range(here - 1, -1, -1):
         before = items[i].message
         if isinstance(before, Assistant):
-            if any(signed(p) for p in before.content):
+            if any(required(p) for p in before.content):
                 return i >= index  # thinking that is kept, waiting for the message it belongs to
         elif not isinstance(before, Result) and not blank(before):
             return True
