@@ -22,6 +22,7 @@ from refold.compaction.planning import cost
 from refold.compaction.reading import reading
 from refold.compaction.verify import MARK, verify
 from refold.compare.measures import readable
+from refold.compare.stats import stats
 from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit, ModelError, OverflowAgain
 from refold.loop import run
@@ -401,6 +402,18 @@ def test_R8_where_the_words_do_not_fit_the_fold_says_whose_are_clipped() -> None
     words = engine.view(session).items[0].message.text.split("<refold-record")[0]
     assert "handler_0 " in words
     assert COUNTER.text(words) <= 6_000 // 4 + 100
+
+
+def test_R2_where_the_users_words_do_not_all_fit_plan_and_stats_say_so() -> None:
+    session, engine = Session(), refold(budget=3_000)
+    for n in range(40):
+        session.append(m.user(f"Rule {n}: never touch file {n}, " + "and tell me why. " * 12))
+        session.append(m.assistant("Noted. " * 30))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert stats(session, COUNTER).words_left_out == 0
+    run(engine.apply(session, plan))
+    assert 0 < stats(session, COUNTER).words_left_out == len(plan.words_left_out) < 40
 
 
 def test_R9_pins_are_verbatim_in_every_fold_until_unpinned() -> None:

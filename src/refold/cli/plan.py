@@ -84,6 +84,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         "turn_prefix": [],
         "masked": [],
         "clipped": [],
+        "words_left_out": [],
         "split": False,
         "tokens_before": tokens,
         "tokens_after": tokens,
@@ -135,6 +136,10 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     )
     clipped = len(plan.clipped) + len(plan.masked)
     out.print(f"folds {folded} messages{split}; clips {clipped}; first kept: {plan.first_kept}")
+    if plan.words_left_out:
+        out.print(
+            f"no room for all of the user's words: {len(plan.words_left_out):,} messages in part, or not at all"
+        )
     files = plan.files
     out.print(
         f"files: {len(files.read)} read, {len(files.modified)} modified, "

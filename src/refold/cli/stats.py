@@ -76,6 +76,10 @@ def _summary(out: Console, found: Stats, entries: int) -> None:
             f", {found.added:,} of it for results that never came" if found.added else "",
         )
     )
+    if found.words_left_out:
+        out.print(
+            f"{found.words_left_out:,} of the user's messages are in the view only in part, or not at all"
+        )
     if used is not None:
         prompt = used.input + used.cache_read + used.cache_write
         cached = 100 * used.cache_read / prompt if prompt else 0

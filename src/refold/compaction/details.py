@@ -75,6 +75,13 @@ class RefoldDetails(Details, frozen=True):
     """Which entries the lines of the record come from; None in folds of releases that did not note it."""
 
 
+def words_left_out(path: Iterable[e.Entry]) -> int:
+    """How many of the user's messages are not all there in what the newest fold on a path shows."""
+    folds = active_folds(path)
+    noted = RefoldDetails.of(folds[-1]) if folds else RefoldDetails()
+    return len(noted.words_left_out) + noted.words_left_out_before
+
+
 class AugmentDetails(Details, frozen=True):
     is_history_summary: bool = False
     by_hand: bool = False

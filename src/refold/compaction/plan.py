@@ -105,6 +105,8 @@ class Proposal:
     masked: tuple[str, ...] = ()
     clipped: tuple[str, ...] = ()
     """Entries that stay in their place in a shorter form."""
+    words_left_out: tuple[str, ...] = ()
+    """Entries whose typed words are not all in the record (R2, R8)."""
     first_kept: str | None = None
     split: bool = False
     previous: str | None = None
@@ -279,6 +281,10 @@ class Plan:
     @property
     def clipped(self) -> tuple[str, ...]:
         return self.proposal.clipped
+
+    @property
+    def words_left_out(self) -> tuple[str, ...]:
+        return self.proposal.words_left_out
 
     @property
     def split(self) -> bool:

@@ -222,6 +222,11 @@ class Composer:
                 texts[index] = text
         return dict(sorted(texts.items()))
 
+    def words_left_out(self, layout: Layout) -> tuple[str, ...]:
+        """Entries whose typed words are not all there."""
+        own = self._own(layout)
+        return (*own.clipped, *own.left_out)
+
     def _own(self, layout: Layout) -> words.Rendered:
         """The user's words, and whose words are not all there."""
         s = self.s

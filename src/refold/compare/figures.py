@@ -104,6 +104,8 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     largest: tuple[Big, ...]
     repeated: tuple[Repeat, ...]
     usage: Spent | None
+    words_left_out: int = 0
+    """Typed messages that the newest fold shows in part or not at all."""
     suggestions: tuple[Suggestion, ...] = ()
 
 

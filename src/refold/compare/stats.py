@@ -13,6 +13,7 @@ import msgspec
 
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.details import words_left_out
 from refold.compare.figures import Big, File, Repeat, Spent, Stats, Tool, Turn, suggest
 from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
@@ -49,6 +50,7 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
         largest=_largest(book.results)[: max(top, TOP)],
         repeated=_largest(book.repeats()),
         usage=book.spent(),
+        words_left_out=words_left_out(session.path),
     )
     return msgspec.structs.replace(
         found, suggestions=suggest(found), largest=found.largest[:top], repeated=found.repeated[:top]

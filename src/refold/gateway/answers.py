@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from refold import entries as e
+from refold.compaction.details import words_left_out
 from refold.compaction.plan import Plan
 from refold.compaction.situation import Question as Outlook
 from refold.engine.replica import on_replica
@@ -94,6 +95,8 @@ class Answers:
             return Order(number=question.number), turn
         tokens = view.tokens + shown.more
         wire, done = messages_of(shown, asked), f"fold {before + shown.more + shown.dropped} {tokens}"
+        if left_out := words_left_out(session.path):
+            done += f" words_left_out={left_out}"
         applied = None
         if wish is not None:
             wire, applied = cleared(wire, wish, lambda wire: _tokens(engine, asked, wire))

@@ -92,6 +92,7 @@ class Graded:
             fold=() if self.in_place else lambda: _told((*path[first:whole], *self._left())),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=self.layout.clipped(s.items),
+            words_left_out=() if self.in_place else self.composer.words_left_out(self.layout),
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous=previous.summary if previous else None,
