@@ -137,9 +137,8 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     clipped = len(plan.clipped) + len(plan.masked)
     out.print(f"folds {folded} messages{split}; clips {clipped}; first kept: {plan.first_kept}")
     if plan.words_left_out:
-        out.print(
-            f"no room for all of the user's words: {len(plan.words_left_out):,} messages in part, or not at all"
-        )
+        left = len(plan.words_left_out)
+        out.print(f"not all of the user's words fit: {left:,} messages are shown in part, or not at all")
     files = plan.files
     out.print(
         f"files: {len(files.read)} read, {len(files.modified)} modified, "
