@@ -246,6 +246,7 @@ def views(question: Question) -> dict[str, list[Said]]:
         if name not in ("summary", "half") and room > 500:
             rest = {"summary+tail": newest(case.said, room), "summary+refold": by_refold(case, room)}
             found |= {way: view and [compaction.summary, *view] for way, view in rest.items()}
+            found["refold with notes"] = by_preset("refold", notes=compaction.summary[1])(case, budget)
         made |= {f"{way}@{name}": view for way, view in found.items() if view and size(view) <= budget}
     return made
 

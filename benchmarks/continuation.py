@@ -42,6 +42,7 @@ from refold.entries import MessageEntry
 from refold.errors import DoesNotFit, RefoldError
 from refold.loop import run as wait
 from refold.messages import Message
+from refold.models.scripted import Scripted, say
 from refold.protocols import SessionInfo
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -183,15 +184,16 @@ def tail(case: Case, budget: int) -> list[Said]:
     return newest(case.said, budget)
 
 
-def by_preset(name: str, **settings: Any) -> Way:
+def by_preset(name: str, *, notes: str | None = None, **settings: Any) -> Way:
     """The preset's view, in the form in which it is shown. That writes calls with more blanks than a provider is sent, so a
-    view that was full to the brim is folded anew to as much less as it is too long."""
+    view that was full to the brim is folded anew to as much less as it is too long. `notes`: what a model answers that is asked
+    for a summary."""
 
     def view(case: Case, budget: int) -> list[Said] | None:
         room = budget
         for _ in range(6):
             try:
-                made = _prepared(case, presets.get(name, budget=room, **settings))
+                made = _prepared(case, presets.get(name, budget=room, **settings), notes)
             except (DoesNotFit, RefoldError):
                 return None
             over = size(made) - budget
@@ -203,12 +205,13 @@ def by_preset(name: str, **settings: Any) -> Way:
     return view
 
 
-def _prepared(case: Case, preset: Any) -> list[Said]:
+def _prepared(case: Case, preset: Any, notes: str | None = None) -> list[Said]:
     numbers = itertools.count()
     session = Session(info=case.info, clock=lambda: 1.76e9, new_id=lambda: f"{next(numbers):08x}")
     for message in case.messages:
         session.append(message)
-    return [shown(message) for message in wait(Engine(preset).prepare(session)).messages]
+    engine = Engine(preset, model=Scripted(then=say(notes)) if notes is not None else None)
+    return [shown(message) for message in wait(engine.prepare(session)).messages]
 
 
 def bag_of_names(case: Case, budget: int) -> list[Said]:

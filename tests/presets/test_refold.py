@@ -595,6 +595,46 @@ def test_R19_of_an_open_turn_only_reasoning_that_the_provider_needs_is_kept(
     assert view.messages[-2].parts[0] == sealed
 
 
+def test_notes_of_a_model_stand_beside_own_words_state_and_lines() -> None:
+    session, engine = work(30), refold(Scripted(then=say("## Goal\nFix the login.")), budget=6_000)
+    assert forced(engine, session).rung == "summary"
+    record = engine.view(session).messages[0].text
+    places = [record.index(x) for x in (RULES[0], "## State of the work", "## Goal", "## What was done")]
+    assert places == sorted(places)
+
+
+def test_the_writer_of_notes_sees_what_stays_the_ends_of_logs_and_words_there_is_no_room_for() -> None:
+    session, model = Session(), Scripted(then=NOTES)
+    for n in range(30):
+        session.append(
+            m.user(f"Rule {n}: keep file {n} as it is. " + "It is of great importance to us. " * 20)
+        )
+        session.append(m.assistant("Testing.", m.call(f"c{n}", "Bash", command=f"make test-{n}")))
+        session.append(
+            m.result(f"c{n}", "collecting\n" + "a line of the log\n" * 400 + f"{n} failed, 22 passed")
+        )
+    session.append(m.assistant("All of that is done but the last part, which I am about to begin."))
+    engine = refold(model, budget=6_000)
+    forced(engine, session)
+    [request] = model.requests
+    asked = request.messages[0].text
+    before, _, after = asked.partition("<messages-that-stay>")
+    assert "\n1 failed, 22 passed" in before and "[… " in before
+    assert "which I am about to begin" in after.partition("</messages-that-stay>")[0]
+    assert "will not be shown in full" in after and "- Rule 1: keep file 1" in after
+    assert "notes for yourself" in (request.system or "")
+
+
+def test_notes_longer_than_asked_for_clip_messages_harder_and_far_too_long_ones_are_refused() -> None:
+    for length, rung in ((1_800, "summary"), (9_000, "lines")):
+        session = work(30)
+        engine = refold(
+            Scripted(then=say("## Goal\n" + "It is all about the login. " * (length // 7))), budget=5_000
+        )
+        assert forced(engine, session).rung == rung
+        assert engine.view(session).tokens <= 5_000
+
+
 def test_R20_a_view_that_fits_is_not_folded() -> None:
     session = long_outputs()
     for n in range(3):  # thinking of closed turns could be dropped, but need not be

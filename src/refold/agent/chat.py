@@ -56,6 +56,8 @@ SUB_AGENT = "task-"
 NAME = 60
 """Characters of a conversation's name."""
 DIGEST, SAME = "digest", "same"
+SMALL_WINDOW = 32_000
+"""Models with smaller windows write summaries that are worth no more than the newest messages."""
 """Summarisers: no model; the model of the conversation."""
 
 AskUser = Callable[[Call, Ask], Awaitable[permissions.Answer]]
@@ -325,7 +327,9 @@ class Chat:
 
     def _writer(self, model: Model | None) -> Model | None:
         """Who writes summaries; None: the embedded digest."""
-        name = self.settings.summariser or self.config.summariser or DIGEST
+        name = self.settings.summariser or self.config.summariser
+        if name is None:
+            return model if model is not None and _writes_well(model) else None
         if name in (DIGEST, SAME):
             return model if name == SAME else None
         return registry.model(name, config=self.config)
@@ -369,3 +373,8 @@ def envelope(result: Result) -> Envelope | None:
         return msgspec.json.decode(result.text, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
+
+
+def _writes_well(model: Model) -> bool:
+    """Is a summary by this model worth its call?"""
+    return not model.name.startswith("local:") and (model.context_window or SMALL_WINDOW) >= SMALL_WINDOW

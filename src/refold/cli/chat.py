@@ -39,7 +39,11 @@ MODES = ("ask", "edits", "read-only", "all")
     "--set", "settings", multiple=True, metavar="K=V", help="One setting of the preset; may be repeated."
 )
 @click.option("--window", type=Tokens(), help="Context window, in tokens.  [default: the model's]")
-@click.option("--summariser", help="Who writes summaries: a model, same, or digest.  [default: digest]")
+@click.option(
+    "--summariser",
+    help="Who writes summaries: a model, same, or digest (no model).  "
+    "[default: same; digest for local models and windows under 32k]",
+)
 @click.option("--resume", metavar="ID", help="Go on with this conversation (the beginning of an id will do).")
 @click.option("--continue", "go_on", is_flag=True, help="Go on with the newest conversation of this folder.")
 @click.option(

@@ -39,6 +39,8 @@ STEP = 200
 """Tokens that a newest step needs at least where it may go into the record."""
 SPARE = 24
 """Tokens by which a record may be smaller than its room."""
+BESIDE = 0.5
+"""Room for lines beside a summary, as a part of what they have without."""
 STATE_SHARE = 0.18
 """Of the goal: a tenth for what is known of the work (R10), and 8 % for the names of files (R25)."""
 PLACE = 48
@@ -141,13 +143,12 @@ class Composer:
         state = self.reading.state_size(position, self.room.state_most, counter)
         own = min(self.reading.typed_size(position, counter), self.room.words)
         total = self._fixed + min(state, self.room.state) + own
-        if written is not None:
-            return total + written
-        return total + self.reading.lines_size(position, counter, int(self.room.lines * scale))
+        lines, told = (self.room.lines, 0) if written is None else (BESIDE * self.room.lines, written)
+        return total + told + self.reading.lines_size(position, counter, int(lines * scale))
 
     def record(self, layout: Layout, room: int, summary: str | None = None) -> Record:
-        """The record in `room` tokens: what own words, state and quotations leave is for lines, unless there
-        is a written summary, or a digest. Composed again where that is too long after all: without secrets
+        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines.
+        Composed again where that is too long after all: without secrets
         and forged tags a text can be longer than it was."""
         counter, quotes, least, smaller = self.s.counter, self._quotes(layout), 0, None
         own = self._own(layout)
@@ -177,12 +178,11 @@ class Composer:
         quoted = render(map(self.reading.lines_at, others), max(room, 0), counter)
         for index, text in chosen.items():
             quoted += [*([Row("")] if quoted else []), Row(text, (position_of(index),))]
-        if summary is not None:
-            written = Row(summary, (self.s.projection.floor, layout.position - 1), through=True)
-            return [Section(STATE, state), Section(SUMMARY, [written]), Section(QUOTES, quoted)]
         told = position_of(min(chosen.keys() - layout.left, default=layout.first))
-        lines = self._lines(told, max(room - counter.text(joined(quoted)), 0))
-        return [Section(STATE, state), Section(LINES, lines), Section(QUOTES, quoted)]
+        lines = self._lines(told, max(room - counter.text(joined(quoted)), 0)) if self.room.lines else []
+        through = (self.s.projection.floor, layout.position - 1)
+        written = [Section(SUMMARY, [Row(summary, through, through=True)])] if summary is not None else []
+        return [Section(STATE, state), *written, Section(LINES, lines), Section(QUOTES, quoted)]
 
     def _lines(self, before: int, room: int) -> list[Row]:
         """The newest lines before a position, and which are not listed."""

@@ -157,12 +157,16 @@ def cached_prefix(
 
 
 def stand_alone(
-    prompt: str, *, max_tokens: int, purpose: str = "summary", timeout: float | None = None
+    prompt: str,
+    *,
+    max_tokens: int,
+    purpose: str = "summary",
+    timeout: float | None = None,
+    system: str = "summariser_system",
 ) -> Request:
-    """A prompt that holds all there is to read."""
-    system = load("summariser_system")
+    """A prompt that holds all there is to read; `system`: the name of the one that goes with it."""
     return Request(
-        messages=(user(prompt),), system=system, max_tokens=max_tokens, purpose=purpose, timeout=timeout
+        messages=(user(prompt),), system=load(system), max_tokens=max_tokens, purpose=purpose, timeout=timeout
     )
 
 

@@ -23,7 +23,7 @@ from refold.session.history import History
 from refold.session.items import Item
 from refold.text.frames import visible, without_tags
 from refold.text.redact import redact
-from refold.text.truncate import head
+from refold.text.truncate import head, tail
 
 NOTE = "note"
 
@@ -162,6 +162,8 @@ class Style:
     result_limit: int = 2_000
     total_limit: int = 0
     arguments: bool = True
+    ends: bool = False
+    """A result that is cut keeps its end, and a transcript its newest messages."""
     redacts: bool = True
     """Take secrets out (R17)."""
     separator: str = "\n\n"
@@ -170,7 +172,7 @@ class Style:
     total_cut: str = "[… transcript cut at {limit} characters]"
 
 
-FRAMES = ("conversation", "history", "previous-notes", "previous-summary")
+FRAMES = ("conversation", "history", "messages-that-stay", "previous-notes", "previous-summary")
 _LABEL = re.compile(
     r"^(?=[ \t]{0,8}\[(?:user|assistant(?: thinking| tool calls)?|tool (?:call|result)|system"
     r"|用户|助手|工具调用|工具结果)\])",
@@ -189,6 +191,8 @@ def render(sources: Sequence[Source], style: Style) -> str:
     blocks = [block for source in sources if (block := _block(source.message, style))]
     text = style.separator.join(blocks)
     if style.total_limit and len(text) > style.total_limit:
+        if style.ends:
+            return f"{style.cut.format(cut=len(text) - style.total_limit)}\n{tail(text, style.total_limit)}"
         marker = style.separator + style.total_cut.format(limit=style.total_limit)
         text = head(text, style.total_limit - len(marker)) + marker
     return text
@@ -199,12 +203,16 @@ AROUND = 8_000
 
 
 def _shown(text: str, limit: int, style: Style) -> str:
-    """The beginning of a text, with the number of characters that were cut, ready to be handed over."""
+    """The beginning of a text (and its end, if so wanted), with the number of characters that were cut, ready
+    to be handed over."""
     if not limit or len(text) <= limit:
         return inert(text, redacts=style.redacts)
-    start = text[: limit + AROUND]
-    start = head(redact(start)[0] if style.redacts else start, limit)
-    return f"{inert(start, redacts=False)}\n{style.cut.format(cut=len(text) - limit)}"
+    length = limit // 2 if style.ends else limit
+    start, end = text[: length + AROUND], text[-length - AROUND :] if style.ends else ""
+    if style.redacts:
+        start, end = redact(start)[0], redact(end)[0]
+    shown = f"{head(start, length)}\n{style.cut.format(cut=len(text) - limit)}"
+    return inert(f"{shown}\n{tail(end, length)}" if end else shown, redacts=False)
 
 
 def _block(message: m.Message, style: Style) -> str:

@@ -102,21 +102,28 @@ async def replay(
 async def one_pass(engine: Engine, session: Session, *, instructions: str | None = None) -> Replayed:
     """One explicit fold, and then whatever the preset's own trigger still asks for before the user speaks
     again."""
-    folds: list[e.Fold] = []
+    folds, known = list[e.Fold](), len(session.annotations(e.Failure))
+
+    def replayed(*failed: Failed, reason: Reason | None = None) -> Replayed:
+        """With what failed on the way to a fold, too: a model that did not answer."""
+        noted = session.annotations(e.Failure)[known:]
+        told = (Failed(x.code, x.text, x.rung, x.requests) for x in noted if folds)
+        return Replayed(session, tuple(folds), (*told, *failed), reason)
+
     try:
         plan = engine.plan(session, force=True, instructions=instructions)
         for _ in range(MORE):
             if isinstance(plan, Reason):
                 more = engine.plan(session, force=True, instructions=instructions)
-                return Replayed(session, tuple(folds), reason=more if isinstance(more, Reason) else plan)
+                return replayed(reason=more if isinstance(more, Reason) else plan)
             outcome = await engine.apply(session, plan)
             if isinstance(outcome, Failed):
-                return Replayed(session, tuple(folds), (outcome,))
+                return replayed(outcome)
             folds.append(outcome)
             plan = engine.plan(session, incoming="", instructions=instructions)
     except DoesNotFit as error:
-        return Replayed(session, tuple(folds), (Failed("does_not_fit", str(error)),))
-    return Replayed(session, tuple(folds))
+        return replayed(Failed("does_not_fit", str(error)))
+    return replayed()
 
 
 def _ids(source: Session, title: str) -> Callable[[], str]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from refold.compaction.plan import Errand
-from refold.errors import BadAnswer
+from refold.errors import BadAnswer, sentence
 from refold.loop import ended
 from refold.models.reply import closing
 from refold.models.retry import Wrapped
@@ -24,6 +24,8 @@ class Meter:
     there is to read."""
 
     spent: int = 0
+    trouble: str = ""
+    """Why the newest request failed, where it did."""
     _windows: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
@@ -38,7 +40,8 @@ class Meter:
 
     def spend(self) -> None:
         if self.left <= 0:
-            raise BadAnswer("requests", f"{self.spent} requests were made for this fold: no more are")
+            asked = f"asked {self.spent} times for this fold, and not again"
+            raise BadAnswer("requests", f"{self.trouble} ({asked})" if self.trouble else asked)
         self.spent += 1
 
 
@@ -54,9 +57,14 @@ class Metered(Wrapped):
         if self.meter:
             self.meter.spend()
         self.requests += 1
-        async with closing(self.model.stream(request)) as events:
-            async for event in events:
-                yield event
+        try:
+            async with closing(self.model.stream(request)) as events:
+                async for event in events:
+                    yield event
+        except Exception as error:
+            if self.meter:
+                self.meter.trouble = sentence(error)
+            raise
 
 
 @dataclass(frozen=True)

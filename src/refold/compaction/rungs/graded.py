@@ -24,8 +24,10 @@ from refold.compaction.transcript import Source, for_digest, message_of, source_
 from refold.compaction.verify import verify
 from refold.digest import digest
 from refold.errors import BadAnswer
+from refold.preserve.words import typed as words_typed
 from refold.protocols import Request
 from refold.text.frames import defuse
+from refold.text.truncate import in_short
 
 NOTED = 300
 """Files that a fold lists, and entries whose words it says are not all there: the newest. Lists of all that
@@ -144,9 +146,12 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float, in_pl
 
 
 def _room(s: Situation, shape: Shape) -> Room:
-    """Without tools there is no state of the work, and half of all that is said is the user's."""
+    """Without tools nothing is done that lines or a state could tell, and half of all that is said is the
+    user's."""
     room = shape.room(s)
-    return room if s.uses_tools else replace(room, words=min(room.words, room.goal // WORDS), state=0)
+    if s.uses_tools:
+        return room
+    return replace(room, words=min(room.words, room.goal // WORDS), state=0, lines=0)
 
 
 EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is")
@@ -202,7 +207,11 @@ class Lines:
         return view.proposal(self.name, lambda _: view.finished(digested(view)))
 
 
-STYLE = transcript.Style(result_limit=2_000)
+STYLE = transcript.Style(result_limit=2_000, ends=True)
+KEPT = transcript.Style(text_limit=1_200, result_limit=600, total_limit=24_000, ends=True)
+"""Of the messages that stay: enough to know where the work stands."""
+WORDS_SHOWN = 400
+"""Characters of a message of the user that there is no room for, where the writer of notes is told of it."""
 
 
 @dataclass(frozen=True)
@@ -230,55 +239,80 @@ class Summary:
                 return Reason("nothing_new", "nothing new since the last summary")
             # Only steps from between the messages leave: what was written before them still holds.
             return view.proposal(self.name, partial(view.recorded, summary=previous.summary))
-        ask = self._ask(s, unread, previous.summary if previous else None, target)
+        ask = self._ask(view, unread, previous.summary if previous else None, target)
         # A second attempt is made in the other form: a model that went on working instead of summarising
         # would do so again.
         shape, wanted = self.shape, self.shape.request if self.factor == 1.0 else "stand-alone"
         form = choose_form(s, wanted, ttl=shape.cache_ttl, redact=shape.redact, output=target * 2)
         if form == "cached-prefix":
             ask = replace(ask, prefix=lambda: self._continued(s, view, target))
-        evidence = (*unread, *(source_of(s.session, x) for x in s.items)) if ask.prefix else unread
+        seen = [source_of(s.session, x) for x in (s.items if ask.prefix else s.items[view.layout.first :])]
+        evidence = (*unread, *seen)
 
         def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=shape.unverified)
-            room = view.goal - view.layout.tokens
-            record = view.composer.record(view.layout, room, checked.text)
-            if s.sizes.fixed + view.layout.tokens + s.counter.message(record.message) > view.shape.budget:
+            laid = self._with_room_for(checked.text, view, target)
+            record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
+            if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))
-            return msgspec.structs.replace(view.finished(record), check=report.stored())
+            return msgspec.structs.replace(laid.finished(record), check=report.stored())
 
         return replace(view.proposal(self.name, finish), asks=(ask,))
+
+    def _with_room_for(self, notes: str, view: Graded, target: int) -> Graded:
+        """The view, its messages clipped harder where the notes are longer than was asked for."""
+        s, written = view.s, view.s.counter.text(notes)
+        if written <= target or view.position >= len(s.session.path):
+            return view
+        if written > view.goal // 2:
+            raise BadAnswer("too_long", f"the summary has {written:,} tokens, {target:,} were asked for")
+        first = s.session.path[view.position].id
+        laid = grading(replace(s, first_kept=first), self.shape, written=written, factor=self.factor)
+        return laid if isinstance(laid, Graded) else view
 
     def _continued(self, s: Situation, view: Graded, target: int) -> Request:
         kept = s.items[view.layout.first].message.text if view.layout.first < len(s.items) else ""
         begins = defuse(" ".join(kept.split())[:120])
         said = f' The messages from the one that begins "{begins}" on stay as they are.' if begins else ""
-        text = prompt("refold_continue", kept=said, notes=_notes(target, s.instructions))
+        text = prompt("refold_continue", kept=said, notes=_notes(view, target))
         return continued(s, text, max_tokens=target * 2)
 
-    def _ask(self, s: Situation, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
-        style = replace(STYLE, redacts=self.shape.redact)
+    def _ask(self, view: Graded, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
+        s, style = view.s, replace(STYLE, redacts=self.shape.redact)
+        newer = replace(KEPT, redacts=self.shape.redact)
 
         def render(unread: Sequence[Source], previous: str | None) -> Request:
             known = transcript.inert(previous or "", redacts=style.redacts)
             notes = f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else ""
+            kept = sources(s.session, view.position, len(s.session.path))
             text = prompt(
                 "refold_summary",
                 conversation=transcript.render(unread, style),
+                kept=transcript.render(kept, newer) or "(nothing)",
                 previous=notes,
-                notes=_notes(target, s.instructions),
+                notes=_notes(view, target),
             )
-            return stand_alone(text, max_tokens=target * 2)
+            return stand_alone(text, max_tokens=target * 2, system="refold_system")
 
         return Ask(sources=unread, render=render, previous=previous, target_tokens=target)
 
 
-def _notes(target: int, focus: str | None) -> str:
+def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
-    asked = f"\nThe user asks to pay special attention to: {focus}" if focus else ""
+    s, layout = view.s, view.layout
+    asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
+    if left_out := view.composer.words_left_out(layout):
+        said = (transcript.inert(in_short(_typed(s, id), WORDS_SHOWN)) for id in left_out[-NOTED:])
+        rows = ("These words of the user will not be shown in full. Note what still holds of them:", *said)
+        asked += "\n" + "\n- ".join(rows)
     return prompt("refold_notes", words=str(int(target * 0.6)), focus=asked)
+
+
+def _typed(s: Situation, id: str) -> str:
+    message = message_of(s.session[id])
+    return words_typed(message) if message is not None else ""
 
 
 # ── where no tools were used ────────────────────────────────────────────────────────────────────
