@@ -15,6 +15,7 @@ COMMANDS = {
     "completion": ("completion", "Complete commands and sessions with Tab."),
     "config": ("config", "The configuration file."),
     "demo": ("demo", "Fold a bundled session, and compare all presets on it."),
+    "discover": ("discover", "Where the tokens of your sessions went, and what compactions lost."),
     "export": ("export", "Write a session in another format."),
     "forget": ("forget", "Take the content of entries out of the log for good."),
     "import": ("import_", "Read transcripts of other agents into a store."),
