@@ -16,6 +16,7 @@ COMMANDS = {
     "config": ("config", "The configuration file."),
     "demo": ("demo", "Fold a bundled session, and compare all presets on it."),
     "discover": ("discover", "Where the tokens of your sessions went, and what compactions lost."),
+    "doctor": ("doctor", "Is everything in place? What is not, and what mends it."),
     "export": ("export", "Write a session in another format."),
     "forget": ("forget", "Take the content of entries out of the log for good."),
     "import": ("import_", "Read transcripts of other agents into a store."),

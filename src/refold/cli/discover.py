@@ -176,8 +176,8 @@ def _compactions(out: Screen, total: Summary) -> None:
         out.print(f"… and {len(total.events) - ROWS:,} more", style="dim")
     again = [again for event in total.events for again in event.compaction.again]
     tokens = _short(sum(one.tokens for one in again))
-    parts = (f"{_percent(total.lost[kind].gone, total.lost[kind].of)} of {what} ({_short(total.lost[kind].of)})"
-             for kind, what in LOST.items())  # fmt: skip
+    every = ((what, total.lost[kind]) for kind, what in LOST.items())
+    parts = (f"{_percent(lost.gone, lost.of)} of {what} ({_short(lost.of)})" for what, lost in every)
     out.print(f"In all: {', '.join(parts)}.")
     times = sum(one.times for one in again)
     out.print(
