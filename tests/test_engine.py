@@ -27,6 +27,7 @@ from refold.errors import (
     Transient,
     UsageError,
 )
+from refold.format import encode
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, cut, fail, say, stall
@@ -293,7 +294,7 @@ def test_same_input_same_bytes() -> None:
             session.append(entry.message)  # type: ignore[union-attr]
         engine = Engine(presets.get("pi", keep_recent_tokens=3_000, window=20_000, reserve_tokens=2_000))
         run(engine.prepare(session))
-        return wire(engine, session) + repr(session.annotations(e.Fold))
+        return wire(engine, session) + repr([*map(encode, session.annotations(e.Fold))])
 
     assert once() == once()
 

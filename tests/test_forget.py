@@ -17,6 +17,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.errors import Conflict, EntryNotFound, StorageError, UsageError
+from refold.format import encode
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.recall import recall
@@ -86,7 +87,9 @@ def test_no_byte_of_it_stays(place: str, tmp_path: Path) -> None:
         assert SECRET.encode() in before
         for telling in (SECRET, SECRET[:20], PHRASE, "Umbrella", "umbrella", "thirteenth"):
             assert telling.encode() not in files(tmp_path), telling
-    assert not any(SECRET[:20] in repr(entry) or "Umbrella" in repr(entry) for entry in session.entries)
+    assert not any(
+        SECRET[:20].encode() in encode(entry) or b"Umbrella" in encode(entry) for entry in session.entries
+    )
 
 
 def test_the_hole_keeps_its_place(place: str) -> None:

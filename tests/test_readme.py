@@ -93,7 +93,7 @@ def test_five_commands_lead_from_a_clone_to_an_own_session_folded_and_resumed(
             id = re.findall(r"(?m)^([0-9a-f]{8})-[0-9a-f-]+ ", said[name])[0]
     assert ": fits" in said["compact"]
     written = Path(re.search(r"written to (.+)", said["export"])[1])  # pyright: ignore
-    resumed = re.search(rf"resume it: cd (.+) && {resume} ([0-9a-f-]+)", said["export"])
+    resumed = re.search(rf"next: cd (.+) && {resume} ([0-9a-f-]+)", said["export"])
     assert resumed
     assert resumed[2] in written.name
     before, after = (refold.Engine("refold").view(refold.load(path)) for path in (transcript, written))

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from refold.messages import Content, Message, Usage
+from refold.text.glance import card
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", omit_defaults=True):
@@ -103,6 +104,11 @@ class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     more: int = 0
     """How many others there were, touched longer ago, where only the newest are listed."""
 
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        kinds = ("modified", "created", "deleted", "read")
+        return [(kind, ", ".join(paths)) for kind in kinds if (paths := getattr(self, kind))]
+
 
 class Fold(PathEntry, frozen=True, kw_only=True, tag="fold"):
     """A list of edits made together, with everything that explains them."""
@@ -130,6 +136,14 @@ class Fold(PathEntry, frozen=True, kw_only=True, tag="fold"):
     """Report of the verification."""
     details: dict[str, Any] = {}
     """What the preset wants to find again at the next fold."""
+
+    def __repr__(self) -> str:
+        sizes = f"{self.tokens_before:,} → {self.tokens_after:,} tokens"
+        left = f"{sum(stretch.entries for stretch in self.left):,} entries left the view"
+        return f"<Fold {self.id}: {self.preset} ({self.rung}), {sizes}, {left}, by {self.author}>"
+
+    def _repr_html_(self) -> str:
+        return card(repr(self), [("why", self.reason), ("summary", self.summary), *self.files.rows])
 
 
 class Undo(PathEntry, frozen=True, kw_only=True, tag="undo"):

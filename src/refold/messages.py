@@ -298,6 +298,11 @@ def argument_text(call: Call) -> str:
     return call.raw if call.raw is not None else "\n".join(leaves(call.arguments))
 
 
+def brief(message: Message) -> tuple[str, str]:
+    """Who, and what in short: the text, or the tools that are called."""
+    return message.role, message.text or ", ".join(call.name for call in message.calls)
+
+
 def leaves(value: Any, *, keys: bool = False) -> Iterator[str]:
     """The strings and numbers inside a JSON value of any depth, in order; with `keys` also those of its
     objects."""

@@ -403,7 +403,7 @@ done
 """
 """What bash does when Tab is pressed at the end of each line; `compopt` is how it is told to offer files."""
 OFFERED = {
-    "refold comp": "compact compare",
+    "refold comp": "compact compare completion",
     "refold compact --budg": "--budget",
     "refold plan x --preset re": "refold",
     "refold compare x --presets pi,aug": "pi,augment",

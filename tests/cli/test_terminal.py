@@ -87,6 +87,10 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
         "mcp": [["mcp", "--store", f"none:{EVIL}".replace("\x00", ""), "--own"]],
         "serve": [["serve", "--upstream", f"x{EVIL}"], ["serve", "--upstream", "http://h", "--preset", f"x{EVIL}"]],
         "models": [["models"]],
+        "doctor": [["doctor"]],
+        "discover": [["discover", str(file.parent)], ["discover", str(file.parent), "--html", str(folder / "d.html")]],
+        "config": [["config", "init", "--force"]],
+        "completion": [["completion", "install", "fish"], ["completion", "install", f"x{EVIL}".replace("\x00", "")]],
         "chat": [["chat", "-p", f"x{EVIL}", "--model", f"scripted:{script}", "--store", db, *look]
                  for look in ([], ["--compact"], ["--quiet"], ["--resume", f"no{EVIL}"])],
         "presets": [["presets"], ["presets", "refold"]],

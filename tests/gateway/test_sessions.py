@@ -55,21 +55,43 @@ def long_talk(turns: int) -> list[tuple[str, str]]:
     return [*talk, ("user", "And now the last question.")]
 
 
-def test_a_session_is_called_by_what_was_typed_not_by_what_the_client_put_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("dialect", "agent", "client", "told"),
+    [
+        ("anthropic", "claude-cli/2.1.197 (external, cli)", "claude-cli", "<env>\nWorking directory: /home/me/shop\n</env>"),
+        ("responses", "codex_cli_rs/0.166.0 (Linux)", "codex_cli_rs", "<environment_context>\n<cwd>/home/me/shop</cwd>\n</environment_context>"),
+        ("openai", "x", "x", ""),
+    ],
+)  # fmt: skip
+def test_a_session_is_called_by_what_was_typed_and_by_its_client_and_knows_its_folder(
+    dialect: str, agent: str, client: str, told: str, tmp_path: Path
+) -> None:
     talk = [
         ("user", "<system-reminder>\nRead AGENTS.md.\n</system-reminder>"),
         ("user", "<command-name>/model</command-name>\n<command-message>model</command-message>"),
         ("user", "Repair the loader."),
     ]
 
+    asked = body(dialect, talk)
+    if dialect == "anthropic":
+        asked["system"] = [{"type": "text", "text": told}]
+        asked["messages"] = [
+            {"role": "user", "content": [{"type": "text", "text": text} for _, text in talk]}
+        ]
+    elif told:
+        asked["input"].insert(0, {"role": "user", "content": told})
+
     async def work() -> None:
-        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (_, client):
-            assert (await ask(client, "openai", body("openai", talk)))[:2] == (200, "pass")
+        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (_, caller):
+            done = await ask(caller, dialect, asked, **{"User-Agent": agent})
+            assert done[:2] == (200, "pass")
 
     with WireServer("Done.") as server:
         run(work)
     store = open_store(f"sqlite:{tmp_path / 'a.db'}").store
-    assert [title(store, info) for info in store.sessions()] == ["Repair the loader."]
+    [info] = store.sessions()
+    assert title(store, info) == f"Repair the loader. · {client}"
+    assert info.cwd == ("/home/me/shop" if told else None)
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -90,7 +90,7 @@ def test_a_command_of_the_user_is_shown_unless_it_is_hidden() -> None:
     ):
         assert "a.py" in str(wire) and "/home" not in str(wire)
     assert list(view(session)) == list(view(session).items)
-    assert repr(session) == f"<Session {session.id}: 2 entries, 2 on the path>"
+    assert repr(session) == f"<Session {session.id}: 2 entries, 2 on the path, 0 folds>"
 
 
 # ── what was forgotten ──────────────────────────────────────────────────────────────────────────

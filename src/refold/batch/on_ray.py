@@ -26,7 +26,7 @@ class OnRay:
         try:
             self._ray: Any = import_module("ray")
         except ModuleNotFoundError as error:
-            raise UsageError(f"Ray needs `pip install refold[ray]` ({error.name} is missing)") from None
+            raise UsageError(f'Ray needs `pip install "refold[ray]"` ({error.name} is missing)') from None
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of anything
         settings = {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
         given: dict[str, Any] = {"runtime_env": {"env_vars": settings}} if settings else {}

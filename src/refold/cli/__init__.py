@@ -12,7 +12,11 @@ COMMANDS = {
     "chat": ("chat", "A coding agent in this folder."),
     "compact": ("compact", "Fold a transcript until its view fits."),
     "compare": ("compare", "What each design would do to your transcripts."),
+    "completion": ("completion", "Complete commands and sessions with Tab."),
+    "config": ("config", "The configuration file."),
     "demo": ("demo", "Fold a bundled session, and compare all presets on it."),
+    "discover": ("discover", "Where the tokens of your sessions went, and what compactions lost."),
+    "doctor": ("doctor", "Is everything in place? What is not, and what mends it."),
     "export": ("export", "Write a session in another format."),
     "forget": ("forget", "Take the content of entries out of the log for good."),
     "import": ("import_", "Read transcripts of other agents into a store."),
@@ -53,6 +57,16 @@ class Commands(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if "--last" in rest and "--help" not in rest and "-h" not in rest:
+            from refold.cli.options import with_newest
+
+            rest = with_newest(command, rest)
+        return name, command, rest
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from refold.cli.opening import own_session
-from refold.cli.options import file_argument, json_option, named_model
+from refold.cli.options import json_option, named_model, own_argument
 from refold.cli.output import answer, emit, first_line, say
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("branch")
-@file_argument
+@own_argument
 @click.argument("to")
 @click.option("--summarize", is_flag=True, help="Leave a summary of the branch that is left.")
 @click.option("--model", help="Who writes the summary, e.g. openai:gpt-…; default: the embedded digest.")
@@ -44,7 +45,7 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
         _refused(done, session.leaf, as_json)
         sys.exit(1)
     tokens = engine.view(session).tokens
-    answer(as_dict(done, tokens), _told(done, tokens), as_json)
+    answer(as_dict(done, tokens), _told(done, tokens), as_json, next=f"show {quote(file)} --tree")
 
 
 def as_dict(done: Branched, tokens: int) -> dict[str, Any]:

@@ -65,16 +65,29 @@ def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> Non
             await chat.close()
 
     outcome = asyncio.run(work())
+    failed = outcome.error is not None and _leaves_nothing(chat, first)
     if printer is None:
-        emit(as_dict(chat, outcome, first))
+        emit(as_dict(chat, outcome, first) | ({"session": None} if failed else {}))
     elif outcome.reply is not None:
         printer.done(outcome.reply)
     else:
         printer.broken()
         say(f"refold: {outcome.error or 'interrupted; what was said is kept'}", err=True)
-        say(f"refold: go on with: refold chat --resume {chat.session.id}", err=True)
+        if not failed:
+            say(f"refold: go on with: refold chat --resume {chat.session.id}", err=True)
     if outcome.reply is None:
         sys.exit(1)
+
+
+def _leaves_nothing(chat: Chat, first: int) -> bool:
+    """A new conversation that failed before its first reply is deleted: only the prompt is in it, which the
+    caller has. Says whether it was."""
+    entries = chat.session.entries
+    if first or any(isinstance(x, e.MessageEntry) and isinstance(x.message, Assistant) for x in entries):
+        return False
+    if chat.session.store is not None:
+        chat.session.store.delete(chat.session.id)
+    return True
 
 
 def as_dict(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,7 @@ from refold.cli.options import (
     preset_options,
     refuse_existing,
 )
-from refold.cli.output import bar, console, emit, say, styled, table, waiting
+from refold.cli.output import bar, console, emit, say, say_next, styled, table, waiting
 from refold.cli.show import about_fold, view_dict
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from refold.registry.engine import Engine
     from refold.registry.installed import InPlace, Written
     from refold.session import Session, View
+
+
+PROGRAMS = {"claude": "claude-code", "codex": "codex"}
+"""What a user calls a program that a fold is resumed in, and its format."""
 
 
 @click.command("compact")
@@ -43,6 +48,11 @@ if TYPE_CHECKING:
 )
 @force_option
 @click.option("--in-place", is_flag=True, help="Fold a session of Claude Code or Codex where it lies.")
+@click.option(
+    "--resume",
+    type=click.Choice(tuple(PROGRAMS)),
+    help="Write the fold as a new session of that program, and print the command that resumes it.",
+)
 @json_option
 def command(
     file: str,
@@ -53,6 +63,7 @@ def command(
     output: str | None,
     force: bool,
     in_place: bool,
+    resume: str | None,
     as_json: bool,
 ) -> None:
     """Fold a transcript until its view fits.
@@ -69,6 +80,8 @@ def command(
     from refold.registry.engine import Engine
     from refold.registry.sessions import save
 
+    if resume and in_place:
+        raise click.UsageError("--in-place folds the file itself, --resume makes a new one: give one of them")
     refuse_existing(output, force)
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
@@ -82,17 +95,23 @@ def command(
     view = engine.view(done.session)
     limit = preset.budget
     fits, why = done.verdict(engine, view, limit)
+    new = _exported(done.session, PROGRAMS[resume]) if resume and fits else None
     if as_json:
-        emit({**as_dict(done, view, limit, passes or 1, fits, why), "in_place": written and _fields(written)})
+        more = {"in_place": written and _fields(written), "resume": new}
+        emit({**as_dict(done, view, limit, passes or 1, fits, why), **more})
     else:
         tell_problems(session)
         _print(done, view, limit, output, fits, why)
         if written is not None:
-            say(f"{written.file} is folded; as it was: {written.backup}\nresume it: {written.command}")
+            say(f"{written.file} is folded; as it was: {written.backup}\nnext: {written.command}")
+        elif new is not None:
+            say(f"written to {new['file']}\nnext: {new['command']}")
         elif place is not None:
             say(f"{file} is left as it was")
         elif not output and session.store is None:
-            say("nothing was written: -o FILE saves it, --in-place folds it for Claude Code or Codex")
+            say("nothing was written: -o FILE saves it, --resume claude (or codex) goes on with it there")
+        elif done.folds:
+            say_next(f"show {quote(output or file)} --full")
     if not fits:
         raise SystemExit(1)
 
@@ -103,6 +122,15 @@ def _in_place(file: str, passes: int | None) -> InPlace:
     if passes is not None:
         raise click.UsageError("--passes feeds the transcript anew: it cannot be combined with --in-place")
     return InPlace(file)
+
+
+def _exported(session: Session, program: str) -> dict[str, str]:
+    """A new session of the program, where it looks for its own."""
+    from refold.registry.installed import install
+    from refold.transcripts.resumable import resumable
+
+    made = resumable(session, program)
+    return {"id": made.id, "file": str(install(made)), "command": made.command}
 
 
 def _fields(written: Written) -> dict[str, Any]:
@@ -177,7 +205,7 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
     if why is not None:
         out.print(why.removeprefix("does not fit; "))  # the line above says so
     if output:
-        out.print(f"written to {output}; `refold show {output} --full` prints what the model sees")
+        out.print(f"written to {output}")
 
 
 def _last_rung(done: Replayed) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
-import shutil
-import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.options import json_option
-from refold.cli.output import answer, console, first_line, indented, styled, write_private
+from refold.cli.output import answer, console, first_line, indented, program, styled, write_private
 
 if TYPE_CHECKING:
     from refold.cli.screen import Screen
@@ -69,13 +66,7 @@ def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None
     screen.print(str(report.resolve()), soft_wrap=True)
     screen.print(styled(("\nNext, ", "bold"), "to look at it, and to fold a session of your own:"))
     for arguments in (f"show {session} --trail", "compact YOUR-SESSION.jsonl --budget 20k -o folded.jsonl"):
-        screen.print(f"  {_program()} {arguments}", soft_wrap=True)
-
-
-def _program() -> str:
-    """As it can be typed here: an environment that is not active has it under a path."""
-    here = Path(sys.executable).with_name("refold")
-    return "refold" if shutil.which("refold") or not here.exists() else os.path.relpath(here)
+        screen.print(f"  {program()} {arguments}", soft_wrap=True)
 
 
 def unpack(path: Path) -> Path:

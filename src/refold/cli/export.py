@@ -79,10 +79,10 @@ def command(
     if output:
         say(f"written to {output}")
     if isinstance(exported, Resumable):
-        say(f"resume it: {exported.command}")
+        say(f"next: {exported.command}")
     elif isinstance(exported, Importable):
         file = shlex.quote(output or "FILE")
-        say(f"resume it: {exported.command.replace('FILE', file, 1)}", err=not output)
+        say(f"next: {exported.command.replace('FILE', file, 1)}", err=not output)
 
 
 def _shown(target: str, data: bytes) -> bytes:

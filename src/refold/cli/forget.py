@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import asdict
 
 from refold.cli.opening import own_session
-from refold.cli.options import file_argument, json_option
-from refold.cli.output import emit, first_line, say
+from refold.cli.options import json_option, own_argument
+from refold.cli.output import emit, first_line, say, say_next
 
 if TYPE_CHECKING:
     from refold.session import Session
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("forget")
-@file_argument
+@own_argument
 @click.argument("entries", metavar="KEY…", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only say what would be forgotten.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -45,6 +46,7 @@ def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_js
         emit({"forgotten": done, **asdict(found)})
     elif done:
         say(f"forgot {len(found.entries)} entries")
+        say_next(f"show {quote(file)} --tree")
     elif not dry_run:
         raise SystemExit(1)
 

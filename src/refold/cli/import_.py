@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.options import json_option
 from refold.cli.output import answer, console, table
 from refold.protocols import Placed, Store
+from refold.registry.installed import folders
 from refold.stores import open_store, shown
 from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
 
@@ -27,7 +29,7 @@ _STATES = ("imported", "grown", "unchanged", "skipped", "failed")
 
 
 @click.command("import")
-@click.argument("paths", metavar="FILE|DIR…", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", metavar="FILE|DIR…", nargs=-1, type=click.Path())
 @click.option(
     "--to", "store", default="sqlite:", metavar="STORE", help="sqlite:FILE, jsonl:FOLDER/ [default: yours]"
 )
@@ -45,11 +47,11 @@ def command(
 ) -> None:
     """Read transcripts of other agents into a store.
 
-    A folder is read with everything in it, for example ~/.claude/projects or ~/.codex/sessions. Do it again
-    whenever you like: what is there is left alone, what grew gets the rest. Sources are never changed.
-    Workers read; this process alone writes.
+    Without FILE or DIR: the sessions of Claude Code, Codex, pi, Gemini CLI, opencode and Copilot CLI on this
+    machine. A folder is read with everything in it. Do it again whenever you like: what is there is left
+    alone, what grew gets the rest. Sources are never changed. Workers read; this process alone writes.
     """
-    files = find(paths)
+    files = find(paths or _found())
     target = open_store(store).store
     tally = Tally(on or ("processes" if len(files) > FEW else "here"))
     with ExitStack() as stack:
@@ -63,9 +65,22 @@ def command(
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
     value = {"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally}
-    answer(value, lambda: _print(outcomes, summary, place), as_json)
+    listing = "sessions" if store == "sqlite:" else f"sessions --store {quote(store)}"
+    answer(
+        value, lambda: _print(outcomes, summary, place), as_json, next=listing if summary["imported"] else ""
+    )
     if counts["failed"] or not files:
         raise SystemExit(1)
+
+
+def _found() -> list[Path]:
+    """Where programs keep sessions on this machine."""
+    places = folders()
+    there = [path for path in places.values() if path.exists()]
+    if not there:
+        looked = "\n".join(f"  {path}" for path in places.values())
+        raise click.UsageError(f"no sessions were found; name a file or a folder. Looked for:\n{looked}")
+    return there
 
 
 def _imported(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Literal
 
 import click
 
 from refold.cli.opening import own_session
-from refold.cli.options import file_argument, json_option
+from refold.cli.options import json_option, own_argument
 from refold.cli.output import answer
 
 
@@ -15,7 +16,7 @@ def _of_fold(deed: Literal["undo", "redo"], about: str, which: str) -> click.Com
     @click.command(
         deed, help=f"{about}\n\nFOLD is the id of a fold (`refold show FILE --tree` lists them); {which}."
     )
-    @file_argument
+    @own_argument
     @click.argument("fold", required=False)
     @json_option
     def command(file: str, fold: str | None, as_json: bool) -> None:
@@ -25,14 +26,15 @@ def _of_fold(deed: Literal["undo", "redo"], about: str, which: str) -> click.Com
         mark = engine.undo(session, fold) if deed == "undo" else engine.redo(session, fold)
         tokens = engine.view(session).tokens
         told = f"{deed[:2]}did fold {mark.fold}; the view has {tokens} tokens now"
-        answer({deed: mark.fold, "entry": mark.id, "tokens": tokens}, told, as_json)
+        back = f"{'redo' if deed == 'undo' else 'undo'} {quote(file)} {mark.fold}"
+        answer({deed: mark.fold, "entry": mark.id, "tokens": tokens}, told, as_json, next=back)
 
     return command
 
 
 def _of_entry(deed: Literal["pin", "unpin"], about: str) -> click.Command:
     @click.command(deed, help=f"{about}\n\nENTRY is an entry id or a recall key.")
-    @file_argument
+    @own_argument
     @click.argument("entry")
     @json_option
     def command(file: str, entry: str, as_json: bool) -> None:
@@ -41,7 +43,7 @@ def _of_entry(deed: Literal["pin", "unpin"], about: str) -> click.Command:
         session, engine = own_session(file), Engine()
         mark = engine.pin(session, entry) if deed == "pin" else engine.unpin(session, entry)
         told = f"{deed}ned {mark.target}; {len(session.pins)} pinned now"
-        answer({deed: mark.target, "pins": session.pins}, told, as_json)
+        answer({deed: mark.target, "pins": session.pins}, told, as_json, next=f"plan {quote(file)}")
 
     return command
 

@@ -20,12 +20,12 @@ TOKEN = "REFOLD_MCP_TOKEN"
 @click.option(
     "--store", "specs", multiple=True, metavar="STORE", help="Which stores to serve.  [default: yours]"
 )
-@click.option("--own", is_flag=True, help="Only these; not the sessions of Claude Code, Codex and pi.")
+@click.option("--own", is_flag=True, help="Only these; not the sessions of other programs.")
 @click.option("--http", "port", type=click.IntRange(1, 65535), metavar="PORT", help="HTTP instead of stdio.")
 def command(specs: tuple[str, ...], own: bool, port: int | None) -> None:
     """Let any agent look up what any agent did: an MCP server.
 
-    It serves your own stores and, read-only, the sessions of Claude Code, Codex and pi on this machine. With
+    It serves your own stores and, read-only, the sessions of other programs on this machine. With
     --http it listens on 127.0.0.1 alone, to whoever sends the token in REFOLD_MCP_TOKEN (where there is none,
     one is made and printed).
     """
@@ -35,7 +35,7 @@ def command(specs: tuple[str, ...], own: bool, port: int | None) -> None:
         from refold.mcp.server import serve_http, serve_stdio
     except ImportError as error:
         raise click.UsageError(
-            f"the MCP server needs `pip install refold[mcp]` ({error.name} is missing)"
+            f'the MCP server needs `pip install "refold[mcp]"` ({error.name} is missing)'
         ) from error
     library = open_library(specs, own)
     library.refresh()

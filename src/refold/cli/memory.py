@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from refold.cli import Group
 from refold.cli.options import json_option
-from refold.cli.output import answer, console, emit, say, styled, table
+from refold.cli.output import answer, console, emit, say, say_next, styled, table
 from refold.errors import BadAnswer
 from refold.memory import Compressed, Note, check, note, parse
 from refold.memory.notes import lines
@@ -51,7 +51,9 @@ def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, 
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     count = len(parse(file.add(made.line)))
-    answer({"added": made, "notes": count}, f"noted: {made.line} ({count} notes)", as_json)
+    answer(
+        {"added": made, "notes": count}, f"noted: {made.line} ({count} notes)", as_json, next="memory list"
+    )
 
 
 @command.command("list")
@@ -120,6 +122,7 @@ def _tell_forgotten(gone: int, absent: list[int], match: str | None, count: int)
         say(f"refold: no note contains {match!r}", err=True)
     if gone:
         say(f"forgot {gone} note(s)")
+        say_next("memory list")
 
 
 @command.command("compress")
@@ -149,7 +152,7 @@ def compress(
     done = isinstance(outcome, Compressed)
     told = f"{outcome.before} notes became {outcome.after}" if done else outcome.text
     more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
-    answer({"compressed": done, "notes": len(parse(file.read())), **more}, told, as_json)
+    answer({"compressed": done, "notes": len(parse(file.read())), **more}, told, as_json, next="memory list")
     if not done and outcome.code not in ("few", "pointless"):
         raise SystemExit(1)
 

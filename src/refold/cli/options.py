@@ -72,12 +72,41 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 force_option = click.option("--force", is_flag=True, help="Write over what -o names.")
-file_argument = click.argument("file", metavar="FILE", shell_complete=session_names)
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one; they are listed in this order."""
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(options), function)
+
+
+def _file_argument(last: str, help: str) -> Callable[[F], F]:
+    """FILE, or `--last`: the group of commands puts the newest session there (`with_newest`)."""
+    return together(
+        click.argument("file", metavar="FILE", shell_complete=session_names),
+        click.option("--last", last, is_flag=True, expose_value=False, help=help),
+    )
+
+
+file_argument: Callable[..., Any] = _file_argument(
+    "last", "Instead of FILE: the newest session on this machine."
+)
+own_argument: Callable[..., Any] = _file_argument("last_own", "Instead of FILE: your newest session.")
+
+
+def with_newest(command: click.Command | None, arguments: list[str]) -> list[str]:
+    """The arguments of a command, the newest session in front where `--last` asks for it."""
+    options, rest = arguments, list[str]()
+    if "--" in arguments:
+        at = arguments.index("--")
+        options, rest = arguments[:at], arguments[at:]
+    names = {param.name for param in command.params} if command else set[str | None]()
+    if "--last" not in options or names.isdisjoint(("last", "last_own")):
+        return arguments
+    from refold.registry.sessions import newest
+
+    name = newest(own="last_own" in names)
+    say(f"refold: the newest session is {name}", err=True)
+    return [name, *(option for option in options if option != "--last"), *rest]
 
 
 class Names(TextType):
@@ -144,6 +173,8 @@ def preset_options(function: F) -> F:
         given = dict(pair(text) for text in settings)
         given |= {"window": window} if window is not None else {}
         given |= {"params": params.read()} if params is not None else {}
+        if budget and window and budget > window:
+            raise click.UsageError(f"--budget {budget:,} does not fit into --window {window:,}")
         return function(preset=_preset(preset, given, budget), **more)
 
     made: Any = wrapped

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,14 +50,28 @@ def emit(value: Any) -> None:
     click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
-def answer(value: Any, told: str | Callable[[], None], as_json: bool) -> None:
-    """What a command did or found: as JSON, or in words, or as something prints it for people."""
+def program() -> str:
+    """`refold` as it can be typed here: an environment that is not active has it under a path."""
+    here = Path(sys.executable).with_name("refold")
+    return "refold" if shutil.which("refold") or not here.exists() else os.path.relpath(here)
+
+
+def say_next(arguments: str) -> None:
+    """The command of refold that usually comes now."""
+    say(f"next: {program()} {arguments}")
+
+
+def answer(value: Any, told: str | Callable[[], None], as_json: bool, *, next: str = "") -> None:
+    """What a command did or found: as JSON, or in words, or as something prints it for people; and what
+    usually comes next."""
     if as_json:
         emit(value)
     elif isinstance(told, str):
         say(told)
     else:
         told()
+    if next and not as_json:
+        say_next(next)
 
 
 def console(*, stderr: bool = False) -> Screen:

@@ -30,7 +30,7 @@ def command(config: str | None, **given: str | int | None) -> None:
         from refold.gateway.server import serve
     except ImportError as error:
         raise click.UsageError(
-            f"the gateway needs `pip install refold[gateway]` ({error.name} is missing)"
+            f'the gateway needs `pip install "refold[gateway]"` ({error.name} is missing)'
         ) from error
     from refold.registry import configuration
 

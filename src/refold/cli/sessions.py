@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,7 +92,7 @@ def command(
             if found or name or folder or since or until:
                 _print(rows, total, search)
             else:
-                say("it is empty: `refold import ~/.claude/projects` (or ~/.codex/sessions) fills it")
+                say("it is empty: `refold import` fills it with what other programs left on this machine")
 
 
 @command.command("delete")
@@ -115,7 +116,7 @@ def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool,
             click.confirm(f"Delete {len(chosen)} session(s)? This cannot be undone", abort=True)
         for info in dict.fromkeys(chosen):
             store.delete(info.id)
-        answer({"deleted": [info.id for info in chosen]}, f"{len(chosen)} deleted", as_json)
+        answer({"deleted": [info.id for info in chosen]}, f"{len(chosen)} deleted", as_json, next="sessions")
 
 
 @command.command("doctor")
@@ -163,7 +164,8 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
     told = f"{info.id}: {info.entries} entries are in {shown(target)}"
-    answer({"session": info, "store": shown(target)}, told, as_json)
+    listing = f"sessions --store {quote(shown(target))}"
+    answer({"session": info, "store": shown(target)}, told, as_json, next=listing)
 
 
 @command.command("backup")

@@ -18,6 +18,7 @@ from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import Foreign, StalePlan, WrongType, expect
 from refold.protocols import Request, TokenCounter
 from refold.session.history import Base, History
+from refold.text.glance import card
 
 T = TypeVar("T")
 
@@ -220,6 +221,14 @@ class Plan:
     ladder: tuple[Rung, ...] = field(default=(), repr=False)
     """All rungs of the stage: a changed situation is planned for anew from the first."""
     window: int
+
+    def __repr__(self) -> str:
+        size = f"to at most {self.tokens_after:,} tokens"
+        return f"<Plan: {self.preset} ({self.rung}), {size}; {self.reason.text}>"
+
+    def _repr_html_(self) -> str:
+        sizes = f"{len(self.fold):,} entries; {self.tokens_before:,} → at most {self.tokens_after:,} tokens"
+        return card(repr(self), [("folds", sizes), *self.files.rows])
 
     @property
     def made_from(self) -> Base:

@@ -122,7 +122,7 @@ class Books:
 
     def of(self, asked: Asked) -> Book:
         """The session of a request, opened or made. The longest unused ones are closed."""
-        book = self._open.get(asked.session) or Book(self._opened(asked.session))
+        book = self._open.get(asked.session) or Book(self._opened(asked))
         self._open[asked.session] = book
         self._open.move_to_end(asked.session)
         self._size += asked.size - book.size
@@ -147,12 +147,14 @@ class Books:
         if self._store is not None:
             self._store.close()
 
-    def _opened(self, id: str) -> Session:
+    def _opened(self, asked: Asked) -> Session:
+        id = asked.session
         try:
             return stored(self.store, id)
         except UnknownName:
+            info = SessionInfo(id=id, created=time.time(), name=asked.title, cwd=asked.folder)
             with suppress(SessionExists):  # another program has made it just now
-                self.store.create(SessionInfo(id=id, created=time.time()))
+                self.store.create(info)
             return stored(self.store, id)
 
 

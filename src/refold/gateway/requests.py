@@ -12,11 +12,13 @@ import msgspec
 from refold import messages as m
 from refold.errors import RefoldError
 from refold.gateway.sealed import Reference
+from refold.preserve.words import typed as typed_text
 from refold.session import dialects
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.dialects.common import Given, listing
 from refold.session.digests import digests
 from refold.session.merge import prompts
+from refold.text.truncate import one_line
 from refold.transcripts.client_requests import with_origins
 
 DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
@@ -35,7 +37,12 @@ CLIENTS = (
     "x-session-id",
 )
 """Headers in which clients name their session."""
+PROGRAM = "user-agent"
+_FOLDER = re.compile(r"(?im)working directory: *(/[^\n<]{1,1000}?) *$|<cwd>(/[^\n<]{1,1000})</cwd>")
+"""Where Claude Code, opencode and Codex say which folder they work in."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+TITLE = 80
+"""Characters of the user's words in the title of a session."""
 PROMPTS = ("system", "developer")
 UNREAD = frozenset(
     {"model", "metadata", "user", "safety_identifier", "prompt_cache_key", "logit_bias", "context_management"}
@@ -59,8 +66,8 @@ def model_named(raw: bytes) -> str:
 
 
 def names(headers: Mapping[str, str]) -> dict[str, str]:
-    """Of the headers of a request, those in which its session may be named."""
-    return {name: headers[name] for name in (SESSION, *CLIENTS) if name in headers}
+    """Of the headers of a request, those in which its session and its client may be named."""
+    return {name: headers[name] for name in (SESSION, *CLIENTS, PROGRAM) if name in headers}
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -78,6 +85,21 @@ class Asked(msgspec.Struct, frozen=True):
     """Bytes of the request."""
     since: str | None = None
     """The entry that stands for all that was said before these messages."""
+    client: str = ""
+    """The program that sent it, as it calls itself."""
+
+    @property
+    def title(self) -> str | None:
+        """What the user typed first, and the client."""
+        typed = next((text for message in self.messages if (text := typed_text(message))), "")
+        return " · ".join(filter(None, (one_line(typed, TITLE), self.client))) or None
+
+    @property
+    def folder(self) -> str | None:
+        """The folder that the client says it works in, in its prompt or before the first words."""
+        spoken = [self.body.get("system"), self.body.get("instructions"), *self.wire[: self.prompts + 2]]
+        found = next(filter(None, (_FOLDER.search(text) for text in m.leaves(spoken))), None)
+        return found and (found[1] or found[2])
 
     @property
     def messages(self) -> list[m.Message]:
@@ -147,7 +169,8 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
     session = _session(request, headers, given[0].message if given else None, owner)
-    return Asked(dialect.name, request, wire, given, session, len(raw))
+    client = headers.get(PROGRAM, "").partition("/")[0][:40]
+    return Asked(dialect.name, request, wire, given, session, len(raw), client=client)
 
 
 def _given(dialect: str, wire: Sequence[Wire]) -> list[Given]:

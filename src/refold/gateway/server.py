@@ -47,6 +47,14 @@ BODY_SECONDS = 30.0
 SLOW, SLOW_BODY = 20_000, 1 << 22
 """Bytes a second, and bytes of a body that does not say how long it is, for which a client has time beyond
 `BODY_SECONDS`."""
+CLIENT_LINES = {
+    "Claude Code": "ANTHROPIC_BASE_URL={url} claude",
+    "Codex": "codex -c model_provider=refold -c 'model_providers.refold={{"
+    'name="OpenAI", base_url="{url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}\'',
+    "aider": "aider --openai-api-base {url}/v1 --max-chat-history-tokens 1000000",
+    "OpenAI clients": "export OPENAI_BASE_URL={url}/v1",
+}
+"""What a user types so that a client goes through the gateway."""
 STOP_SECONDS = 20.0
 """How long answers that are under way may take when the gateway is stopped."""
 
@@ -228,6 +236,8 @@ async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> Non
         loop.add_signal_handler(name, stopped.set)
     async with Gateway(settings) as gateway:
         say(gateway.url)
+        for client, line in CLIENT_LINES.items():
+            say(f"{client}:  {line.format(url=gateway.url)}")
         await asyncio.to_thread(_look_at_store, settings)
         await stopped.wait()
 

@@ -18,7 +18,7 @@ import msgspec
 
 from refold.errors import RefoldError, UnknownName
 from refold.protocols import SessionInfo, Store
-from refold.registry.installed import home
+from refold.registry.installed import folders
 from refold.stores import data_folder, open_store
 from refold.stores.disk import Disk, locked, make_folder, place
 from refold.transcripts import read_all
@@ -37,16 +37,6 @@ class Known(msgspec.Struct):
     size: int
     time: int
     ids: list[str]
-
-
-def folders() -> dict[str, Path]:
-    """Program → where it keeps its sessions on this machine."""
-    pi = os.environ.get("PI_CODING_AGENT_DIR")
-    return {
-        "claude-code": home("claude-code") / "projects",
-        "codex": home("codex") / "sessions",
-        "pi": (Path(pi) if pi else Path.home() / ".pi" / "agent") / "sessions",
-    }
 
 
 class Mirror:
@@ -160,4 +150,4 @@ class Mirror:
 def mirrors(folder: Path | None = None) -> list[Mirror]:
     """One for each program that has sessions on this machine."""
     base = folder or data_folder() / "found"
-    return [Mirror(name, path, base / f"{name}.db") for name, path in folders().items() if path.is_dir()]
+    return [Mirror(name, path, base / f"{name}.db") for name, path in folders().items() if path.exists()]

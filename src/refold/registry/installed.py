@@ -39,6 +39,20 @@ def home(program: str) -> Path:
     return Path(named) if named else Path.home() / chosen.home_folder
 
 
+def folders() -> dict[str, Path]:
+    """Program → where it keeps its sessions on this machine: a folder, or one database."""
+    user, env = Path.home(), os.environ
+    pi, copilot, data = (env.get(name) for name in ("PI_CODING_AGENT_DIR", "COPILOT_HOME", "XDG_DATA_HOME"))
+    return {
+        "claude-code": home("claude-code") / "projects",
+        "codex": home("codex") / "sessions",
+        "pi": (Path(pi) if pi else user / ".pi" / "agent") / "sessions",
+        "gemini": user / ".gemini" / "tmp",
+        "opencode": (Path(data) if data else user / ".local" / "share") / "opencode" / "opencode.db",
+        "copilot": (Path(copilot) if copilot else user / ".copilot") / "session-state",
+    }
+
+
 def install(exported: Resumable, folder: Path | None = None) -> Path:
     """Put a session where its program looks for it. Nothing is overwritten: the name is a new one."""
     path = (folder or home(exported.program)) / exported.place

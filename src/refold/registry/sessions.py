@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import NoneType
 
@@ -86,6 +87,47 @@ def find(store: Store, beginning: str) -> SessionInfo:
         number = f"{len(matching)}{' or more' if len(matching) == MANY else ''}"
         raise UsageError(f"{number} sessions begin with {beginning}: give more of the id")
     return matching[0]
+
+
+def newest(*, own: bool = False) -> str:
+    """The session that was used last, as `session_of` takes it: of the user's own store, or (unless only
+    those are wanted) of another program on this machine."""
+    from refold.registry.installed import folders
+    from refold.stores import default_database, open_store
+    from refold.transcripts.importing import find as find_files
+
+    found: list[tuple[float, str]] = []
+    if default_database().exists():
+        with closing(open_store("sqlite:").store) as store:
+            found = [(info.updated, info.id) for info in store.sessions()]
+    for path, _ in () if own else find_files(path for path in folders().values() if path.exists()):
+        with suppress(OSError):
+            found.append((path.stat().st_mtime, str(path)))
+    for _, name in sorted(found, reverse=True):
+        if session := _session_at(name):
+            return session
+    raise UsageError("there is no session yet: `refold import` reads those of other programs")
+
+
+def _session_at(name: str) -> str | None:
+    """The name of a session. A file has to hold a conversation that is no sub-agent's; of a database it is
+    the newest one."""
+    from refold.transcripts import detect
+    from refold.transcripts.base import HEAD
+    from refold.transcripts.opencode_db import sessions_in
+
+    path = Path(name)
+    if not path.is_absolute():
+        return name
+    if path.name.startswith("agent-"):
+        return None
+    with suppress(OSError, RefoldError, sqlite3.Error):
+        if path.suffix == ".db":
+            return f"{name}#{len(list(sessions_in(path) or ())) - 1}"
+        with path.open("rb") as stream:
+            detect(stream.read(HEAD))
+        return name
+    return None
 
 
 def title(store: Store, info: SessionInfo) -> str:

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from refold import entries as e
 from refold.errors import EntryNotFound, TreeError
-from refold.messages import Assistant, Message, User
+from refold.messages import Assistant, Message, User, brief
 from refold.protocols import SessionInfo, TokenCounter
 from refold.session.derived import DerivedValues
 from refold.session.repair import parent_of
+from refold.text.glance import card
 
 E = TypeVar("E", bound=e.Entry)
 Counts = dict[str, dict[str, int]]
@@ -154,7 +155,13 @@ class History:
             raise EntryNotFound(id) from None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id}: {len(self._log)} entries, {len(self._path)} on the path>"
+        folds = sum(isinstance(entry, e.Fold) for entry in self._path)
+        size = f"{len(self._log):,} entries, {len(self._path):,} on the path, {folds} folds"
+        return f"<{type(self).__name__} {self.id}: {size}>"
+
+    def _repr_html_(self) -> str:
+        said = (entry.message for entry in self._path if isinstance(entry, e.MessageEntry))
+        return card(repr(self), [brief(message) for message in said])
 
     def position(self, id: str) -> int | None:
         """Index on the active path; None if the entry is elsewhere."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from refold.messages import Message
+from refold.messages import Message, brief
 from refold.protocols import TokenCounter
 from refold.session.items import Item
+from refold.text.glance import card
 
 
 class View:
@@ -50,6 +51,13 @@ class View:
 
     def __len__(self) -> int:
         return self._length
+
+    def __repr__(self) -> str:
+        folds = len({item.fold for item in self.items if item.fold is not None})
+        return f"<View: {self._length:,} messages, {self.tokens:,} tokens, {folds} folds show in it>"
+
+    def _repr_html_(self) -> str:
+        return card(repr(self), [brief(message) for message in self.messages])
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items)

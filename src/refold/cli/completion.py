@@ -1,0 +1,47 @@
+"""`refold completion`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+
+from refold.cli import Group, main
+from refold.cli.options import json_option
+from refold.cli.output import answer, write_private
+from refold.stores import data_folder
+
+STARTUP = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config.fish"}
+"""Shell → the file that it reads when it starts."""
+
+
+@click.group("completion", cls=Group)
+def command() -> None:
+    """Complete commands, options and sessions with Tab."""
+
+
+@command.command("install")
+@click.argument("shell", required=False, type=click.Choice(tuple(STARTUP)))
+@json_option
+def install(shell: str | None, as_json: bool) -> None:
+    """Let a shell complete what is typed after `refold`. SHELL is yours (of $SHELL) by default.
+
+    One line is added to the file that the shell reads when it starts; doing it again changes nothing.
+    """
+    shell = shell or Path(os.environ.get("SHELL") or "").name
+    found = get_completion_class(shell) if shell in STARTUP else None
+    if found is None:
+        raise click.UsageError(f"name your shell: {', '.join(STARTUP)}")
+    made = found(main, {}, "refold", "_REFOLD_COMPLETE")
+    script, startup = data_folder() / f"completion.{shell}", Path(STARTUP[shell]).expanduser()
+    write_private(script, (made.source_template % made.source_vars()).encode())
+    line = f"source '{script}'  # completion of refold"
+    there = startup.read_text("utf-8") if startup.exists() else ""
+    if line not in there.splitlines():
+        startup.parent.mkdir(parents=True, exist_ok=True)
+        with startup.open("a", encoding="utf-8") as file:
+            file.write(f"{'' if not there or there.endswith(chr(10)) else chr(10)}{line}\n")
+    told = f"{startup} reads {script}\nnext: open a new {shell}, type refold and press Tab"
+    answer({"shell": shell, "startup": str(startup), "script": str(script)}, told, as_json)

@@ -1,0 +1,247 @@
+"""`refold doctor`: one look at everything that refold uses on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import click
+import msgspec
+
+from refold.cli.options import json_option
+from refold.cli.output import console, emit, first_line, program, styled
+from refold.entries import Failure
+from refold.errors import RefoldError
+from refold.registry import configuration
+from refold.registry.configuration import ENVIRONMENT, Configuration
+from refold.text.redact import redact
+from refold.transcripts.values import mapping
+
+State: TypeAlias = Literal["ok", "absent", "wrong"]
+"""As it should be; not there, which may be meant; or in the way."""
+MARKS: dict[State, tuple[str, str]] = {"ok": ("✓", "green"), "absent": ("–", "dim"), "wrong": ("✗", "red")}
+EXTRAS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gateway": "aiohttp",
+    "mcp": "mcp",
+    "local": "xllamacpp",
+    "postgres": "psycopg",
+    "ray": "ray",
+    "langchain": "langchain",
+    "openai-agents": "agents",
+    "pydantic-ai": "pydantic_ai",
+}
+"""Extra → a module that it brings."""
+PROGRAMS = {"claude-code": "claude", "codex": "codex", "pi": "pi", "gemini": "gemini", "opencode": "opencode",
+            "copilot": "copilot"}  # fmt: skip
+"""Format → the program that writes it."""
+PLUGINS = ("refold.hooks", "refold.models", "refold.presets")
+LOOKED_AT = 5
+"""Sessions whose last failures are shown."""
+SECONDS = 5.0
+"""How long a program or a server may take to answer."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    area: str
+    state: State
+    text: str
+    fix: str = ""
+    """The command that mends it, or adds it."""
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> None:
+    """One look at everything: Python, extras, store, configuration, keys, programs, gateway, MCP, plug-ins.
+
+    Each finding comes with the command that mends it. Keys are looked for and never shown. Exit code 1 where
+    something is wrong. `refold sessions doctor` looks into a store.
+    """
+    every = (finding for check in CHECKS for finding in check())
+    findings = [msgspec.structs.replace(finding, text=redact(finding.text)[0]) for finding in every]
+    if as_json:
+        emit({"findings": findings})
+    else:
+        _print(findings)
+    if any(finding.state == "wrong" for finding in findings):
+        raise SystemExit(1)
+
+
+def _print(findings: list[Finding]) -> None:
+    out, area = console(), ""
+    for finding in findings:
+        mark, style = MARKS[finding.state]
+        name = finding.area if finding.area != area else ""
+        fix = ("" if not finding.fix else f"  → {finding.fix}", "cyan")
+        out.print(styled((f"{name:14}", "bold"), (mark, style), f" {first_line(finding.text, 200)}", fix))
+        area = finding.area
+    wrong = sum(finding.state == "wrong" for finding in findings)
+    out.print(
+        "\nNothing is wrong." if not wrong else f"\n{wrong} of these are wrong; → shows what mends each."
+    )
+
+
+# ── what is looked at ───────────────────────────────────────────────────────────────────────────
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+    yield Finding("refold", "ok", version("refold"))
+    there = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
+    if there:
+        yield Finding("extras", "ok", ", ".join(there))
+    for extra in (extra for extra in EXTRAS if extra not in there):
+        yield Finding("extras", "absent", extra, f'pip install "refold[{extra}]"')
+
+
+def _store() -> Iterator[Finding]:
+    from refold.stores import default_database, open_store
+
+    path = default_database()
+    if not path.exists():
+        yield Finding("store", "absent", f"{path}: nothing is stored yet", f"{program()} import")
+        return
+    try:
+        store = open_store("sqlite:").store
+        infos = sorted(store.sessions(), key=lambda info: -info.updated)
+        yield Finding("store", "ok", f"{path}: {len(infos):,} sessions")
+        for info in infos[:LOOKED_AT]:
+            failures = [entry for entry in store.load(info.id).entries if isinstance(entry, Failure)]
+            for entry in failures[-1:]:
+                yield Finding(
+                    "last errors", "absent", f"{info.id}: {entry.text}", f"{program()} plan {info.id}"
+                )
+        store.close()
+    except (RefoldError, OSError) as error:
+        yield Finding("store", "wrong", f"{path}: {error}", f"{program()} sessions doctor --repair")
+
+
+def _configuration() -> Iterator[Finding]:
+    path = configuration.path()
+    try:
+        config = configuration.load()
+    except RefoldError as error:
+        yield Finding("configuration", "wrong", str(error), f"edit {path}")
+        config = Configuration()
+    else:
+        there = path.exists()
+        fix = "" if there else f"{program()} config init"
+        yield Finding("configuration", "ok" if there else "absent", str(path), fix)
+    for name in dict.fromkeys((*ENVIRONMENT, *config.providers)):
+        known = config.provider(name)
+        variable = known.api_key_env or f"{ENVIRONMENT.get(name, '')}_API_KEY"
+        if known.api_key:
+            yield Finding("keys", "ok", f"{name}: there")
+        elif not known.base_url:
+            yield Finding("keys", "absent", f"{name}: none", f"export {variable}=…")
+    yield from _gateway(config)
+
+
+def _gateway(config: Configuration) -> Iterator[Finding]:
+    from http.client import HTTPConnection, HTTPException
+
+    host, port = config.gateway.host, config.gateway.port
+    connection = HTTPConnection(host, port, timeout=SECONDS)
+    try:
+        connection.request("GET", "/health")
+        alive = b'"ok"' in connection.getresponse().read(200)
+        text = "answers" if alive else "something else answers there: choose another port"
+        fix = "" if alive else f"{program()} serve --port 0 --upstream URL"
+        yield Finding("gateway", "ok" if alive else "wrong", f"{host}:{port} {text}", fix)
+    except (OSError, HTTPException):
+        fix = f"{program()} serve --upstream {config.gateway.upstream or 'https://api.anthropic.com'}"
+        yield Finding("gateway", "absent", f"{host}:{port}: not running", fix)
+    finally:
+        connection.close()
+
+
+def _programs() -> Iterator[Finding]:
+    from refold.registry.installed import folders
+
+    found = {name: path for name in PROGRAMS.values() if (path := shutil.which(name))}
+    with ThreadPoolExecutor() as pool:
+        versions = dict(zip(found, pool.map(_version, found.values()), strict=True))
+    for format, place in folders().items():
+        name = PROGRAMS[format]
+        kept = f"; its sessions: {place}" if place.exists() else ""
+        if name in versions:
+            yield Finding("programs", "ok", f"{name} {versions[name]}{kept}")
+        elif kept:
+            yield Finding("programs", "absent", f"{name}: not on the PATH{kept}", f"{program()} discover")
+
+
+def _version(path: str) -> str:
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "(does not say its version)"
+    return first_line(done.stdout.decode("utf-8", "replace"), 60)
+
+
+def _mcp() -> Iterator[Finding]:
+    from refold.registry.installed import home
+
+    if find_spec("mcp") is None:
+        return  # named among the extras
+    claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()) / ".claude.json"
+    for name, path, add in (
+        ("Claude Code", claude, "claude mcp add refold -- refold mcp"),
+        ("Codex", home("codex") / "config.toml", "codex mcp add refold -- refold mcp"),
+    ):
+        if not path.exists():
+            continue
+        known = _mentions_refold(path)
+        fix = "" if known else add
+        yield Finding(
+            "MCP", "ok" if known else "absent", f"{name}: {'set up' if known else 'not set up'}", fix
+        )
+
+
+def _mentions_refold(path: Path) -> bool:
+    """Does a program's configuration start the server of refold, by whatever name?"""
+    try:
+        text = path.read_text("utf-8")
+        found = mapping(tomllib.loads(text) if path.suffix == ".toml" else msgspec.json.decode(text))
+    except (OSError, ValueError, msgspec.DecodeError):
+        return False
+    tables = [found, *map(mapping, mapping(found.get("projects")).values())]
+    servers = (mapping(table.get(key)) for table in tables for key in ("mcpServers", "mcp_servers"))
+    started = (mapping(server) for each in servers for server in each.values())
+    return any("refold" in f"{server.get('command')} {server.get('args')}" for server in started)
+
+
+def _plugins() -> Iterator[Finding]:
+    for group in PLUGINS:
+        for point in entry_points(group=group):
+            owner = point.dist.name if point.dist else "?"
+            try:
+                point.load()
+            except Exception as error:  # code of others
+                text = f"{group}: {point.name} of {owner} does not load: {type(error).__name__}: {error}"
+                yield Finding("plug-ins", "wrong", text, f"pip uninstall {owner}")
+            else:
+                yield Finding("plug-ins", "ok", f"{group}: {point.name} of {owner}")
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _python,
+    _store,
+    _configuration,
+    _programs,
+    _mcp,
+    _plugins,
+)

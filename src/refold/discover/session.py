@@ -1,0 +1,236 @@
+"""What one session shows. Pure: a session in, a value out, without secrets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from refold import entries as e
+from refold.compare.measures import files_of, flat, log_of, readable, stands, subject, words
+from refold.compare.stats import stats
+from refold.messages import Message, Result, Usage
+from refold.preserve.words import typed
+from refold.protocols import TokenCounter
+from refold.session import Session
+from refold.session.edits import active_folds, said_by
+from refold.session.toolnames import kind
+from refold.text.redact import redact
+from refold.text.truncate import one_line
+
+KINDS = ("words", "paths", "commands", "numbers")
+"""What is looked for after a compaction: words the user typed, touched files, shell commands, numbers."""
+EXAMPLES, LENGTH = 3, 160
+"""So many of a kind are quoted, each with so many characters."""
+
+View = list[tuple[int, Message]]
+"""What a model sees: messages, and where on the path each stands."""
+
+
+class Tool(msgspec.Struct):
+    calls: int = 0
+    tokens: int = 0
+    """Of its results."""
+
+
+class Again(msgspec.Struct):
+    """A file that was read more than once."""
+
+    path: str
+    times: int = 0
+    """After the first."""
+    tokens: int = 0
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Of so many that stood in the view, so many stand there no longer."""
+
+    gone: int = 0
+    of: int = 0
+    examples: tuple[str, ...] = ()
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """One that happened."""
+
+    id: str
+    time: float
+    summarised: bool
+    """A model wrote a summary; otherwise results were only cleared."""
+    before: int
+    """Tokens, as the program noted them, or else counted."""
+    after: int
+    lost: dict[str, Lost]
+    """By kind."""
+    again: tuple[Again, ...] = ()
+    """Files read before it that were read again between it and the next."""
+
+
+class Cache(msgspec.Struct):
+    """Requests whose provider said what it read from its cache."""
+
+    requests: int = 0
+    prompt: int = 0
+    read: int = 0
+    misses: int = 0
+    """Requests that went on from the one before and found less than half of its prompt in the cache."""
+    missed: int = 0
+    """Tokens of the prompt before that these did not find."""
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """One session."""
+
+    file: str
+    format: str
+    id: str = ""
+    title: str = ""
+    folder: str = ""
+    time: float = 0.0
+    messages: int = 0
+    tokens: int = 0
+    tools: dict[str, Tool] = {}
+    again: list[Again] = []
+    """Files of which the same part was read again though no call had changed it."""
+    cache: Cache = msgspec.field(default_factory=Cache)
+    compactions: list[Compaction] = []
+
+
+def look(session: Session, counter: TokenCounter, *, file: str = "", format: str = "") -> Found:
+    figures = stats(session, counter, top=10_000)
+    repeated: dict[str, Again] = {}
+    for one in figures.repeated:
+        again = repeated.setdefault(one.path, Again(_shown(one.path)))
+        again.times += one.times - 1
+        again.tokens += one.tokens
+    said = (message for entry in session.path if (message := said_by(entry)) is not None)
+    return Found(
+        file=file,
+        format=format,
+        id=session.id,
+        title=_shown(next((text for message in said if (text := typed(message))), "")),
+        folder=session.info.cwd or "",
+        time=max((entry.time for entry in session.path), default=0.0),
+        messages=figures.messages,
+        tokens=figures.tokens,
+        tools={_shown(tool.name): Tool(tool.calls, tool.result_tokens) for tool in figures.tools},
+        again=sorted(repeated.values(), key=lambda one: -one.tokens),
+        cache=_cache(session.path),
+        compactions=list(_compactions(session, counter)),
+    )
+
+
+def _shown(text: str) -> str:
+    return one_line(redact(text)[0], LENGTH)
+
+
+# ── the cache ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _cache(path: Iterable[e.AnyPathEntry]) -> Cache:
+    found, before = Cache(), 0
+    for entry in path:
+        if isinstance(entry, e.Fold):
+            before = 0  # what comes now begins otherwise
+        usage = entry.usage if isinstance(entry, e.MessageEntry) else None
+        if usage is None or not usage.prompt:
+            continue
+        _add(found, usage, before)
+        before = usage.prompt
+    return found if found.read else Cache()  # this provider has no cache, or says nothing of it
+
+
+def _add(found: Cache, usage: Usage, before: int) -> None:
+    found.requests += 1
+    found.prompt += usage.prompt
+    found.read += usage.cache_read
+    if usage.prompt >= before and usage.cache_read < before / 2:
+        found.misses += 1
+        found.missed += before - usage.cache_read
+
+
+# ── compactions ─────────────────────────────────────────────────────────────────────────────────
+
+
+def views(session: Session) -> Iterator[tuple[e.Fold, View, View]]:
+    """Every compaction, with what the model saw before it and after it."""
+    counted = {fold.id for fold in active_folds(session.path)}
+    view: View = []
+    for at, entry in enumerate(session.path):
+        if isinstance(entry, e.Fold) and entry.id in counted:
+            before, view = view, _folded(view, entry, session)
+            yield entry, before, list(view)
+        elif (message := said_by(entry)) is not None:
+            view.append((at, message))
+
+
+def _folded(view: View, fold: e.Fold, session: Session) -> View:
+    for edit in fold.edits:
+        first, last = session.position(edit.first), session.position(edit.last)
+        if first is not None and last is not None:
+            head = [item for item in view if item[0] < first]
+            tail = [item for item in view if item[0] > last]
+            view = [*head, *((first, message) for message in edit.put), *tail]
+    return list(view)
+
+
+def _compactions(session: Session, counter: TokenCounter) -> Iterator[Compaction]:
+    folds = list(views(session))
+    reads = _reads(session, counter) if folds else []
+    places = [session.position(fold.id) or 0 for fold, _, _ in folds]
+    ends = [*places, len(session.path)][1:]
+    for (fold, before, after), place, end in zip(folds, places, ends, strict=True):
+        known = {path for at, path, _ in reads if at < place}
+        again: dict[str, Again] = {}
+        for _, path, tokens in (read for read in reads if place < read[0] < end and read[1] in known):
+            one = again.setdefault(path, Again(_shown(path)))
+            one.times += 1
+            one.tokens += tokens
+        yield Compaction(
+            id=fold.id,
+            time=fold.time,
+            summarised=bool(fold.summary),
+            before=fold.tokens_before or sum(counter.message(message) for _, message in before),
+            after=sum(counter.message(message) for _, message in after),
+            lost=lost([message for _, message in before], readable(message for _, message in after)),
+            again=tuple(sorted(again.values(), key=lambda one: -one.tokens)),
+        )
+
+
+def _reads(session: Session, counter: TokenCounter) -> list[tuple[int, str, int]]:
+    """What tools for reading files read: where on the path, which file, and the tokens of the result."""
+    found: list[tuple[int, str, int]] = []
+    pending: dict[str, list[str]] = {}
+    for at, entry in enumerate(session.path):
+        message = said_by(entry)
+        for call in message.calls if message else ():
+            touched, changed = files_of(call, ())
+            if not changed and kind(call.name) in ("read", "editor"):
+                pending[call.id] = touched
+        if isinstance(message, Result) and not message.is_error:
+            paths = pending.pop(message.call_id, [])
+            size = session.cached_count(entry.id, message, counter) if paths else 0
+            found += [(at, path, size // len(paths)) for path in paths]
+    return found
+
+
+def lost(before: list[Message], after: str) -> dict[str, Lost]:
+    """What stood in the view before, and stands no longer in the text of the one after. Everything counts
+    once."""
+    log = log_of(before)
+    calls = (call for message in before for call in message.calls if kind(call.name) == "bash")
+    commands = {flat(line): 1 for call in calls for line in subject(call) if line.strip()}
+    stood: dict[str, Mapping[str, int]] = {
+        "words": log.typed,
+        "paths": dict.fromkeys(sorted(log.paths), 1),
+        "commands": commands,
+        "numbers": dict.fromkeys(sorted(log.numbers), 1),
+    }
+    text = flat(after)
+    found: dict[str, Lost] = {}
+    for name, sizes in stood.items():
+        gone = Counter({value: size for value, size in sizes.items() if not stands(value, text)})
+        examples = tuple(_shown(value) for value in sorted(gone, key=words, reverse=True)[:EXAMPLES])
+        found[name] = Lost(gone.total(), sum(sizes.values()), examples)
+    return found
