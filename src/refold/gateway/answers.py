@@ -212,6 +212,8 @@ class Answers:
             session = book.session
             if not call.row.told:
                 books.taken(book, asked)
+            for told in client_compaction.told_results(call, session) if call.row.told else ():
+                session.append(told)
             before = engine.view(session).tokens
             plan = await engine._planned(session, Outlook(force=True))
             if isinstance(plan, Plan):
@@ -224,7 +226,7 @@ class Answers:
             return None
         if view.tokens > engine.preset.budget or not leaf:
             return None
-        record = client_compaction.record_of(call, view, asked.session, leaf)
+        record = client_compaction.record_of(view, asked.session, leaf)
         text, stream = call.row.answer.format(record=record), bool(asked.body.get("stream"))
         body, kind = compaction.TEXTS[asked.dialect](
             text, asked.name, engine.counter.text(text), stream=stream

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-from refold.compaction.transcript import Source, Style, inert, render
+from refold.compaction.transcript import Source, Style, render
 from refold.gateway.requests import PROMPTS, Asked, Wire, since
 from refold.gateway.sealed import Reference
+from refold.messages import Message, Result, result
 from refold.registry.configuration import GatewaySettings
-from refold.session import View
+from refold.session import Session, View
 from refold.session.dialects.common import listing
 
 STYLE = Style(result_limit=0, system=None)
-NEWEST = 4_000
-"""Characters of the newest steps that a program told only as text."""
 _REFERENCE = re.compile(r"^\[refold record ([\w.-]+)#(\w+)\]$", re.MULTILINE)
+_NEXT_CALL, _NEXT_RESULT = r"\n\[Assistant tool call\]: ", r"\n\[Tool result\]: "
 _CONVERSATION = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
 
 
@@ -41,8 +41,10 @@ class Row(NamedTuple):
     tools: bool
     """Has the call the tools of the conversation?"""
     answer: str
+    carrier: str
+    """Whose message carries the summary from then on."""
     carries: re.Pattern[str]
-    """How the text begins that carries the summary from then on."""
+    """How its text begins."""
 
 
 CALLS = (
@@ -59,6 +61,7 @@ CALLS = (
         told=False,
         tools=True,
         answer="<summary>\n{record}\n</summary>",
+        carrier="user",
         carries=re.compile(r"This session is being continued from a previous conversation"),
     ),
     Row(
@@ -72,6 +75,7 @@ CALLS = (
         told=False,
         tools=False,
         answer="{record}",
+        carrier="user",
         carries=re.compile(r"Another language model started to solve this problem"),
     ),
     Row(
@@ -83,7 +87,8 @@ CALLS = (
         told=True,
         tools=False,
         answer="{record}",
-        carries=re.compile(r".*\[refold record ", re.DOTALL),
+        carrier="assistant",
+        carries=re.compile(""),
     ),
 )
 _MARKS = (b"[refold record ", *(row.mark for row in CALLS))
@@ -131,7 +136,9 @@ def referring(asked: Asked, holds: Callable[[str, str], bool]) -> Asked:
     session of the same owner and the same name, which `holds` that entry; otherwise as it came."""
     for n, message in enumerate(asked.said):
         for row in CALLS:
-            texts = _texts(message) if row.dialect == asked.dialect else []
+            texts = (
+                _texts(message) if (row.dialect, row.carrier) == (asked.dialect, message.get("role")) else []
+            )
             at = next((at for at, text in enumerate(texts) if row.carries.match(text)), None)
             found = None if at is None else _REFERENCE.search(texts[at])
             if at is None or found is None or not _is_same(asked, found[1]) or not holds(found[1], found[2]):
@@ -165,14 +172,22 @@ def _texts(message: Wire) -> list[str]:
     return [str(block.get("text", "")) for block in blocks]
 
 
-def record_of(call: Call, view: View, session: str, leaf: str) -> str:
+def told_results(call: Call, session: Session) -> list[Result]:
+    """Results of the newest reply that the call tells of and no request has held."""
+    reply = session.last_reply
+    calls = reply.message.calls if reply is not None and session.path[-1].id == reply.id else ()
+    texts = [re.split(_NEXT_CALL, text)[0].strip() for text in re.split(_NEXT_RESULT, call.told)[1:]]
+    return [
+        result(each.id, text, name=each.name)
+        for each, text in zip(reversed(calls), reversed(texts), strict=False)
+    ][::-1]
+
+
+def record_of(view: View, session: str, leaf: str) -> str:
     """The view as one text."""
     texts = [item.message.text if item.fold else _told(item.message) for item in view.items]
-    last = next((item.message.text for item in reversed(view.items) if item.message.role == "assistant"), "")
-    newest = call.told.rpartition(last)[2].strip() if last and last in call.told else ""
-    texts += [inert(newest[-NEWEST:])] if newest else []
     return "\n\n".join([*(text for text in texts if text), f"[refold record {session}#{leaf}]"])
 
 
-def _told(message: Any) -> str:
+def _told(message: Message) -> str:
     return render([Source("", message)], STYLE)
