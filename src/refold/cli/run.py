@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -71,7 +72,8 @@ def command(
         say(f"refold: the gateway ended before {about.name}. {advice}", err=True)
     say(f"refold: {_account(settings.store, began)}", err=True)
     if code < 0:  # ended by a signal: so does this
-        signal.signal(-code, signal.SIG_DFL)
+        with suppress(OSError):  # there is no handler for SIGKILL
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 

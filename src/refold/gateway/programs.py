@@ -120,12 +120,13 @@ def opencode(start: Start, url: str) -> Told:
 
 def aider(start: Start, url: str) -> Told:
     env, model = start.environment, option(start.arguments, "--model") or ""
-    base = option(start.arguments, "--openai-api-base") or env.get("OPENAI_API_BASE")
+    given = option(start.arguments, "--openai-api-base")
+    base = given or env.get("OPENAI_API_BASE")
     claude = model.startswith(("anthropic/", "claude")) or not (base or env.get("OPENAI_API_KEY"))
     if claude:
         upstream = env.get("ANTHROPIC_API_BASE") or env.get("ANTHROPIC_BASE_URL") or ANTHROPIC
         return Told(upstream, (), {"ANTHROPIC_API_BASE": url, "ANTHROPIC_BASE_URL": url})
-    last = ["--openai-api-base", f"{url}/v1"] if "--openai-api-base" in start.arguments else []
+    last = ["--openai-api-base", f"{url}/v1"] if given else []
     return Told(base or OPENAI, last, {"OPENAI_API_BASE": f"{url}/v1"})
 
 
