@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
 import stat
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -123,33 +127,41 @@ def test_opencode_is_told_by_a_configuration_of_this_process_alone(
         programs.opencode(start(tmp_path, "--model=other/m"), URL)
 
 
+SCRIPT = """\
+import os, signal, sys, time
+if sys.argv[1] == "exit":
+    sys.exit(7)
+if sys.argv[1] == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+size = os.get_terminal_size() if sys.stdout.isatty() else None
+print("here", *(size or ()), flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+class Started:
+    """`refold run` with a script in the place of Claude Code."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, script = folder, folder / "bin" / "claude"
+        script.parent.mkdir()
+        script.write_text(f"#!{sys.executable}\n{SCRIPT}")
+        script.chmod(stat.S_IRWXU)
+
+    def __call__(self, argument: str, **given: Any) -> subprocess.Popen[str]:
+        store, source = f"sqlite:{self.folder / 'a.db'}", Path(__file__).parents[2] / "src"
+        line = [sys.executable, "-m", "refold", "run", "--store", store, "claude", argument]
+        environment = {"HOME": str(self.folder), "PATH": str(self.folder / "bin"), "PYTHONPATH": str(source)}
+        usual: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(line, env=environment, text=True, **{**usual, **given})
+
+
 @pytest.mark.slow
 def test_exit_code_and_signals_are_those_of_the_program(tmp_path: Path) -> None:
-    """A script stands for Claude Code."""
-    script = tmp_path / "bin" / "claude"
-    script.parent.mkdir()
-    code = (
-        "import os, signal, sys, time\n"
-        "if sys.argv[1] == 'exit': sys.exit(7)\n"
-        "if sys.argv[1] == 'die': os.kill(os.getpid(), signal.SIGKILL)\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
-        "print('here', flush=True); time.sleep(60)\n"
-    )
-    script.write_text(f"#!{sys.executable}\n{code}")
-    script.chmod(stat.S_IRWXU)
-    environment = {
-        "HOME": str(tmp_path),
-        "PATH": str(script.parent),
-        "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
-    }
-
-    def started(*arguments: str) -> subprocess.Popen[str]:
-        store = f"sqlite:{tmp_path / 'a.db'}"
-        line = [sys.executable, "-m", "refold", "run", "--store", store, "claude", *arguments]
-        return subprocess.Popen(
-            line, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
+    started = Started(tmp_path)
     process = started("exit")
     _, said = process.communicate(timeout=60)
     assert process.returncode == 7 and "no request came through the gateway" in said
@@ -162,3 +174,26 @@ def test_exit_code_and_signals_are_those_of_the_program(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 9
+
+
+@pytest.mark.slow
+def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    given = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "start_new_session": True}
+
+    def own_terminal() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    process = Started(tmp_path)("stay", preexec_fn=own_terminal, **given)
+    os.close(theirs)
+    said = b""
+    while b"here 77 33" not in said:
+        said += os.read(ours, 1000)
+    os.write(ours, b"\x03")
+    while b"interrupted" not in said:
+        said += os.read(ours, 1000)
+    assert process.poll() is None
+    process.terminate()
+    assert process.wait(60) == 9
+    os.close(ours)

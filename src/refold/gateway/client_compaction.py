@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
+from refold.compaction.record import HEAD
 from refold.compaction.transcript import Source, Style, render
 from refold.gateway.requests import PROMPTS, Asked, Wire, since
 from refold.gateway.sealed import Reference
@@ -185,9 +186,11 @@ def told_results(call: Call, session: Session) -> list[Result]:
 
 def record_of(view: View, session: str, leaf: str) -> str:
     """The view as one text."""
-    texts = [item.message.text if item.fold else _told(item.message) for item in view.items]
+    texts = [_told(item.message) for item in view.items]
     return "\n\n".join([*(text for text in texts if text), f"[refold record {session}#{leaf}]"])
 
 
 def _told(message: Message) -> str:
-    return render([Source("", message)], STYLE)
+    """The record of a fold as it is; all else as what it is: clipped messages have calls, too."""
+    is_record = message.role == "user" and HEAD in message.text[: len(HEAD) + 2]
+    return message.text if is_record else render([Source("", message)], STYLE)
