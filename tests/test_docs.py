@@ -79,7 +79,7 @@ def test_commands_that_are_shown_exist_with_their_options(path: Path) -> None:
 
 def parsed(command: click.Command, words: list[str]) -> None:
     """Raises `UsageError` where the words are no call of the command; what they name is not looked for."""
-    context = click.Context(command)
+    context = click.Context(command, **command.context_settings)
     if isinstance(command, click.Group):
         name = next((word for word in words if word in command.list_commands(context)), None)
         if name is not None:

@@ -47,6 +47,7 @@ class OpenCode:
             "models": {"m": model},
         }
         config = {
+            "$schema": "https://opencode.ai/config.json",  # it writes this line where it is missing
             "model": "scripted/m",
             "small_model": "scripted/m",
             "share": "disabled",

@@ -28,6 +28,7 @@ COMMANDS = {
     "presets": ("presets", "The designs and their settings."),
     "recall": ("recall", "Find what was said, folded or not."),
     "redo": ("marks", "Bring an undone fold back."),
+    "run": ("run", "Claude Code, Codex, opencode or aider with a gateway of its own."),
     "serve": ("serve", "A gateway: any client, any model, inside the window."),
     "sessions": ("sessions", "List, search, check and delete stored sessions."),
     "show": ("show", "Look at a session: view, tree, ledger …"),

@@ -13,8 +13,9 @@ from refold.compaction.plan import Plan
 from refold.compaction.situation import Question as Outlook
 from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
-from refold.gateway import books, compaction, replies, verbatim
+from refold.gateway import books, client_compaction, compaction, replies, verbatim
 from refold.gateway.books import Book, Books, Turn
+from refold.gateway.client_compaction import Call, call_of, is_candidate
 from refold.gateway.compaction import Expanded
 from refold.gateway.customs import restored
 from refold.gateway.door import Refusal
@@ -24,13 +25,13 @@ from refold.gateway.requests import COMPACT, WIRES, Asked, model_named, read, si
 from refold.gateway.sealed import Seal
 from refold.gateway.verbatim import Shown, beyond_log, list_of
 from refold.gateway.windows import Windows
-from refold.messages import Message, result, user
+from refold.messages import Message, User, result, user
 from refold.recall import tool
 from refold.recall.log import path_index
 from refold.registry.engine import Engine
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
-from refold.session.edits import active_folds
+from refold.session.edits import active_folds, said_by
 from refold.session.history import History
 from refold.session.invariants import repair
 
@@ -46,6 +47,8 @@ class Answers:
     def read(self, request: Request) -> tuple[Asked | None, Expanded | None]:
         """The request; and what it says that only a gateway understands."""
         asked = read(request.path, request.raw, request.names, request.owner)
+        if asked is not None and is_candidate(self.settings, request.raw):
+            asked = client_compaction.referring(asked, self._books.holds)
         if asked is None or not compaction.is_marked(self.settings, request.path, request.raw):
             return asked, None
         expanded = compaction.expand(asked.dialect, asked.wire, self._seal, request.owner)
@@ -56,6 +59,10 @@ class Answers:
         asked, expanded = self.read(question)
         if asked is None:
             return Order(number=question.number, done="pass unread"), None
+        if is_candidate(self.settings, question.raw) and (call := call_of(asked, question.raw)):
+            answer = await self._record(question, call)
+            if answer is not None:
+                return answer, None
         wish = wish_of(asked.dialect, asked.body) if expanded is not None else None
         if wish is not None:
             asked.body.pop("context_management")
@@ -192,6 +199,51 @@ class Answers:
         done = f"compact {before} {after}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
+    async def _record(self, question: Question, call: Call) -> Speech | None:
+        """A record of the conversation as the answer to a compaction call; None: there is none that fits."""
+        asked, engine = call.asked, self.windows.recorder(call.asked.name)
+        if call.row.told:
+            session = self._told_session(call)
+            if session is None:
+                return None
+            asked = msgspec.structs.replace(asked, session=session)
+
+        async def made(book: Book) -> tuple[int, View, str]:
+            session = book.session
+            if not call.row.told:
+                books.taken(book, asked)
+            for told in client_compaction.told_results(call, session) if call.row.told else ():
+                session.append(told)
+            before = engine.view(session).tokens
+            plan = await engine._planned(session, Outlook(force=True))
+            if isinstance(plan, Plan):
+                await engine.apply(session, plan)
+            return before, engine.view(session), session.leaf or ""
+
+        try:
+            before, view, leaf = await self._books.within(asked, made)
+        except DoesNotFit:
+            return None
+        if view.tokens > engine.preset.budget or not leaf:
+            return None
+        record = client_compaction.record_of(view, asked.session, leaf)
+        text, stream = call.row.answer.format(record=record), bool(asked.body.get("stream"))
+        body, kind = compaction.TEXTS[asked.dialect](
+            text, asked.name, engine.counter.text(text), stream=stream
+        )
+        done = f"compact {before} {view.tokens}"
+        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+
+    def _told_session(self, call: Call) -> str | None:
+        """Of a call that only tells the conversation: the session of its record before, or else the longest
+        of the same name that begins as it does."""
+        referred, told = client_compaction.referred(call.text), call.told
+        for session in sorted(self._books.beside(call.asked), key=len, reverse=True):
+            first = next((said.text for x in session.path if isinstance(said := said_by(x), User)), "")
+            if session.id == referred if referred else first and first in told:
+                return session.id
+        return None
+
     async def recalled(self, letter: Recall, turn: Turn) -> Order:
         """What was sent, what the model said to it, and what it wanted to know: of the path of this request,
         whoever else has been in the session meanwhile."""
@@ -221,7 +273,7 @@ class Answers:
     def fits(self, question: Question) -> bool:
         """Fewer bytes than the window has tokens, and nothing that has to be looked at."""
         marked = compaction.is_marked(self.settings, question.path, question.raw)
-        known = not marked and question.refused is None
+        known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)
         return known and len(question.raw) < self.windows.of(model_named(question.raw))
 
     def ahead(self, book: Book, asked: Asked) -> None:

@@ -132,6 +132,20 @@ class Books:
                 self.drop(id)
         return book
 
+    def holds(self, id: str, entry: str) -> bool:
+        """Is there a session of this id that has this entry?"""
+        book = self._open.get(id)
+        try:
+            return entry in (book.session if book is not None else stored(self.store, id))
+        except UnknownName:
+            return False
+
+    def beside(self, asked: Asked) -> list[Session]:
+        """The sessions of the same owner and name."""
+        name = asked.session.rpartition(".")[0]
+        ids = [info.id for info in self.store.sessions() if info.id.rpartition(".")[0] == name]
+        return [stored(self.store, id) for id in ids]
+
     def drop(self, id: str) -> None:
         """It is read anew next time."""
         if (book := self._open.pop(id, None)) is not None:

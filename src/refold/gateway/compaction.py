@@ -107,30 +107,43 @@ def usage_of(fold: e.Fold | None) -> Wire:
 
 def paused(item: Wire, model: str, *, stream: bool) -> tuple[bytes, str]:
     """Anthropic's answer that holds a compaction block alone; and its content type."""
-    block: Wire = {**item, "type": ITEM}
-    usage = {"input_tokens": 0, "output_tokens": 0}
+    more: Wire = {"context_management": {"applied_edits": []}}
+    return _message({**item, "type": ITEM}, block_events(item), model, "compaction", 0, more, stream=stream)
+
+
+def text_message(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
+    """Anthropic's answer that holds a text of so many tokens; and its content type."""
+    events: list[Wire] = [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+    ]
+    return _message({"type": "text", "text": text}, events, model, "end_turn", tokens, {}, stream=stream)
+
+
+def _message(
+    block: Wire, events: list[Wire], model: str, reason: str, tokens: int, more: Wire, *, stream: bool
+) -> tuple[bytes, str]:
+    usage = {"input_tokens": 0, "output_tokens": tokens}
+    stop = {"stop_reason": reason, "stop_sequence": None}
     message: Wire = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",
         "role": "assistant",
         "model": model,
         "content": [block],
-        "stop_reason": "compaction",
-        "stop_sequence": None,
+        **stop,
         "usage": usage,
-        "context_management": {"applied_edits": []},
+        **more,
     }
     if not stream:
         return msgspec.json.encode(message), "application/json"
-    begun: Wire = {**message, "content": [], "stop_reason": None}
-    stop = {"stop_reason": "compaction", "stop_sequence": None}
-    events: list[Wire] = [
-        {"type": "message_start", "message": begun},
-        *block_events(item),
-        {"type": "message_delta", "delta": stop, "usage": usage,
-         "context_management": message["context_management"]},
+    events = [
+        {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}},
+        *events,
+        {"type": "message_delta", "delta": stop, "usage": usage, **more},
         {"type": "message_stop"},
-    ]  # fmt: skip
+    ]
     return b"".join(map(sent, events)), "text/event-stream"
 
 
@@ -170,7 +183,20 @@ def compacted(
 ) -> tuple[bytes, str]:
     """OpenAI's answer that holds a compaction item alone, and its content type; `whole`: that of the compact
     address."""
-    item = _openai_item(sealed)
+    return _response(_openai_item(sealed), model, before, after, whole=whole, stream=stream)
+
+
+def text_response(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
+    """OpenAI's answer that holds a text of so many tokens; and its content type."""
+    content: list[Wire] = [{"type": "output_text", "text": text, "annotations": []}]
+    item: Wire = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant",
+                  "status": "completed", "content": content}  # fmt: skip
+    return _response(item, model, 0, tokens, whole=False, stream=stream)
+
+
+def _response(
+    item: Wire, model: str, before: int, after: int, *, whole: bool, stream: bool
+) -> tuple[bytes, str]:
     usage = {
         "input_tokens": before,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -212,3 +238,26 @@ def compacted(
     ]
     numbered = ({**event, "sequence_number": number} for number, event in enumerate(events))
     return b"".join(map(sent, numbered)), "text/event-stream"
+
+
+def text_completion(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
+    """The same of chat completions."""
+    usage = {"prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens}
+    message = {"role": "assistant", "content": text}
+    base: Wire = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
+    if not stream:
+        choices: Sequence[Wire] = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        whole = {**base, "object": "chat.completion", "choices": choices, "usage": usage}
+        return msgspec.json.encode(whole), "application/json"
+    base["object"] = "chat.completion.chunk"
+    chunks: list[Wire] = [
+        {**base, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+        {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        {**base, "choices": [], "usage": usage},
+    ]
+    pieces = [*map(msgspec.json.encode, chunks), b"[DONE]"]
+    return b"".join(b"data: %s\n\n" % piece for piece in pieces), "text/event-stream"
+
+
+TEXTS = {"anthropic": text_message, "responses": text_response, "openai": text_completion}
+"""By dialect: a text as an answer."""

@@ -20,6 +20,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from refold.errors import SettingError
 from refold.registry.configuration import GatewaySettings
@@ -29,8 +32,20 @@ UPSTREAM_KEYS = frozenset(("authorization", "x-api-key"))
 KEY_HEADERS = ("x-refold-key", "authorization", "x-api-key")
 """Where a key of the gateway may stand."""
 _HASH = re.compile(r"[0-9a-f]{64}")
+_KEYED = re.compile(r"/key/([^/?#]+)(/.*)")
 _BETWEEN = re.compile(r"[\s,;:=&?\"'<>()\[\]{}]+")
 """What stands between the words of a header."""
+
+
+def with_key_of_path(message: RawRequestMessage) -> RawRequestMessage:
+    """A request to `/key/KEY/v1/…`, for clients that can be given nothing but an address, as one to `/v1/…`
+    with the key in its header."""
+    found = _KEYED.fullmatch(message.path)
+    if found is None:
+        return message
+    headers = CIMultiDict(message.headers)
+    headers["x-refold-key"] = found[1]
+    return message._replace(path=found[2], url=URL(found[2], encoded=True), headers=CIMultiDictProxy(headers))
 
 
 class Refusal(Exception):

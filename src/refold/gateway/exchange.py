@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from refold.gateway.client_compaction import is_candidate
 from refold.gateway.compaction import is_marked
 from refold.gateway.desk import is_overflow
 from refold.gateway.door import Caller, Refusal
@@ -60,7 +61,8 @@ class Exchange:
         marked = is_marked(self.windows.settings, self.request.path, raw)
         if not marked and self.request.path == COMPACT:
             return await self._ask(raw, Order(number=0))
-        if not marked and len(raw) < READ and len(raw) < self.windows.of(model_named(raw)):
+        looked_at = marked or is_candidate(self.windows.settings, raw)
+        if not looked_at and len(raw) < READ and len(raw) < self.windows.of(model_named(raw)):
             self._note = Note(**self._asked(raw))
             return await self._ask(raw, Order(number=self.number))
         answer = await self.line.ask(Question(**self._asked(raw)))

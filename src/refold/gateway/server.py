@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import sys
 import time
 from collections import Counter
@@ -17,10 +18,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
 
 from refold.errors import RefoldError, SettingError
 from refold.gateway.connections import Connection, Connections, open_files
-from refold.gateway.door import Caller, Door, Refusal, told
+from refold.gateway.door import Caller, Door, Refusal, told, with_key_of_path
 from refold.gateway.exchange import Exchange
 from refold.gateway.letters import Check, Opening
 from refold.gateway.line import Line
@@ -61,7 +63,7 @@ STOP_SECONDS = 20.0
 
 class Gateway:
     """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: sessions are kept and folded in a
-    process of their own; otherwise in a thread."""
+    process of their own; otherwise in a thread. `listening`: a socket that is open already."""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Gateway:
         *,
         log: Callable[[str], None] | None = None,
         in_process: bool = True,
+        listening: socket.socket | None = None,
     ) -> None:
         self.settings, self._log = settings, log or _to_stderr
         self.door = Door(settings)
@@ -80,6 +83,7 @@ class Gateway:
         self.counts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
+        self._socket = listening
         self.url = ""
 
     async def __aenter__(self) -> Gateway:
@@ -108,6 +112,12 @@ class Gateway:
 
     async def _listen(self, server: Any) -> asyncio.Server:
         loop, everyone = asyncio.get_running_loop(), Connections(open_files())
+        make = server.request_factory
+
+        def keyed(message: RawRequestMessage, *given: Any) -> Any:
+            return make(with_key_of_path(message), *given)
+
+        server.request_factory = keyed
 
         def connection() -> Connection:
             return Connection(
@@ -121,6 +131,8 @@ class Gateway:
                 max_field_size=65_536,
             )
 
+        if self._socket is not None:
+            return await loop.create_server(connection, sock=self._socket, backlog=1024)
         return await loop.create_server(connection, self.settings.host, self.settings.port, backlog=1024)
 
     async def __aexit__(self, *_: object) -> None:

@@ -18,6 +18,8 @@ from refold.registry.engine import Engine
 
 WINDOW = 128_000
 """Where nobody knows better."""
+RECORD = 16_000
+"""Tokens of a record that stands for a whole conversation, at most an eighth of the window."""
 STEP = 4096
 """Smaller windows than a model's own are multiples of this."""
 KEPT = 64
@@ -75,6 +77,15 @@ class Windows:
             writer = None if self._summariser is None else _Apart(self._summariser)
             engine = Engine(preset, model=writer)
             self._engines[name, window] = engine
+        return engine
+
+    def recorder(self, model: str) -> Engine:
+        """Makes the record that answers a compaction call: without a model, within the size that is set."""
+        tokens = self.settings.record_tokens or min(RECORD, self.of(model) // 8)
+        engine = self._engines.get(("", tokens))
+        if engine is None:
+            engine = Engine(models.preset("refold", budget=tokens, config=self._config))
+            self._engines["", tokens] = engine
         return engine
 
     def _rule(self, model: str) -> GatewayModel | None:

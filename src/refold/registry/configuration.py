@@ -81,6 +81,10 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     protocols: bool | None = None
     """Answer the providers' own requests for compaction and clearing; off: the upstream does. Unset: where
     the upstream is not the provider itself."""
+    compaction: bool = True
+    """Answer the compaction calls of coding agents with a record; off: their model writes the summary."""
+    record_tokens: int | None = None
+    """Size of that record; unset: 16,000 or an eighth of the window, the smaller."""
     recall: bool = False
     """Once a session is folded, its model may ask for what it does not see any more."""
     largest: int = 64 * 1024 * 1024

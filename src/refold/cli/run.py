@@ -1,0 +1,153 @@
+"""`refold run`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from refold.cli.options import Names
+from refold.cli.output import say
+
+if TYPE_CHECKING:
+    from refold.session import Session
+
+
+@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--upstream", metavar="URL", help="Where the model is.  [default: where the program has it]")
+@click.option("--store", help="Where sessions are kept.  [default: yours]")
+@click.option("--window", type=click.IntRange(1), help="Context window of models that are not listed.")
+@click.option("--preset", help="Which preset folds; see `refold presets`.")
+@click.option("--own-summary", is_flag=True, help="Leave the program's compaction to its own model.")
+@click.argument("program", type=Names("refold.gateway.programs:names"))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(
+    program: str,
+    arguments: tuple[str, ...],
+    upstream: str | None,
+    own_summary: bool,
+    **given: str | int | None,
+) -> None:
+    """Start a coding agent with a gateway of its own, which ends with it.
+
+    The program keeps its keys and settings; nothing is written to them. Long requests are folded, and its
+    compaction is answered at once with refold's record.
+    """
+    if find_spec("aiohttp") is None:
+        raise click.UsageError("the gateway needs `pip install refold[gateway]` (aiohttp is missing)")
+    from refold.gateway.programs import PROGRAMS, Start
+    from refold.gateway.run import Running
+    from refold.registry import configuration
+
+    about, binary = PROGRAMS[program], shutil.which(program)
+    if binary is None:
+        raise click.UsageError(f"{program} is not on the PATH; `{about.install}` installs it")
+    start = Start(binary, arguments, dict(os.environ), Path.cwd())
+    chosen = {key: value for key, value in given.items() if value is not None}
+    began = time.time()
+    with Running() as gateway:
+        told = about.tell(start, gateway.url)
+        settings = configuration.load().gateway
+        compaction = settings.compaction and not own_summary
+        chosen |= {"upstream": upstream or told.upstream, "compaction": compaction}
+        settings = msgspec.structs.replace(settings, **chosen)
+        advice = f"To go on without it: leave {about.name}, then `{about.without}`."
+        gateway.start(settings, advice)
+        line = [binary, *told.options, *arguments]
+        if program == "aider":  # of an option that is given twice, the last one counts
+            line = [binary, *arguments, *told.options]
+        code = _run(line, {**start.environment, **told.environment})
+    if gateway.has_died:
+        say(f"refold: the gateway ended before {about.name}. {advice}", err=True)
+    say(f"refold: {_account(settings.store, began)}", err=True)
+    if code < 0:  # ended by a signal: so does this
+        with suppress(OSError):  # there is no handler for SIGKILL
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+def _run(line: list[str], environment: dict[str, str]) -> int:
+    """The program in the foreground. Keys that send signals reach it from the terminal, all others from
+    here."""
+    process: subprocess.Popen[bytes] | None = None
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        pass
+
+    def hand_on(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if process is not None:
+            process.send_signal(number)
+
+    handlers = {
+        signal.SIGINT: ignore,
+        signal.SIGQUIT: ignore,
+        signal.SIGTERM: hand_on,
+        signal.SIGHUP: hand_on,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        process = subprocess.Popen(line, env=environment)
+        return process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _account(spec: str, since: float) -> str:
+    """What was folded since then, and what it was worth."""
+    from refold.errors import RefoldError
+    from refold.registry.sessions import stored
+    from refold.stores import open_store
+
+    try:
+        store = open_store(spec).store
+        touched = [stored(store, info.id) for info in store.sessions() if info.updated >= since]
+    except (RefoldError, OSError) as error:
+        return f"the store cannot be read ({error})"
+    if not touched:
+        return "no request came through the gateway"
+    rows = [(*_worth(session, since), session.id) for session in touched]
+    folds, tokens, money = (sum(column) for column in list(zip(*rows, strict=True))[:3])
+    _, _, _, id = max(rows)
+    where = id if spec == "sqlite:" else f"{spec}#{id}"
+    if not folds:
+        return f"nothing was folded; `refold show {where}` shows the session"
+    saved = f", ${abs(money):.2f} {'saved' if money >= 0 else 'spent'} net of cache" if money else ""
+    return (
+        f"{folds} fold{'s' * (folds != 1)}, {tokens:,} tokens fewer sent{saved}; "
+        f"`refold show {where} --ledger` (`refold undo {where}` takes the last one back)"
+    )
+
+
+def _worth(session: Session, since: float) -> tuple[int, int, float]:
+    """Folds, tokens that requests were smaller by, and dollars: what the smaller prompts saved, less what
+    sending them anew cost."""
+    from refold.compare.money import prices_of
+    from refold.costs.break_even import break_even
+    from refold.entries import Fold, MessageEntry
+
+    folds, tokens, money = 0, 0, 0.0
+    entries = session.entries
+    for place, fold in enumerate(entries):
+        if not isinstance(fold, Fold) or fold.time < since:
+            continue
+        later = sum(
+            isinstance(entry, MessageEntry) and entry.message.role == "assistant" for entry in entries[place:]
+        )
+        even = break_even(fold.tokens_before, fold.tokens_after, prices_of(session, None).prices)
+        folds += 1
+        tokens += later * (fold.tokens_before - fold.tokens_after)
+        money += (later - 1) * even.per_turn - even.now if later else 0
+    return folds, tokens, money

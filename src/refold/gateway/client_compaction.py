@@ -1,0 +1,196 @@
+"""Compaction calls of coding agents, answered with a record of the conversation instead of a model's summary.
+
+A program that compacts asks its model for a summary and goes on with what comes back. Such a call is
+recognised by `CALLS` alone; what none of its rows describes is passed on. The record ends with a reference to
+the session: requests that carry it are expanded from the session, so that the fold can be undone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from refold.compaction.record import HEAD
+from refold.compaction.transcript import Source, Style, render
+from refold.gateway.requests import PROMPTS, Asked, Wire, since
+from refold.gateway.sealed import Reference
+from refold.messages import Message, Result, result
+from refold.registry.configuration import GatewaySettings
+from refold.session import Session, View
+from refold.session.dialects.common import listing
+
+STYLE = Style(result_limit=0, system=None)
+_REFERENCE = re.compile(r"^\[refold record ([\w.-]+)#(\w+)\]$", re.MULTILINE)
+_NEXT_CALL, _NEXT_RESULT = r"\n\[Assistant tool call\]: ", r"\n\[Tool result\]: "
+_CONVERSATION = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
+
+
+class Row(NamedTuple):
+    """How one program asks for a summary, and how it goes on with it."""
+
+    program: str
+    versions: tuple[str, ...]
+    """Those it was tested with."""
+    dialect: str
+    mark: bytes
+    """Stands in every such call."""
+    asks: re.Pattern[str]
+    """The text that asks: the last one of the request."""
+    told: bool
+    """The conversation is told inside that text; otherwise it stands before it."""
+    tools: bool
+    """Has the call the tools of the conversation?"""
+    answer: str
+    carrier: str
+    """Whose message carries the summary from then on."""
+    carries: re.Pattern[str]
+    """How its text begins."""
+
+
+CALLS = (
+    Row(
+        "Claude Code",
+        ("2.1.197",),
+        "anthropic",
+        b"CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.",
+        re.compile(
+            r"CRITICAL: Respond with TEXT ONLY\. Do NOT call any tools\.\n.{0,1000}?\n\n"
+            r"Your task is to create a detailed summary of the conversation so far, paying close attention",
+            re.DOTALL,
+        ),
+        told=False,
+        tools=True,
+        answer="<summary>\n{record}\n</summary>",
+        carrier="user",
+        carries=re.compile(r"This session is being continued from a previous conversation"),
+    ),
+    Row(
+        "Codex",
+        ("0.166.0",),
+        "responses",
+        b"You are performing a CONTEXT CHECKPOINT COMPACTION.",
+        re.compile(
+            r"You are performing a CONTEXT CHECKPOINT COMPACTION\. Create a handoff summary for another LLM"
+        ),
+        told=False,
+        tools=False,
+        answer="{record}",
+        carrier="user",
+        carries=re.compile(r"Another language model started to solve this problem"),
+    ),
+    Row(
+        "opencode",
+        ("1.18.18",),
+        "openai",
+        b"You are a context summarization agent.",
+        re.compile(r"Here is the conversation so far:\n\n<conversation>\n"),
+        told=True,
+        tools=False,
+        answer="{record}",
+        carrier="assistant",
+        carries=re.compile(""),
+    ),
+)
+_MARKS = (b"[refold record ", *(row.mark for row in CALLS))
+
+
+class Call(NamedTuple):
+    """A compaction call."""
+
+    row: Row
+    asked: Asked
+    """What stands before the text that asks."""
+    text: str
+    """The text that asks."""
+
+    @property
+    def told(self) -> str:
+        """The conversation, where that text tells it."""
+        found = _CONVERSATION.search(self.text) if self.row.told else None
+        return found[1] if found else ""
+
+
+def is_candidate(settings: GatewaySettings, raw: bytes) -> bool:
+    """Has this body to be read, however short it is?"""
+    return settings.compaction and any(mark in raw for mark in _MARKS)
+
+
+def call_of(asked: Asked, raw: bytes) -> Call | None:
+    """The compaction call that a request certainly is."""
+    for row in CALLS:
+        if row.dialect != asked.dialect or row.mark not in raw or not asked.said:
+            continue
+        *before, last = asked.said
+        *blocks, text = _texts(last) or [""]
+        if last.get("role") != "user" or not row.asks.match(text):
+            continue
+        if bool(asked.body.get("tools")) != row.tools or (row.told and (before or blocks)):
+            continue
+        kept = [*before, *([{**last, "content": listing(last["content"])[:-1]}] if blocks else [])]
+        return Call(row, since(asked, [*asked.wire[: asked.prompts], *kept], None), text)
+    return None
+
+
+def referring(asked: Asked, holds: Callable[[str, str], bool]) -> Asked:
+    """The request with what a record stands for in the place of the record, where the reference is to a
+    session of the same owner and the same name, which `holds` that entry; otherwise as it came."""
+    for n, message in enumerate(asked.said):
+        for row in CALLS:
+            texts = (
+                _texts(message) if (row.dialect, row.carrier) == (asked.dialect, message.get("role")) else []
+            )
+            at = next((at for at, text in enumerate(texts) if row.carries.match(text)), None)
+            found = None if at is None else _REFERENCE.search(texts[at])
+            if at is None or found is None or not _is_same(asked, found[1]) or not holds(found[1], found[2]):
+                continue
+            blocks = listing(message.get("content"))
+            rest = [block for k, block in enumerate(blocks) if k != at]
+            kept: list[Wire] = [{**message, "content": rest}] if rest else []
+            wire = [*asked.wire[: asked.prompts], *kept, *asked.said[n + 1 :]]
+            return since(asked, wire, Reference(found[1], found[2], "", 0))
+        if message.get("role") not in ("user", *PROMPTS):
+            break  # a summary is what the conversation begins with
+    return asked
+
+
+def referred(text: str) -> str | None:
+    """The session that a text refers to."""
+    found = _REFERENCE.search(text)
+    return found[1] if found else None
+
+
+def _is_same(asked: Asked, session: str) -> bool:
+    return session.rpartition(".")[0] == asked.session.rpartition(".")[0]
+
+
+def _texts(message: Wire) -> list[str]:
+    """The blocks of a message as texts; others are empty."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content]
+    blocks = [cast("Wire", block) if isinstance(block, dict) else {} for block in listing(content)]
+    return [str(block.get("text", "")) for block in blocks]
+
+
+def told_results(call: Call, session: Session) -> list[Result]:
+    """Results of the newest reply that the call tells of and no request has held."""
+    reply = session.last_reply
+    calls = reply.message.calls if reply is not None and session.path[-1].id == reply.id else ()
+    texts = [re.split(_NEXT_CALL, text)[0].strip() for text in re.split(_NEXT_RESULT, call.told)[1:]]
+    return [
+        result(each.id, text, name=each.name)
+        for each, text in zip(reversed(calls), reversed(texts), strict=False)
+    ][::-1]
+
+
+def record_of(view: View, session: str, leaf: str) -> str:
+    """The view as one text."""
+    texts = [_told(item.message) for item in view.items]
+    return "\n\n".join([*(text for text in texts if text), f"[refold record {session}#{leaf}]"])
+
+
+def _told(message: Message) -> str:
+    """The record of a fold as it is; all else as what it is: clipped messages have calls, too."""
+    is_record = message.role == "user" and HEAD in message.text[: len(HEAD) + 2]
+    return message.text if is_record else render([Source("", message)], STYLE)

@@ -1,0 +1,221 @@
+"""Compaction calls of coding agents: what each program sends, and how it goes on with the answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from refold.engine import Engine
+from refold.gateway.client_compaction import CALLS
+from refold.gateway.letters import Reply
+from refold.gateway.replies import read
+from refold.session.edits import active_folds
+from refold.testing.wire import WireServer
+from tests.gateway.kit import gateway, run
+from tests.gateway.test_sessions import sessions
+
+WINDOW, RECORD = 64_000, 1_000
+CLAUDE = (
+    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n- Do NOT use any tool.\n\n"
+    "Your task is to create a detailed summary of the conversation so far, paying close attention to the user's …"
+)
+CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that …"
+OPENCODE = "You are a context summarization agent. You are given a conversation between a user and an agent."
+WORDS = " ".join(f"value-{n}" for n in range(60))
+TALK = [(role, f"{role.title()} {n}: {WORDS}") for n in range(8) for role in ("user", "assistant")]
+TALK.append(("user", "And now the last question."))
+NAME = {"x-claude-code-session-id": "s-1", "thread-id": "s-1", "x-session-id": "s-1"}
+TOOL = {"name": "look", "description": "look", "input_schema": {"type": "object", "properties": {}}}
+
+
+def message(role: str, text: str, kind: str = "") -> dict[str, Any]:
+    content: Any = [{"type": kind, "text": text}] if kind else text
+    return {"role": role, "content": content, **({"type": "message"} if "put_text" in kind else {})}
+
+
+class Anthropic:
+    """Claude Code 2.1.197."""
+
+    path, program = "/v1/messages", "Claude Code"
+    talk = [message(role, text, "text") for role, text in TALK]
+
+    @staticmethod
+    def body(messages: list[Any], **more: Any) -> dict[str, Any]:
+        return {"model": "m", "max_tokens": 100, "messages": messages, "tools": [TOOL], **more}
+
+    @classmethod
+    def call(cls, prompt: str = CLAUDE) -> dict[str, Any]:
+        *before, last = cls.talk
+        blocks = [*last["content"], {"type": "text", "text": prompt}]
+        return cls.body([*before, {**last, "content": blocks}])
+
+    @classmethod
+    def after(cls, record: str) -> dict[str, Any]:
+        assert record.startswith("<summary>\n") and record.endswith("\n</summary>")
+        text = (
+            f"This session is being continued from a previous conversation …\n\n{record[10:-11]}\n\nContinue."
+        )
+        blocks = [{"type": "text", "text": f"<system-reminder>{n}</system-reminder>"} for n in range(2)]
+        blocks.insert(1, {"type": "text", "text": text})
+        return cls.body([{"role": "user", "content": blocks}, message("assistant", "Here.", "text"),
+                         message("user", "Go on.", "text")])  # fmt: skip
+
+
+class Responses:
+    """Codex 0.166.0."""
+
+    path, program = "/v1/responses", "Codex"
+    talk = [message(role, text, "input_text" if role == "user" else "output_text") for role, text in TALK]
+
+    @staticmethod
+    def body(items: list[Any], **more: Any) -> dict[str, Any]:
+        rules = message("developer", "Rules.", "input_text")
+        return {"model": "m", "input": [rules, *items], "tools": [], "store": False, **more}
+
+    @classmethod
+    def call(cls, prompt: str = CODEX) -> dict[str, Any]:
+        return cls.body([*cls.talk, message("user", prompt, "input_text")])
+
+    @classmethod
+    def after(cls, record: str) -> dict[str, Any]:
+        text = f"Another language model started to solve this problem and …:\n{record}"
+        asked = [item for item in cls.talk if item["role"] == "user"]
+        return cls.body(
+            [*asked, message("user", text, "input_text"), message("user", "Go on.", "input_text")]
+        )
+
+
+class Chat:
+    """opencode 1.18.18."""
+
+    path, program = "/v1/chat/completions", "opencode"
+    talk = [message(role, text) for role, text in TALK]
+
+    @staticmethod
+    def body(messages: list[Any], **more: Any) -> dict[str, Any]:
+        return {"model": "m", "messages": [message("system", "Rules."), *messages], **more}
+
+    @classmethod
+    def call(cls, prompt: str = "Here is the conversation so far:\n\n") -> dict[str, Any]:
+        told = "\n\n".join(f"[{role.title()}]: {text}" for role, text in TALK)
+        asks = f"{prompt}<conversation>\n{told}\n</conversation>\n\nCreate a new anchored summary …"
+        return {"model": "m", "messages": [message("system", OPENCODE), message("user", asks)]}
+
+    @classmethod
+    def after(cls, record: str) -> dict[str, Any]:
+        return cls.body([message("user", "What did we do so far?"), message("assistant", record),
+                         message("user", "Go on.")])  # fmt: skip
+
+
+PROGRAMS: list[Any] = [Anthropic, Responses, Chat]
+DIALECTS = {"/v1/messages": "anthropic", "/v1/responses": "responses", "/v1/chat/completions": "openai"}
+
+
+async def said(client: Any, program: Any, body: dict[str, Any], **headers: str) -> tuple[str, str]:
+    """What is answered, and what the gateway says that it did."""
+    async with client.post(program.path, json=body, headers={**NAME, **headers}) as reply:
+        data = await reply.read()
+        assert reply.status == 200, data
+        found = read(DIALECTS[program.path], Reply(number=1, status=200, kind=reply.content_type, data=data))
+        assert found is not None and not found.cut
+        return found.message.text, reply.headers["x-refold"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_compaction_call_is_answered_with_a_record_which_stands_for_the_session_until_it_is_undone(
+    program: Any, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        given: dict[str, Any] = {"window": WINDOW, "record_tokens": RECORD}
+        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}", **given) as (_, client):
+            await said(client, program, program.body(program.talk))
+            for stream in (False, True):
+                record, done = await said(client, program, {**program.call(), "stream": stream})
+                assert len(server.requests) == 1 and done.startswith("compact ")
+                assert "User 0" in record and record.count("[refold record ") == 1
+                assert len(record) < whole / 2
+            await said(client, program, program.after(record))
+            folded = server.requests[-1].raw
+            assert b"refold record" not in folded and b"Go on." in folded and b"User 0" in folded
+            assert len(folded) < whole / 2
+            await said(client, program, program.after(record), **dict.fromkeys(NAME, "s-2"))
+            assert b"refold record" in server.requests[-1].raw, "the record of another session is a text"
+            session = max(sessions(tmp_path / "a.db"), key=len)
+            for _ in active_folds(session.path):
+                Engine().undo(session)
+            again = program.after(record)
+            field = "input" if "input" in again else "messages"
+            kind = {"anthropic": "text", "responses": "output_text"}.get(DIALECTS[program.path], "")
+            again[field] += [message("assistant", "Answer.", kind), again[field][-1]]
+            await said(client, program, again)
+            assert all(text.encode() in server.requests[-1].raw for _, text in TALK)
+
+    whole = len(json.dumps(program.talk))
+    with WireServer(then=lambda _: "Answer.") as server:
+        run(work)
+        assert server.problems == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_is_not_certainly_a_compaction_call_is_passed_on(program: Any) -> None:
+    async def work() -> None:
+        async with gateway(server.url, window=WINDOW) as (_, client):
+            await said(client, program, program.body(program.talk))
+            near = [program.call(f"What does this mean? {prompt}") for prompt in (CLAUDE, CODEX, OPENCODE)]
+            asks = program.call()
+            near.append({**asks, "tools": [] if asks.get("tools") else server_tools(program)})
+            for body in near:
+                _, done = await said(client, program, body)
+                assert done == "pass" and server.bodies[-1] == body
+        async with gateway(server.url, window=WINDOW, compaction=False) as (_, client):
+            _, done = await said(client, program, program.call())
+            assert done == "pass" and server.bodies[-1] == program.call()
+
+    with WireServer(then=lambda _: "Answer.") as server:
+        run(work)
+
+
+def server_tools(program: Any) -> list[dict[str, Any]]:
+    function = {"name": "look", "description": "look", "parameters": TOOL["input_schema"]}
+    flat = program.path == "/v1/responses"
+    return [{"type": "function", **function} if flat else {"type": "function", "function": function}]
+
+
+def test_every_program_of_the_table_is_tested_in_its_versions() -> None:
+    tested = {f"{program.program} {program.__doc__.split()[-1].strip('.')}" for program in PROGRAMS}
+    assert {f"{row.program} {version}" for row in CALLS for version in row.versions} == tested
+
+
+def test_the_record_is_as_large_as_it_is_set() -> None:
+    async def work() -> None:
+        sizes: list[int] = []
+        for tokens in (RECORD, 2 * RECORD):
+            async with gateway(server.url, window=WINDOW, record_tokens=tokens) as (_, client):
+                record, _ = await said(client, Responses, Responses.call())
+                sizes.append(len(record))
+        assert sizes[0] < sizes[1]
+
+    with WireServer() as server:
+        run(work)
+
+
+def test_a_key_may_stand_in_the_address(tmp_path: Path) -> None:
+    from hashlib import sha256
+
+    async def work() -> None:
+        async with gateway(server.url, keys={"ann": sha256(b"k-1").hexdigest()}) as (made, client):
+            body = msgspec.json.encode(Responses.body(Responses.talk[:1]))
+            for path, status in (("/key/k-1/v1/responses", 200), ("/key/k-2/v1/responses", 401)):
+                async with client.post(path, data=body, headers={"authorization": "Bearer own"}) as reply:
+                    assert reply.status == status
+            assert not any("k-1" in line for line in made.log_lines)  # pyright: ignore
+
+    with WireServer("Answer.") as server:
+        run(work)
+    [seen] = server.requests
+    assert seen.path == "/v1/responses" and seen.headers["authorization"] == "Bearer own"
+    assert not any("k-1" in value for value in seen.headers.values())
