@@ -78,6 +78,9 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """What a proposal became once its answers were in."""
 
     edits: tuple[Edit, ...]
+    framed: bool = False
+    """What the edits put is framed and defused already (`refold.text.frames`). Otherwise a text in the role
+    of the user or the system that stands for others' words becomes a quotation (R17)."""
     summary: str = ""
     files: Files = Files()
     check: dict[str, Any] = {}

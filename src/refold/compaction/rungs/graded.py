@@ -61,6 +61,7 @@ class Graded:
             stretch = path[s.projection.floor].id, path[self.position - 1].id
             edits.insert(0, e.Edit(*stretch, (record.message,)))
         return Finished(
+            framed=True,
             edits=(*edits, *s.hidden_edits(after=self.position)),
             summary=record.summary if record else "",
             files=self.composer.reading.state.files(NOTED),

@@ -187,7 +187,7 @@ class KeepRecent:
         kept = sum(s.counter.message(message) for message in old.kept)
         return Proposal(
             rung=self.name,
-            finish=lambda _: Finished(edits=(edit,), details=details),
+            finish=lambda _: Finished(edits=(edit,), framed=True, details=details),
             stretch=stretch,
             fold=lambda: tuple(source.id for source in old.sources),
             first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
@@ -217,7 +217,7 @@ class Archive(KeepRecent):
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, "summary")
             details = LayeredDetails(archive=True).stored()
-            return Finished(edits=(edit,), summary=text, files=files, details=details)
+            return Finished(edits=(edit,), framed=True, summary=text, files=files, details=details)
 
         return replace(
             bare,

@@ -90,7 +90,7 @@ class SummaryNode:
             request = User(content(self.node_text(s, position, answers[0])))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
-            return Finished(edits=edits, summary=answers[0], files=files(), details=details)
+            return Finished(edits=edits, framed=True, summary=answers[0], files=files(), details=details)
 
         return Proposal(
             rung=self.name,

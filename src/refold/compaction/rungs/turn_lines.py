@@ -202,7 +202,7 @@ class TurnLines:
                 cache_reset="lines were merged into ranges" if is_merge else "",
             ).stored()
             files = reading(session).state.files()
-            return Finished(edits=(*edits, *trims), files=files, details=details)
+            return Finished(edits=(*edits, *trims), framed=True, files=files, details=details)
 
         ends = [(position(line.first) or 0, position(line.last) or 0) for line in shown]
         ends += [(round.first, round.last) for round in leaving]
