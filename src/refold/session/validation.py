@@ -71,7 +71,7 @@ def begun(
     """What a session is called, and what is known of it."""
     expect(id, (str, NoneType), "the id of a session is a text")
     expect(info, (SessionInfo, NoneType), "info is a SessionInfo")
-    with Foreign(None, "the clock or new_id of the session"):
+    with Foreign("the clock or new_id of the session"):
         name = id or (info.id if info else None) or new_id()
         expect(name, str, "new_id is a function that gives a text")
         return name, info or SessionInfo(id=name, created=clock())

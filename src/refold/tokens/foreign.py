@@ -17,7 +17,7 @@ class Checked:
     everything would fit."""
 
     def __init__(self, counter: TokenCounter) -> None:
-        with Foreign(counter, "the counter"):
+        with Foreign("the counter"):
             if not isinstance(counter, TokenCounter):
                 raise WrongType(
                     f"a {type(counter).__name__} is no counter: pass a name, or name, text, message, tools"
@@ -37,7 +37,7 @@ class Checked:
         return self._number(self._counter.tools, tools)
 
     def _number(self, count: Callable[[Any], object], what: object) -> int:
-        with Foreign(self._counter, f"the counter {self.name!r}"):
+        with Foreign(f"the counter {self.name!r}"):
             number = count(what)
         if type(number) is not int or not 0 <= number < _LARGEST:
             raise WrongType(

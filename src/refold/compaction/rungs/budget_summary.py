@@ -91,7 +91,7 @@ class BudgetSummary:
             finish=finish,
             asks=asks,
             stretch=(first, last),
-            fold=lambda: tuple(x.id for x in history),
+            fold=tuple(x.id for x in history),
             turn_prefix=tuple(x.id for x in prefix),
             first_kept=path[cut.position].id if cut.position < len(path) else None,
             split=cut.split,

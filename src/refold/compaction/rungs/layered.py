@@ -189,7 +189,7 @@ class KeepRecent:
             rung=self.name,
             finish=lambda _: Finished(edits=(edit,), framed=True, details=details),
             stretch=stretch,
-            fold=lambda: tuple(source.id for source in old.sources),
+            fold=tuple(source.id for source in old.sources),
             first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
             tokens_after=s.sizes.tokens - s.sizes.shown(old.first, old.last) + kept,
             smaller=False,
