@@ -173,8 +173,10 @@ def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> Non
     [
         ("```python\nprint('x')\n```\nDone: the script prints x.", "Done: the script prints x"),
         ("| a | b |\n|---|---|\n| 1 | 2 |\nBoth columns hold 1 figure.", "Both columns hold 1 figure"),
-        ("## Result\n\n- The port is 4711 now.\n- Nothing else changed.", "The port is 4711 now"),
-        ("```\nonly code\n```", "``` only code ```"),
+        (
+            "## Result\n\n- The port is 4711 now.\n- Nothing else changed.",
+            "The port is 4711 now. Nothing else changed",
+        ),
     ],
 )
 def test_D1_code_tables_and_headings_make_no_line(answer: str, line: str) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
@@ -42,31 +40,11 @@ from refold.tokens import get as counter_named
 if TYPE_CHECKING:
     from refold.recall import Hit
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 TOOL_ITERATIONS = 50
 
 
 def _warn(old: str, new: str) -> None:
     warnings.warn(f"Engine.{old} goes with the next release: use {new}", DeprecationWarning, stacklevel=3)
-
-
-def named_as(other: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
-    """For a method that takes what another one does: its arguments are named there alone, for the editor and
-    when it is called. What is misspelt fails at once, not when a coroutine is awaited."""
-    signature = inspect.signature(other)
-
-    def named(method: Callable[..., T]) -> Callable[P, T]:
-        @wraps(other, assigned=())
-        def called(*args: P.args, **kwargs: P.kwargs) -> T:
-            signature.bind(*args, **kwargs)
-            return method(*args, **kwargs)
-
-        called.__name__, called.__doc__ = method.__name__, method.__doc__
-        return called
-
-    return named
 
 
 class Engine:
@@ -161,7 +139,6 @@ class Engine:
         )
         return self.planner.plan(session, question)
 
-    @named_as(plan)
     async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
         """`plan` in a thread. Goes with the next release: use `asyncio.to_thread(engine.plan, session)`."""
         _warn("planned", "asyncio.to_thread(engine.plan, session, …)")
@@ -210,7 +187,6 @@ class Engine:
 
         return at_replica(session, session.snapshot(), search)
 
-    @named_as(recall)
     async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
         """`recall` in a thread. Goes with the next release: use `asyncio.to_thread(engine.recall, …)`."""
         _warn("recalled", "asyncio.to_thread(engine.recall, session, …)")

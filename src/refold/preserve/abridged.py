@@ -51,6 +51,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The agent's final text."""
     state: str = ""
     """Where there is none: `agent_was_interrupted` or `agent_continues`."""
+    over: bool = False
+    """Its last message is an answer that was not broken off."""
+
+
+BROKEN_OFF = ("error", "aborted")
 
 
 def groups(
@@ -93,11 +98,13 @@ class _Open:
         self.acted = False
         self.failed = 0
         self.ended_well = False
+        self.over = False
         self.broken = False
         """The newest test run or build failed, or its summary speaks of failures."""
 
     def take(self, entry_id: str, message: Message) -> None:
         self.last_id = entry_id
+        self.over = isinstance(message, Assistant) and not message.calls and message.stop not in BROKEN_OFF
         if isinstance(message, Assistant):
             self.acted = True
             self.response = "" if message.calls else message.text.strip()
@@ -120,7 +127,8 @@ class _Open:
         state = "" if self.response or not (self.acted or state == "agent_was_interrupted") else state
         return Group(
             entry_id=self.entry_id, last_id=self.last_id, user=self.user, response=self.response,
-            state=state, failed=self.failed, succeeded=self.ended_well and not self.broken, **done,
+            state=state, over=self.over, failed=self.failed,
+            succeeded=self.ended_well and not self.broken, **done,
         )  # fmt: skip
 
     def _ended(self, call: Call, *, failed: bool) -> None:

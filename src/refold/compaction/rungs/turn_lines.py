@@ -30,7 +30,7 @@ from refold.compaction.situation import (
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
 from refold.messages import Message, Result, Text, compact_json, user
-from refold.preserve import state_text
+from refold.preserve import abridged, state_text
 from refold.protocols import Request, TokenCounter
 from refold.session.history import History
 from refold.text.frames import quote
@@ -323,7 +323,7 @@ def by_rule(s: Situation, round: Round, limit: int) -> str:
     key = (path[round.first].id, path[round.last].id, limit, s.counter.name)
     if key not in texts:
         said = transcript.messages_between(s.session, round.first, round.last + 1)
-        texts[key] = rule_line(said, limit, s.counter)
+        texts[key] = rule_line(abridged.groups(said, continues=False), limit, s.counter)
     return texts[key]
 
 
