@@ -233,14 +233,14 @@ class BadAnswer(ModelError):
         self.code = code
 
 
-class Foreign:
+class PluginGuard:
     """Around a call of code that an application may have brought along: what it raises comes out as an error
     of refold that names it."""
 
     def __init__(self, title: str, kind: type[RefoldError] = PluginError) -> None:
         self.title, self.kind = title, kind
 
-    def __enter__(self) -> Foreign:
+    def __enter__(self) -> PluginGuard:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -15,7 +15,7 @@ from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
-from refold.errors import Foreign, StalePlan, WrongType, expect
+from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.protocols import Request, TokenCounter
 from refold.session.history import Base, History
 
@@ -142,7 +142,7 @@ class Proposal:
 
 def finish(proposal: Proposal, answers: Sequence[str]) -> Finished:
     """What a proposal becomes with these answers."""
-    with Foreign(f"the rung {proposal.rung!r} of the preset") as guard:
+    with PluginGuard(f"the rung {proposal.rung!r} of the preset") as guard:
         finished = proposal.finish(answers)
         if not isinstance(cast("object", finished), Finished):
             raise guard.refuse(finished, f"a Finished is wanted{_plain(finished)}")
@@ -165,7 +165,7 @@ class Rung(Protocol):
 
 def propose(rung: Rung, s: Situation) -> Proposal | Reason:
     """What a rung proposes, whoever wrote it."""
-    with Foreign(f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
+    with PluginGuard(f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
         offer = rung.propose(s)
         if not isinstance(cast("object", offer), (Proposal, Reason)):
             raise guard.refuse(offer, f"a Proposal or a Reason is wanted{_plain(offer)}")
@@ -181,7 +181,7 @@ class Trigger(Protocol):
 
 def fired(trigger: Trigger, s: Situation) -> Due | Reason:
     """What a trigger says."""
-    with Foreign("a trigger of the preset") as guard:
+    with PluginGuard("a trigger of the preset") as guard:
         due = trigger.due(s)
         if not isinstance(cast("object", due), (Due, Reason)):
             raise guard.refuse(due, f"a Due or a Reason is wanted{_plain(due)}")

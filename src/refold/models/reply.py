@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from refold.errors import Foreign, ModelError, Transient, UsageError, WrongType, expect
+from refold.errors import ModelError, PluginGuard, Transient, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Content, Stop, Text, Thinking, Usage
 from refold.models.retry import NEVER, Retry
 from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
@@ -22,13 +22,13 @@ MOST_EVENTS, LONGEST = 2_000_000, 2**26
 """A reply of more events, or of more characters, has no end."""
 
 
-class ForeignAwait(Foreign):
-    """The same around an await. A cancellation that nobody asked for is a failure too; a real one goes on."""
+class AwaitedPluginGuard(PluginGuard):
+    """The same around an await. A part that cancels itself has failed; a cancellation from outside goes on."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task and not task.cancelling():
-            raise self.kind(f"{self.title} was cancelled, and nobody asked for that") from error
+            raise self.kind(f"{self.title} cancelled itself") from error
         super().__exit__(kind, error, trace)
 
 
@@ -105,7 +105,7 @@ async def collect(model: Model, request: Request) -> Reply:
     """The reply to one attempt. A stream that ends without `Stopped` was cut off: `Transient`, however
     complete the text may look."""
     collector = Collector()
-    with ForeignAwait(model.name, ModelError):
+    with AwaitedPluginGuard(model.name, ModelError):
         async with closing(model.stream(request)) as events:
             async for event in events:
                 collector.add(event)
@@ -131,7 +131,7 @@ def _read(message: Assistant, usage: Usage | None, name: str) -> tuple[Assistant
 
 def checked(model: Model) -> Model:
     """A model, if it is one and says plainly who it is; `WrongType` otherwise."""
-    with Foreign("the model"):
+    with PluginGuard("the model"):
         if not isinstance(cast("object", model), Model) or isinstance(model, type):
             kind = type(model).__name__
             raise WrongType(f"a {kind} is no model: pass a name such as openai:gpt-5, or refold.model(…)")
@@ -177,4 +177,4 @@ def _late(model: Model, seconds: float | None) -> Transient:
     return Transient(f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time")
 
 
-__all__ = ["NEVER", "Collector", "ForeignAwait", "Reply", "checked", "closing", "collect", "complete"]
+__all__ = ["NEVER", "AwaitedPluginGuard", "Collector", "Reply", "checked", "closing", "collect", "complete"]
