@@ -23,7 +23,7 @@ MOST_EVENTS, LONGEST = 2_000_000, 2**26
 
 
 class AwaitedPluginGuard(PluginGuard):
-    """The same around an await. A part that cancels itself has failed; a cancellation from outside goes on."""
+    """The same around an await. A part that cancels itself has failed; one that is cancelled goes on."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         task = asyncio.current_task()

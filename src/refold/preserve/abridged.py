@@ -63,10 +63,9 @@ def groups(
     *,
     continues: bool = True,
     names: Names | None = None,
-    judged: bool = False,
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
-    group without final text was not interrupted. `judged`: what test runs and builds sum up is read."""
+    group without final text was not interrupted."""
     found: list[Group] = []
     open_group: _Open | None = None
     known: set[str] = set()
@@ -74,9 +73,9 @@ def groups(
         if isinstance(message, User):
             if open_group:
                 found.append(open_group.close("agent_was_interrupted"))
-            open_group = _Open(entry_id, typed(message) or message.text, known, names, judged)
+            open_group = _Open(entry_id, typed(message) or message.text, known, names)
         elif open_group is None:
-            open_group = _Open(entry_id, "", known, names, judged)
+            open_group = _Open(entry_id, "", known, names)
         if open_group and not isinstance(message, User):
             open_group.take(entry_id, message)
     if open_group:
@@ -87,9 +86,9 @@ def groups(
 class _Open:
     """A group that is still being read."""
 
-    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None, judged: bool) -> None:
+    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None) -> None:
         self.entry_id, self.last_id, self.user = entry_id, entry_id, user
-        self.known, self.names, self.judged = known, names, judged
+        self.known, self.names = known, names
         self.lists: dict[str, dict[str, None]] = {
             name: {} for name in ("modified", "created", "deleted", "viewed", "commands")
         }
@@ -115,7 +114,7 @@ class _Open:
             if call is not None:
                 ended = outcome_of(message, kind(call.name, self.names))
                 self._ended(call, failed=ended.failed)
-                if self.judged and check_run(command_line(call)):
+                if check_run(command_line(call)):
                     self.broken = ended.failed or tells_of_failure(summary_line(ended.body))
         elif isinstance(message, Bash):
             self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))

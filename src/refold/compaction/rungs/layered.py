@@ -280,9 +280,7 @@ def by_rule(
     sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, home: str = ""
 ) -> str:
     """The same sections without a model: facts by code, insights by the digest."""
-    groups = abridged.groups(
-        ((x.id, redacted.message(x.message)) for x in sources), continues=False, judged=True
-    )
+    groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
     asked = [group for group in groups if group.user.strip()]
     rows = {True: list[str](), False: list[str]()}
     for group in asked:
