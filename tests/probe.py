@@ -37,7 +37,7 @@ class Swap:
 
         def finish(answers: Sequence[str]) -> Finished:
             text = answers[0] if answers else "x" * self.letters
-            return Finished(edits=(e.Edit(first, last, (m.user(text),)),), summary=text)
+            return Finished(edits=(e.Edit(first, last, (m.user(text),)),), framed=True, summary=text)
 
         def render(_: Sequence[Any], __: str | None) -> Request:
             return Request(messages=(m.user("Summarise."),), purpose="summary")

@@ -213,7 +213,7 @@ def test_R3_where_a_rung_fails_the_next_one_is_tried_and_the_failure_written_dow
     assert isinstance(fold, Fold)
     assert fold.rung == "rule"
     assert [(f.rung, f.code, f.preset) for f in session.annotations(e.Failure)] == [
-        ("by model", "error", "probe"), ("too long", "inflated", "probe")
+        ("by model", "model", "probe"), ("too long", "inflated", "probe")
     ]  # fmt: skip
     assert len(model.requests) == 1
 
@@ -241,8 +241,8 @@ def test_R3_a_failure_says_where_and_what_the_design_wants_to_be_said() -> None:
     outcome = folded(made, session)
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.text) == (
-        "error",
-        "Summary unavailable. (what the preset asks failed: ValueError: no)",
+        "model",
+        "Summary unavailable. (scripted:script failed: ValueError: no)",
     )
     [failure] = session.annotations(e.Failure)
     assert (failure.target, failure.requests) == (session.leaf, 1)

@@ -94,7 +94,7 @@ def test_no_module_imports_itself_by_a_detour() -> None:
 def test_a_circle_is_seen_where_there_is_one() -> None:
     assert circle({"a": ["b", "c"], "b": ["c"], "c": []}) == []
     assert circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"]
-    late = imports()["refold.engine.planner"]
+    late = imports()["refold.engine.engine"]
     assert "refold.recall" in late, "inside of a function"
 
 

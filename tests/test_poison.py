@@ -184,7 +184,7 @@ def check_carried(session: Session) -> None:
 
 
 def fold_all(engine: Engine, session: Session) -> int:
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     plan = engine.plan(session, force=True)
     if isinstance(plan, Plan):
         run(engine.apply(session, plan))

@@ -116,7 +116,7 @@ def test_R15_a_fold_that_is_ready_is_not_appended_once_anything_changed_the_view
     plan, folds = _plan(engine, session), len(session.annotations(e.Fold))
 
     async def apply() -> None:
-        work = asyncio.ensure_future(perform(session, plan, engine.summariser, engine._limits()))
+        work = asyncio.ensure_future(perform(session, plan, engine.summariser, engine.planner.limits()))
         await asyncio.sleep(0)
         operation(engine, session)
         await work

@@ -70,7 +70,7 @@ def test_others_get_their_turn_while_a_session_is_folded(name: str, tools: bool)
 def test_every_design_plans_beside_the_loop(name: str) -> None:
     async def run() -> int:
         session, engine = session_of(300), Engine(presets.get(name))
-        return await breaths(asyncio.ensure_future(engine._planned(session, Question(force=True))))
+        return await breaths(asyncio.ensure_future(engine.planner.planned(session, Question(force=True))))
 
     assert asyncio.run(run()) > 3
 
@@ -270,7 +270,7 @@ def test_a_performed_plan_needs_no_collector_to_go() -> None:
 
 def test_no_clip_is_made_for_a_rung_that_cannot_do() -> None:
     session, engine = session_of(400), Engine(presets.get("refold", window=20_000))
-    s = replace(engine._situation(session), due=Due("asked", ""))
+    s = replace(engine.planner.situation(session), due=Due("asked", ""))
     shape = Shape(20_000, 10_000)
     reason = Clip(shape).propose(s)
     assert isinstance(reason, Reason)

@@ -233,22 +233,18 @@ class BadAnswer(ModelError):
         self.code = code
 
 
-class Foreign:
-    """Around a call of code that an application brought along: what it raises comes out as one of our errors
-    that names it. Code of ours is let alone: what it raises is a bug and shall look like one."""
+class PluginGuard:
+    """Around a call of code that an application may have brought along: what it raises comes out as an error
+    of refold that names it."""
 
-    def __init__(self, part: object, title: str, kind: type[RefoldError] = PluginError) -> None:
+    def __init__(self, title: str, kind: type[RefoldError] = PluginError) -> None:
         self.title, self.kind = title, kind
-        module = getattr(part, "__module__", None)
-        self.is_ours = isinstance(module, str) and module.startswith("refold.")
 
-    def __enter__(self) -> Foreign:
+    def __enter__(self) -> PluginGuard:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self.is_ours or isinstance(error, RefoldError):
-            return
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, RefoldError):
             raise self.kind(f"{self.title} failed: {type(error).__name__}: {sentence(error)}") from error
 
     def refuse(self, value: object, wanted: str) -> RefoldError:

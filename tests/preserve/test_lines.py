@@ -23,6 +23,8 @@ from tests.preserve.steps import conversation
 from tests.timing import JUDGED
 
 COUNTER = tokens.get("o200k")
+ALL = 10**9
+"""Tokens: no limit."""
 
 
 def entries(messages: list[Message]) -> list[EntryLines]:
@@ -36,7 +38,7 @@ def entries(messages: list[Message]) -> list[EntryLines]:
 
 
 def shown(*messages: Message) -> str:
-    return joined(render(reversed(entries(list(messages)))))
+    return joined(render(reversed(entries(list(messages))), ALL, COUNTER))
 
 
 def acted(name: str, arguments: dict[str, Any]) -> str:
@@ -269,7 +271,7 @@ def test_R11_an_outcome_stands_with_its_own_call() -> None:
 
 def test_R11_an_outcome_without_its_call_says_nothing() -> None:
     path = conversation(("bash", {"command": "make"}, "Exit code 2\nno", True))
-    assert joined(render(reversed(entries(path)[1:]))) == ""
+    assert joined(render(reversed(entries(path)[1:]), ALL, COUNTER)) == ""
 
 
 def test_R11_the_newest_are_kept() -> None:
@@ -280,7 +282,7 @@ def test_R11_the_newest_are_kept() -> None:
     assert COUNTER.text(text) <= 120
     assert "file_49.py #98" in text
     assert f"file_{first // 2}.py" in text and f"file_{first // 2 - 1}.py" not in text
-    assert render(reversed(made))[0].entries == (0,)
+    assert render(reversed(made), ALL, COUNTER)[0].entries == (0,)
 
 
 @given(
@@ -312,7 +314,7 @@ def test_R11_every_call_of_the_real_transcripts_has_a_line_with_its_key(path: Pa
             for line in entry.lines:
                 assert line.text == " ".join(line.text.split())
                 assert len(line.text) <= (REPORTED if line.outcome else CONCLUSION)
-        text = joined(render(reversed(made)))
+        text = joined(render(reversed(made), ALL, COUNTER))
         keys = [
             part
             for row in text.splitlines()

@@ -165,9 +165,11 @@ def test_A1_a_setting_given_by_itself_wins_over_the_object() -> None:
     assert (preset.settings.min_tail_exchanges, preset.settings.cache_ttl_ms) == (2, 5)
     default = presets.get("augment", params='{"min_tail_exchanges": 4}', min_tail_exchanges=1)
     assert default.settings.min_tail_exchanges == 1, "its default, but given"
-    made = presets.Augment(params='{"min_tail_exchanges": 4, "cache_ttl_ms": 5}', min_tail_exchanges=1)
-    assert (made.min_tail_exchanges, made.cache_ttl_ms) == (1, 5)
-    assert made.build().resized(9_000).settings.min_tail_exchanges == 1  # type: ignore[attr-defined]
+    made = presets.Augment(
+        params='{"min_tail_exchanges": 4, "cache_ttl_ms": 5}', min_tail_exchanges=2
+    ).build()
+    assert (made.settings.min_tail_exchanges, made.settings.cache_ttl_ms) == (2, 5)
+    assert made.resized(9_000).settings.min_tail_exchanges == 2
     assert (
         presets.make("augment", {"params": '{"cache_ttl_ms": 4}', "cache_ttl_ms": "0"}).settings.cache_ttl_ms
         == 0
@@ -264,7 +266,7 @@ def test_A5_size_counts_texts_results_tool_names_and_compact_arguments() -> None
     session.append(m.result("c", "789"))
     session.append(m.assistant("z"))
     session.append(m.user("not answered yet"))
-    s = Engine(augment())._situation(session)
+    s = Engine(augment()).planner.situation(session)
     assert [x.size for x in newest_first(s)] == [4, 5 + 2 + 4 + len('{"path":"x"}')]
     assert history_size(s) == 4 + 23
 

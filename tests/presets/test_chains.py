@@ -79,7 +79,7 @@ class Chain:
             self.feed(self.entries[start : start + step])
             self.before = self.engine.view(self.session).items
             known = len(self.session.annotations(e.Fold))
-            run(upkeep(self.engine, self.session, hooks=self.engine.hooks))
+            run(upkeep(self.engine.planner, self.session, hooks=self.engine.hooks))
             plan = self.engine.plan(self.session, force=True)
             if isinstance(plan, Plan):
                 outcome = run(self.engine.apply(self.session, plan))
@@ -227,7 +227,7 @@ def valid_throughout(preset: str, pieces: list[list[m.Message]]) -> None:
     for piece in pieces:
         for message in (*piece, m.user("And now?")):
             session.append(message)
-        run(upkeep(engine, session, hooks=engine.hooks))
+        run(upkeep(engine.planner, session, hooks=engine.hooks))
         plan = engine.plan(session, force=True)
         if isinstance(plan, Plan):
             run(engine.apply(session, plan))

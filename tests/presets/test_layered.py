@@ -62,7 +62,7 @@ def follow(engine: Engine, count: int, session: Session | None = None, output: s
     for number in range(start + 1, start + count + 1):
         for message in turn(number, output):
             session.append(message)
-            run(upkeep(engine, session, hooks=engine.hooks))
+            run(upkeep(engine.planner, session, hooks=engine.hooks))
     return session
 
 
@@ -172,7 +172,7 @@ def test_E3_everything_is_seen_in_full_during_a_turn_and_compressed_after_it() -
         session.append(message)
     assert run(engine.prepare(session)).messages == said[:3]
     session.append(said[3])
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     view = engine.view(session)
     [small] = results(view)
     assert len(small.text) < 1000
@@ -205,7 +205,7 @@ def test_E3_once_and_not_again() -> None:
     session = follow(engine, 3, output=LONG)
     assert len(session.annotations(e.Fold)) == 3
     follow(engine, 2, session, output="short")
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     assert len(session.annotations(e.Fold)) == 3
 
 

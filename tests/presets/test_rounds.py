@@ -66,7 +66,7 @@ def follow(engine: Engine, count: int, session: Session | None = None, **shape: 
     for number in range(start + 1, start + count + 1):
         for message in turn(number, **shape):
             session.append(message)
-        run(upkeep(engine, session, hooks=engine.hooks))
+        run(upkeep(engine.planner, session, hooks=engine.hooks))
     return session
 
 
@@ -90,11 +90,11 @@ def test_D1_one_line_is_stored_after_every_finished_turn() -> None:
         (2, "fix part 2 → p2.py"),
     ]
     session.append(m.user("Please fix part 3."))
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     assert len(session.annotations(e.TurnLine)) == 2  # not finished yet
     session.append(m.assistant("Which one?"))
-    run(upkeep(engine, session, hooks=engine.hooks))
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     assert [x.turn for x in session.annotations(e.TurnLine)] == [1, 2, 3]
     ends = session.position(session.annotations(e.TurnLine)[0].target or "")
     assert ends == session.turns[1] - 1
@@ -130,7 +130,7 @@ def test_D1_a_line_has_its_limit() -> None:
     session = Session()
     for message in (m.user("word " * 500), m.assistant("answer " * 500)):
         session.append(message)
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     assert 3 < COUNTER.text(session.annotations(e.TurnLine)[0].text) <= 12
 
 
@@ -160,7 +160,7 @@ def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> Non
     session = Session()
     session.append(m.user("Why is the checkout slow?"))
     session.append(m.assistant("I looked at it. " + LONG))
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     [line] = session.annotations(e.TurnLine)
     assert line.text == f"Why is checkout slow → I looked at it. {LONG[:-1]}"
     model = Scripted(then=LONG)
@@ -173,15 +173,17 @@ def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> Non
     [
         ("```python\nprint('x')\n```\nDone: the script prints x.", "Done: the script prints x"),
         ("| a | b |\n|---|---|\n| 1 | 2 |\nBoth columns hold 1 figure.", "Both columns hold 1 figure"),
-        ("## Result\n\n- The port is 4711 now.\n- Nothing else changed.", "The port is 4711 now"),
-        ("```\nonly code\n```", "``` only code ```"),
+        (
+            "## Result\n\n- The port is 4711 now.\n- Nothing else changed.",
+            "The port is 4711 now. Nothing else changed",
+        ),
     ],
 )
 def test_D1_code_tables_and_headings_make_no_line(answer: str, line: str) -> None:
     engine, session = Engine(rounds()), Session()
     for message in (m.user("Why?"), m.assistant(answer)):
         session.append(message)
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     assert [x.text for x in session.annotations(e.TurnLine)] == [f"Why → {line}"]
 
 
@@ -190,7 +192,7 @@ def test_D1_interrupted_turns_say_so() -> None:
     session = Session()
     for message in (m.user("Delete everything"), m.user("Stop, do not do that"), m.assistant("I stopped.")):
         session.append(message)
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     assert [x.text for x in session.annotations(e.TurnLine)] == [
         "Delete everything → interrupted",
         "Stop, do not do that → I stopped",
@@ -254,7 +256,7 @@ def test_D2_unknown_strategies_are_refused() -> None:
 def test_D3_a_round_ends_before_the_next_user_message_however_long(steps: int) -> None:
     engine = Engine(rounds())
     session = follow(engine, 5, steps=steps)
-    s = engine._situation(session)
+    s = engine.planner.situation(session)
     assert finished(s) == 5
     for index in range(5):
         round = round_at(s, index)
@@ -272,7 +274,7 @@ def test_D3_a_round_is_over_with_its_final_answer_not_with_an_aborted_one() -> N
         session = Session()
         session.append(m.user("go"))
         session.append(last)
-        assert finished(engine._situation(session)) == count
+        assert finished(engine.planner.situation(session)) == count
 
 
 # ── layout ──────────────────────────────────────────────────────────────────────────────────────
@@ -410,7 +412,7 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
     merges = 0
     for _ in range(60):
         follow(engine, 1, session, steps=1, size=10)
-        s = engine._situation(session)
+        s = engine.planner.situation(session)
         shown = list(shown_lines(s))
         assert LineBook().sizing(shown, COUNTER) <= 300
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
@@ -510,7 +512,7 @@ def test_what_another_design_folded_stays_folded() -> None:
     assert isinstance(plan, Plan)
     run(pi.apply(session, plan))
     engine = Engine(rounds(recent_conversation_rounds=1))
-    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine.planner, session, hooks=engine.hooks))
     view = engine.view(session)
     assert view.items[0].message.text.startswith("The beginning of this conversation was folded")
     assert lines(view)

@@ -128,7 +128,11 @@ def test_following_a_session_equals_building_it_anew(data: st.DataObject) -> Non
         if step == "fold":
             first = data.draw(st.integers(0, n - 1))
             fold(session, first, data.draw(st.integers(first, n - 1)), "S")
-        elif step == "undo" and session.annotations(e.Fold) and engine._situation(session).projection.folds:
+        elif (
+            step == "undo"
+            and session.annotations(e.Fold)
+            and engine.planner.situation(session).projection.folds
+        ):
             engine.undo(session)
         elif step == "move":
             session.move(session.path[data.draw(st.integers(0, n - 1))].id)

@@ -38,7 +38,7 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 
 def filling(engine: Engine, session: Session, *, system: str, tools: Sequence[Any]) -> Filling:
     """What fills the window. Counts only what is new since it was asked last."""
-    shown, counter = engine._projection(session), engine.counter
+    shown, counter = engine.planner.projection(session), engine.counter
     prompt = with_rules(engine.preset, session, system) or ""
     framed, summary, spoken = set(shown.framed), 0, dict[str, int]()
     for index, item in enumerate(shown.items):

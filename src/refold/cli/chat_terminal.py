@@ -113,7 +113,7 @@ class Terminal:
     async def _follow(self) -> None:
         """Prepare folds in the background, and before the provider's cache expires, as the design wants."""
         engine = self.chat.engine
-        if self._watch is None or self._watch.planner is not engine:
+        if self._watch is None or self._watch.planner is not engine.planner:
             if self._watch:
                 await self._watch.__aexit__()
             self._watch = await engine.watch(self.chat.session).__aenter__()

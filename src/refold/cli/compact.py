@@ -147,7 +147,7 @@ async def _perform(engine: Engine, session: Session, passes: int | None, focus: 
     if passes is None:
         with waiting("summarising …" if engine.model else "folding …"):
             known = len(session.annotations(Fold))
-            await upkeep(engine, session, hooks=engine.hooks)
+            await upkeep(engine.planner, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
         return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
     with bar("folding", 1.0) as tell:

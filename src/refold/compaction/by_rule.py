@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -14,8 +13,8 @@ from refold.compaction.details import Line
 from refold.digest import Digest, Source, digest
 from refold.digest.sections import cut_lines
 from refold.errors import BadAnswer
-from refold.messages import Assistant, Message, User
 from refold.preserve import abridged
+from refold.preserve.call_text import said
 from refold.preserve.state import WorkState
 from refold.preserve.words import demands, typed
 from refold.protocols import TokenCounter
@@ -41,19 +40,14 @@ _DANGLING = re.compile(
 )
 _UNIT = re.compile(r"\s?(?:%|[^\W\d_]{1,3}\b)")
 """What may follow a figure and belongs to it."""
-_CODE = re.compile(r"```[^`]{0,8000}(?:```|$)")
-_MARKUP = re.compile(r"\s{0,8}(?:\||#{1,6} |[-=*_]{3,}\s*$)")
-"""A row of a table, a heading, a rule."""
-_BULLET = re.compile(r"^\s{0,8}(?:[-*+>]\s+|\d{1,3}[.)]\s+)")
 READ = 8_000
 """Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
 _ENDS = ".!?。！？ "
 _LOOSE = " ,;:.-–—→(/\\，；：、"
 
 
-def rule_line(said: Iterable[tuple[str, Message]], limit: int, counter: TokenCounter) -> str:
+def rule_line(groups: Sequence[abridged.Group], limit: int, counter: TokenCounter) -> str:
     """Asked → done and how it ended, in at most `limit` tokens."""
-    groups = abridged.groups(said, continues=False)
     asked = next((text for group in reversed(groups) if (text := _asked(group))), "(nothing asked)")
     outcome = _outcome(groups)
     if not outcome:
@@ -123,19 +117,8 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
 
 
 def _answer(text: str) -> str:
-    """The first sentence, and the first one with a figure where it has none. Code, tables and headings say
-    little in a line."""
-    text = redact(text[:READ])[0]
-    rows = [row for row in _CODE.sub("\n", text).split("\n") if row.strip() and not _MARKUP.match(row)]
-    sentences = [
-        sentence
-        for row in rows or [text]
-        for each in _SENTENCE.split(one_line(_BULLET.sub("", row), 600))
-        if (sentence := each.strip())
-    ]
-    figures = next((each for each in sentences if re.search(r"\d", each)), "")
-    chosen = dict.fromkeys(each for each in (*sentences[:1], figures) if each)
-    return " ".join(chosen).rstrip(_ENDS)
+    """The first sentence that says something. Code, tables and headings say little in a line."""
+    return said(redact(text[:READ])[0]).rstrip(_ENDS)
 
 
 # ── where there are too many ────────────────────────────────────────────────────────────────────
@@ -217,13 +200,11 @@ _HEADING = re.compile(r"^#{2,3} +(.*?)[ \t]*$", re.MULTILINE)
 def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, previous: str) -> str:
     """What happened, under pi's headings, in at most `budget` tokens."""
     made = digest(sources, budget=budget // 2, counter=counter)
-    sections, state = _earlier(previous), WorkState()
-    for source in sources:
-        state.take(source.message)
-    turns = list(_turns(sources))
-    for at, turn in enumerate(turns):
-        line = rule_line(((x.id, x.message) for x in turn), LINE, counter)
-        if at == len(turns) - 1 and not _is_over(turn):
+    sections, state = _earlier(previous), WorkState().extend(source.message for source in sources)
+    turns = abridged.groups(((x.id, x.message) for x in sources), continues=False)
+    for turn in turns:
+        line = rule_line([turn], LINE, counter)
+        if turn is turns[-1] and not turn.over:
             _add(sections, "In progress", [f"- [ ] {line}"])
         else:
             _add(sections, "Done", [f"- [x] {line}"])
@@ -245,24 +226,14 @@ def turn_prefix(sources: Sequence[Source], budget: int, counter: TokenCounter) -
     """The same for the beginning of a turn whose later part stays."""
     made = digest(sources, budget=budget // 2, counter=counter)
     words = [one_line(text, 1_000) for source in sources if (text := typed(source.message))]
-    line = rule_line(((x.id, x.message) for x in sources), LINE, counter)
+    turns = abridged.groups(((x.id, x.message) for x in sources), continues=False)
+    line = rule_line(turns, LINE, counter)
     sections = {
         "Original request": words,
         "Early progress": [f"- {line}", *_lines(made, "decisions", "done")],
         "Needed for the kept part": _lines(made, "facts"),
     }
     return _rendered(sections, PREFIX, budget, counter)
-
-
-def _turns(sources: Sequence[Source]) -> Iterator[Sequence[Source]]:
-    starts = [at for at, source in enumerate(sources) if isinstance(source.message, User)]
-    for first, last in pairwise(sorted({0, *starts, len(sources)})):
-        yield sources[first:last]
-
-
-def _is_over(turn: Sequence[Source]) -> bool:
-    last = turn[-1].message
-    return isinstance(last, Assistant) and not last.calls and last.stop not in ("error", "aborted")
 
 
 def _lines(made: Digest, *names: str) -> list[str]:

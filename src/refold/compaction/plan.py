@@ -15,7 +15,7 @@ from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
-from refold.errors import Foreign, StalePlan, WrongType, expect
+from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.protocols import Request, TokenCounter
 from refold.session.history import Base, History
 from refold.text.glance import card
@@ -79,6 +79,9 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """What a proposal became once its answers were in."""
 
     edits: tuple[Edit, ...]
+    framed: bool = False
+    """What the edits put is framed and defused already (`refold.text.frames`). Otherwise a text in the role
+    of the user or the system that stands for others' words becomes a quotation (R17)."""
     summary: str = ""
     files: Files = Files()
     check: dict[str, Any] = {}
@@ -100,8 +103,8 @@ class Proposal:
     """Awaited before `finish`, side by side."""
     stretch: tuple[str, str] | None = None
     """First and last entry of what is taken out, for messages and progress bars."""
-    fold: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
-    """What leaves its place, or how to find out: deciding does not need the name of every entry."""
+    fold: tuple[str, ...] = ()
+    """Entries that leave their place."""
     turn_prefix: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
     clipped: tuple[str, ...] = ()
@@ -111,8 +114,8 @@ class Proposal:
     first_kept: str | None = None
     split: bool = False
     previous: str | None = None
-    files: Files | Callable[[], Files] = Files()
-    """Files the conversation touched, or how to find out: reading a long log is not part of deciding."""
+    files: Files = Files()
+    """Files the conversation touched."""
     tokens_after: int = 0
     """Upper bound, by the exact counter."""
     tokens_before: int | None = None
@@ -140,7 +143,7 @@ class Proposal:
 
 def finish(proposal: Proposal, answers: Sequence[str]) -> Finished:
     """What a proposal becomes with these answers."""
-    with Foreign(proposal.finish, f"the rung {proposal.rung!r} of the preset") as guard:
+    with PluginGuard(f"the rung {proposal.rung!r} of the preset") as guard:
         finished = proposal.finish(answers)
         if not isinstance(cast("object", finished), Finished):
             raise guard.refuse(finished, f"a Finished is wanted{_plain(finished)}")
@@ -163,7 +166,7 @@ class Rung(Protocol):
 
 def propose(rung: Rung, s: Situation) -> Proposal | Reason:
     """What a rung proposes, whoever wrote it."""
-    with Foreign(rung, f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
+    with PluginGuard(f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
         offer = rung.propose(s)
         if not isinstance(cast("object", offer), (Proposal, Reason)):
             raise guard.refuse(offer, f"a Proposal or a Reason is wanted{_plain(offer)}")
@@ -179,7 +182,7 @@ class Trigger(Protocol):
 
 def fired(trigger: Trigger, s: Situation) -> Due | Reason:
     """What a trigger says."""
-    with Foreign(trigger, "a trigger of the preset") as guard:
+    with PluginGuard("a trigger of the preset") as guard:
         due = trigger.due(s)
         if not isinstance(cast("object", due), (Due, Reason)):
             raise guard.refuse(due, f"a Due or a Reason is wanted{_plain(due)}")
@@ -273,11 +276,7 @@ class Plan:
 
     @property
     def fold(self) -> tuple[str, ...]:
-        fold = self.proposal.fold
-        if callable(fold):
-            with self.situation.session.lock:
-                return fold()
-        return fold
+        return self.proposal.fold
 
     @property
     def turn_prefix(self) -> tuple[str, ...]:
@@ -301,11 +300,7 @@ class Plan:
 
     @property
     def files(self) -> Files:
-        files = self.proposal.files
-        if isinstance(files, Files):
-            return files
-        with self.situation.session.lock:
-            return files()
+        return self.proposal.files
 
     @property
     def previous_summary(self) -> str | None:

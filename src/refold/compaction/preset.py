@@ -12,7 +12,7 @@ from msgspec.structs import FieldInfo, force_setattr, replace
 
 from refold.compaction.plan import Reason, Rung, Stage, Trigger
 from refold.compaction.situation import Situation
-from refold.errors import Foreign, SettingError, UnknownSetting, expect
+from refold.errors import PluginGuard, SettingError, UnknownSetting, expect
 from refold.session.projection import Accepts, accept_all
 
 T = TypeVar("T")
@@ -188,7 +188,7 @@ class Preset:
 
     def _own(self, method: Callable[[], T | None], kind: Any, wanted: str) -> T | None:
         """What a method of the design gives, which is of that kind or None."""
-        with Foreign(self.settings, f"the preset {self.name!r}") as guard:
+        with PluginGuard(f"the preset {self.name!r}") as guard:
             given = method()
             if given is None or isinstance(given, kind):
                 return given
@@ -196,7 +196,7 @@ class Preset:
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
-        with Foreign(self.settings, f"for_model of the preset {self.name!r}"):
+        with PluginGuard(f"for_model of the preset {self.name!r}"):
             settings = self.settings.for_model(model)
         return self if settings is self.settings else built(settings)
 
@@ -210,7 +210,7 @@ class Preset:
 
 def built(settings: Settings, budget: int | None = None) -> Preset:
     """The preset that settings make, scaled to a budget where there is one."""
-    with Foreign(settings, f"{type(settings).__name__}") as guard:
+    with PluginGuard(type(settings).__name__) as guard:
         preset = (settings if budget is None else settings.fitted(budget)).build()
         if not isinstance(cast("object", preset), Preset):
             raise guard.refuse(preset, "build() makes a Preset")

@@ -22,17 +22,18 @@ from refold.compaction.reading import Reading
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation, is_over, may_leave
 from refold.errors import DoesNotFit
-from refold.messages import Message, Text, User, compact_json, in_full, user
+from refold.messages import AnyPart, Message, System, Text, User, compact_json, in_full, user
 from refold.preserve import pins, words
 from refold.preserve.lines import render
 from refold.preserve.rows import Row, joined
 from refold.preserve.state_text import state_rows
 from refold.protocols import TokenCounter
-from refold.session.edits import said_by
+from refold.session.edits import said_by, stretches
 from refold.session.history import History
 from refold.session.toolnames import RECALL
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame, quote
+from refold.text.redact import redact
 from refold.text.truncate import in_short
 
 STEP = 200
@@ -288,6 +289,31 @@ class _Page:
             msgspec.structs.replace(x, first=x.first + moved, last=x.last + moved) for x in body.sources
         ]
         self.lines += lines
+
+
+def quoted(fold: e.Fold, session: History) -> e.Fold:
+    """A fold whose texts in the role of the user or the system are quotations where they stand for others'
+    words. A message that was said just so, or a single one in a shorter form, is no quotation."""
+
+    def safe(message: Message, stretch: Sequence[e.Entry]) -> Message:
+        said = [said_by(entry) for entry in stretch]
+        shortened = len(said) == 1 and type(said[0]) is type(message)
+        if not isinstance(message, (User, System)) or shortened or message in said:
+            return message
+        return msgspec.structs.replace(message, content=tuple(map(_framed, message.content)))
+
+    edits = list[e.Edit]()
+    for place in stretches((fold,), session.position):
+        covered = session.path[place.first : place.last + 1]
+        put = tuple(safe(message, covered) for message in place.edit.put)
+        edits.append(msgspec.structs.replace(place.edit, put=put))
+    return msgspec.structs.replace(fold, edits=tuple(edits))
+
+
+def _framed(part: AnyPart) -> AnyPart:
+    if not isinstance(part, Text):
+        return part
+    return Text(frame("summary", redact(part.text)[0], note=NOTE), "summary")
 
 
 class _Shown:

@@ -89,7 +89,7 @@ async def replay(
     for end in checkpoints(path, passes):
         for entry in path[done:end]:
             session.append(msgspec.structs.replace(entry, parent=session.leaf))
-            await upkeep(engine, session, question, hooks=engine.hooks)
+            await upkeep(engine.planner, session, question, hooks=engine.hooks)
         done = end
         passed = await one_pass(engine, session, instructions=instructions)
         folds += passed.folds

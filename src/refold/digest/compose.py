@@ -33,20 +33,9 @@ class Material:
     def __init__(self, sources: Sequence[Source], previous: str, kept: Sequence[Source]) -> None:
         self.sources, self.kept = sources, kept
         self.earlier = parse(previous)
-
-        self.facts: list[Fact] = []
-        self.speakers: frozenset[str] = frozenset()
-        self.worth: dict[str, float] = {}
-        self._read = False
-
-    def read(self) -> None:
-        """Read the sources, unless that was done."""
-        if self._read:
-            return
         earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
-        self.facts, self.speakers = facts(self.sources, earlier)
+        self.facts, self.speakers = facts(sources, earlier)
         self.worth = weigh(self.facts)
-        self._read = True
 
     @cached_property
     def works(self) -> bool:
@@ -60,7 +49,6 @@ class Material:
 
 def compose(material: Material, budget: int, counter: TokenCounter, form: Form) -> tuple[Section, ...]:
     """The sections of one form; rendered together they never pass `budget`."""
-    material.read()
     room = budget
     for spared in (0, 2, 10, 50):  # percent more: what gives way is a line or nothing
         made = _Composition(material, room, counter.text, form).made()

@@ -88,7 +88,7 @@ class Watch:
         soft = self._unless_broken(preset.soft_trigger)
         if soft is None or not self.planner.auto:
             return
-        due = self._unless_broken(lambda: fired(soft, self.planner._situation(self.session, question)))
+        due = self._unless_broken(lambda: fired(soft, self.planner.situation(self.session, question)))
         if isinstance(due, Due):
             self._preparing = asyncio.ensure_future(_quietly(self._prepare, (question, due)))
 
@@ -118,7 +118,7 @@ class Watch:
         question, due = asked
 
         def planned(history: History) -> Plan | Reason:
-            preset, s = self.planner.preset_for(history), self.planner._situation(history, question)
+            preset, s = self.planner.preset_for(history), self.planner.situation(history, question)
             return climb(preset, s, preset.stages[-1], Due("soft", due.text))
 
         plan = await on_replica(self.session, planned)
@@ -129,7 +129,7 @@ class Watch:
             await tell_outcome(self.hooks, self.session, plan, assignment)
             return
         steered, summariser = assignment.plan, assignment.summariser
-        limits = self.planner._limits()
+        limits = self.planner.limits()
         outcome = await make_fold(self.session, steered, steered.proposal, summariser, limits)
         if isinstance(outcome, Failed):
             record_failure(self.session, plan.preset, outcome)
@@ -167,9 +167,9 @@ class Watch:
 
     async def _expire(self, delay: float) -> None:
         await self._sleep(delay)
-        plan = await self.planner._planned(self.session, replace(self._last_call, cache_expiring=True))
+        plan = await self.planner.planned(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.made_from == self.session.base:
-            limits = self.planner._limits()
+            limits = self.planner.limits()
             await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)
 
 

@@ -132,7 +132,7 @@ async def _summary(
         limit = max(min(LENGTH, _reserve(planner.preset_for(session))), 1)
         ask = branch_ask(plan, focus=change.instructions or instructions, text=change.prompt, limit=limit)
         try:
-            [answer] = await ask_all(writer, [ask], planner._limits())
+            [answer] = await ask_all(writer, [ask], planner.limits())
             _check_length(planner, session, answer.text)
         except AssertionError:
             raise  # a broken test or a broken engine, never a bad answer

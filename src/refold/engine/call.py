@@ -146,7 +146,7 @@ def _is_large(planner: Planner, session: Session) -> bool:
 
 
 def _tokens(planner: Planner, session: Session) -> int:
-    return planner._situation(session).sizes.anchored(planner.counter)
+    return planner.situation(session).sizes.anchored(planner.counter)
 
 
 async def run_turn(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
-from refold import worker
+from refold import presets, worker
 from refold.compaction.overflow import overflowed_twice
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.preset import Preset, Settings
@@ -21,22 +22,32 @@ from refold.engine.branch import Branched, branch
 from refold.engine.call import CallKeywords, CallOptions, Place, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call, within_time
 from refold.engine.limits import Limits
-from refold.engine.planner import Planner, Question
-from refold.engine.replica import Turns
-from refold.engine.summarise import ByModel, Summariser
+from refold.engine.planner import WANTED, Planner, Question
+from refold.engine.replica import Turns, at_replica
+from refold.engine.summarise import ByDigest, ByModel, Summariser
+from refold.engine.summarise import checked as checked_summariser
 from refold.engine.upkeep import make_fit, upkeep
 from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
-from refold.models.reply import checked
+from refold.models.reply import checked as checked_model
 from refold.protocols import Model, TokenCounter
-from refold.session import Session, View
+from refold.session import History, Session, View
 from refold.session.dialects import parse_reply
+from refold.tokens import checked as checked_counter
+from refold.tokens import get as counter_named
+
+if TYPE_CHECKING:
+    from refold.recall import Hit
 
 TOOL_ITERATIONS = 50
 
 
-class Engine(Planner):
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"Engine.{old} goes with the next release: use {new}", DeprecationWarning, stacklevel=3)
+
+
+class Engine:
     """Folds sessions as a preset says. Holds caches only: many engines, in many processes, can serve one."""
 
     def __init__(
@@ -50,14 +61,136 @@ class Engine(Planner):
         auto: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(preset, counter=counter, summariser=summariser, auto=auto, clock=clock)
+        chosen = presets.preset_of(preset)
+        ruler = counter_named(counter) if isinstance(counter, str) else checked_counter(counter)
         self.model = None if model is None else self._model_of(model)
-        writer = self.preset.settings.summary_model or self.model
-        if writer is not None and summariser is None:
-            self.summariser = ByModel(self._model_of(writer), self.counter)
+        writer = chosen.settings.summary_model or self.model
+        if summariser is not None:
+            by = checked_summariser(summariser)
+        else:
+            by = ByDigest(ruler) if writer is None else ByModel(self._model_of(writer), ruler)
+        self.planner = Planner(chosen, ruler, by, auto, clock)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
         self._turns = Turns()
+
+    @property
+    def preset(self) -> Preset:
+        """May be swapped at any time."""
+        return self.planner.preset
+
+    @preset.setter
+    def preset(self, preset: Preset) -> None:
+        self.planner.preset = preset
+
+    @property
+    def counter(self) -> TokenCounter:
+        return self.planner.counter
+
+    @property
+    def summariser(self) -> Summariser:
+        return self.planner.summariser
+
+    def preset_for(self, session: History, model: str | None = None) -> Preset:
+        """The preset, for the window that refusals of this model (the log's newest) taught us where that is
+        smaller."""
+        return self.planner.preset_for(session, model)
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────────────
+
+    def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
+        """What the model sees now. Folds nothing."""
+        s = self.planner.situation(session, Question(system=system, tools=tools))
+        count, extra = s.projection.size_up_to(len(s.items), self.counter), s.sizes.extra.total
+        return View(
+            s.items,
+            counter=self.counter,
+            count=lambda: s.sizes.overhead + count() + extra,
+            system=system,
+            tools=tools,
+        )
+
+    def plan(
+        self,
+        session: Session,
+        *,
+        force: bool = False,
+        system: str | None = None,
+        tools: Sequence[Any] = (),
+        incoming: str | None = None,
+        instructions: str | None = None,
+        cache_expiring: bool = False,
+    ) -> Plan | Reason:
+        """What a fold would do now, or the reason why there is none. Pure. `force` ignores the trigger;
+        `system` and `tools` go with the next call and take room; `incoming` is user input that is about to be
+        appended; `instructions` say what a summary should pay attention to; `cache_expiring`: the provider is
+        about to forget this context.
+
+        Synchronous: less than a millisecond where nothing is due; up to a tenth of a second where the default
+        lays a view out; about half a second where 10,000 messages were never looked at. On an event loop:
+        `await asyncio.to_thread(engine.plan, session)`, or `prepare`, which has a thread of its own."""
+        question = Question(
+            force=force,
+            system=system,
+            tools=tools,
+            incoming=incoming,
+            instructions=instructions,
+            cache_expiring=cache_expiring,
+        )
+        return self.planner.plan(session, question)
+
+    async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
+        """`plan` in a thread. Goes with the next release: use `asyncio.to_thread(engine.plan, session)`."""
+        _warn("planned", "asyncio.to_thread(engine.plan, session, …)")
+        return await self.planner.planned(session, Question(**asked))
+
+    def objection(self, session: Session) -> Reason | None:
+        """Why the view is no good although it may be small enough, where the design can tell."""
+        return self.preset.objection(self.planner.situation(session))
+
+    def recall(
+        self,
+        session: Session,
+        query: str = "",
+        *,
+        limit: int = 5,
+        keys: Sequence[str] = (),
+        turns: Sequence[int] = (),
+        since: float | None = None,
+        until: float | None = None,
+        tool: str | None = None,
+        file: str | None = None,
+        budget: int | None = None,
+    ) -> list[Hit]:
+        """What was said about something, folded or not, on any branch. All conditions are to be met: `since`
+        and `until` are seconds since 1970, `file` is a path or the end of one; `budget` bounds the tokens of
+        all hits together. Synchronous: the first call reads the whole log (some seconds for 10,000 messages),
+        later ones what is new."""
+        from refold.recall import recall
+
+        expect(session, Session, WANTED)
+
+        def search(history: History) -> list[Hit]:
+            return recall(
+                history,
+                query,
+                limit=limit,
+                keys=keys,
+                turns=turns,
+                since=since,
+                until=until,
+                tool=tool,
+                file=file,
+                budget=budget,
+                counter=self.counter,
+            )
+
+        return at_replica(session, session.snapshot(), search)
+
+    async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
+        """`recall` in a thread. Goes with the next release: use `asyncio.to_thread(engine.recall, …)`."""
+        _warn("recalled", "asyncio.to_thread(engine.recall, session, …)")
+        return await worker.run(lambda: self.recall(session, *query, **conditions))
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
 
@@ -92,12 +225,12 @@ class Engine(Planner):
         model, system, tools = question.model, question.system, question.tools
         if overflowed_twice(session, self.preset.window, model):
             raise OverflowAgain
-        if self.auto:
-            limits = self._limits()
-            await upkeep(self, session, question, hooks=self.hooks, limits=limits)
+        if self.planner.auto:
+            limits = self.planner.limits()
+            await upkeep(self.planner, session, question, hooks=self.hooks, limits=limits)
             reason = await self._fold_if_due(session, watch, question, limits)
             if reason not in ("disabled", "off"):
-                await make_fit(self, session, question, hooks=self.hooks, limits=limits)
+                await make_fit(self.planner, session, question, hooks=self.hooks, limits=limits)
             if watch:
                 watch.consider(question)
 
@@ -126,7 +259,7 @@ class Engine(Planner):
         self, session: Session, watch: Watch | None, question: Question, limits: Limits
     ) -> str | None:
         """Why nothing was folded, empty where something was; None: the conversation went on meanwhile."""
-        plan = await self._planned(session, question)
+        plan = await self.planner.planned(session, question)
         if isinstance(plan, Reason):
             return plan.code
         budget = self.preset_for(session).budget
@@ -142,7 +275,7 @@ class Engine(Planner):
         expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
         if session.base != plan.made_from:
             raise StalePlan
-        return await perform_with_hooks(self.hooks, session, plan, self.summariser, self._limits())
+        return await perform_with_hooks(self.hooks, session, plan, self.summariser, self.planner.limits())
 
     async def branch(
         self, session: Session, to: str | None, *, summarize: bool = False, instructions: str | None = None
@@ -150,12 +283,12 @@ class Engine(Planner):
         """Move the leaf to an entry (id, label or recall key; None: before the first), with a summary of what
         is left behind if wanted. A user message is handed back for editing: the leaf goes to its parent."""
         return await branch(
-            self, session, to, hooks=self.hooks, summarize=summarize, instructions=instructions
+            self.planner, session, to, hooks=self.hooks, summarize=summarize, instructions=instructions
         )
 
     def watch(self, session: Session, *, sleep: Sleep = asyncio.sleep) -> Watch:
         """Background preparation and the cache timer: `async with engine.watch(session): …`."""
-        return Watch(self, session, hooks=self.hooks, watches=self._watches, sleep=sleep)
+        return Watch(self.planner, session, hooks=self.hooks, watches=self._watches, sleep=sleep)
 
     # ── talking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -186,7 +319,7 @@ class Engine(Planner):
             chosen,
             asked,
             prepare=lambda: self.prepare(session, system=asked.system, tools=asked.tools, model=chosen.name),
-            refused=lambda place, error: calls.refused(self, place, error, chosen.name),
+            refused=lambda place, error: calls.refused(self.planner, place, error, chosen.name),
             session=session,
         )
         return self._append(place, reply.message, reply.usage, reply.model)
@@ -227,7 +360,7 @@ class Engine(Planner):
         """Tell the engine that a model call failed. True: the context was too long; call `prepare` again
         and retry once. The model's true window is learned where the refusal names it, or where the context
         had at least half of the declared one."""
-        return calls.record_refusal(self, session, error, model)
+        return calls.record_refusal(self.planner, session, error, model)
 
     def _chat_model(self, model: Model | str | None) -> Model:
         chosen = self.model if model is None else self._model_of(model)
@@ -236,7 +369,7 @@ class Engine(Planner):
         return chosen
 
     def _model_of(self, model: Model | str) -> Model:
-        return self.find_model(model) if isinstance(model, str) else checked(model)
+        return self.find_model(model) if isinstance(model, str) else checked_model(model)
 
     def find_model(self, name: str) -> Model:
         """The model of a name. This engine knows no provider; that of the package (`refold.Engine`) does."""
@@ -256,7 +389,7 @@ class Engine(Planner):
 
     def pin(self, session: Session, id: str) -> e.Pin:
         """Keep an entry verbatim in every later fold; one that is folded already is shown again."""
-        return undo.pin(session, id, lambda: self._projection(session))
+        return undo.pin(session, id, lambda: self.planner.projection(session))
 
     def unpin(self, session: Session, id: str) -> e.Unpin:
         """The entry may be folded like any other again."""

@@ -12,13 +12,14 @@ from refold import worker
 from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish
+from refold.compaction.record import quoted
 from refold.compaction.situation import Situation
 from refold.engine.limits import Limits, run_errands
 from refold.engine.replica import on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan, sentence
 from refold.session import History, Session
-from refold.session.fold_safety import objection
+from refold.session.edits import stretches
 from refold.text.redact import redact
 
 STALE = "the conversation went on while the summary was written"
@@ -145,8 +146,10 @@ def _make(
         check=finished.check,
         details=finished.details,
     )
-    if why := objection(fold, session.path, session.position):
-        return Failed("unsafe", why, proposal.rung, requests)
+    if len(stretches((fold,), session.position)) != len(fold.edits):
+        return Failed("misplaced", "an edit names no stretch of the path", proposal.rung, requests)
+    if not finished.framed:
+        fold = quoted(fold, session)
     after = s.projection.after(fold)
     clips = Clips.of(session).counted(s.counter)
     for key, item in after:

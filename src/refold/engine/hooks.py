@@ -291,7 +291,9 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     summary = supply.summary.strip()
     proposal = Proposal(
         rung=plan.rung,
-        finish=lambda _: Finished(edits=edits, summary=summary, files=files, details=supply.details),
+        finish=lambda _: Finished(
+            edits=edits, framed=True, summary=summary, files=files, details=supply.details
+        ),
         stretch=(first, last),
         fold=plan.fold,
         turn_prefix=plan.turn_prefix,
@@ -306,4 +308,4 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
 def _message(s: Situation, summary: str, files: e.Files) -> Message:
     """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
     pins, text = pins_text(s.session), framing(summary, files)
-    return user(f"Pinned by the user, verbatim:\n{pins}\n\n{text}" if pins else text)
+    return user(f"{pins}\n\n{text}" if pins else text)

@@ -17,10 +17,10 @@ from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source, for_digest
 from refold.digest import digest
 from refold.engine.limits import Limits, Meter, Metered
-from refold.errors import BadAnswer, Foreign, ModelError, Overflow, expect
+from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
 from refold.loop import ended
 from refold.messages import Assistant, Text, Usage, User, in_full, user
-from refold.models.reply import ForeignAwait, Reply, complete
+from refold.models.reply import AwaitedPluginGuard, Reply, complete
 from refold.models.reply import checked as checked_model
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
@@ -86,8 +86,8 @@ async def ask_all(
 
 async def _answered(summariser: Summariser, ask: Ask) -> Answer:
     """What a summariser says, whoever wrote it."""
-    asked = Foreign(ask.render, "what the preset asks")
-    with asked, ForeignAwait(summariser, f"the summariser {summariser.name!r}") as guard:
+    asked = PluginGuard("what the preset asks")
+    with asked, AwaitedPluginGuard(f"the summariser {summariser.name!r}") as guard:
         answer = await summariser.answer(ask)
         if not isinstance(cast("object", answer), Answer):
             raise guard.refuse(answer, "an Answer(text) is wanted")
@@ -99,7 +99,7 @@ async def _answered(summariser: Summariser, ask: Ask) -> Answer:
 
 def checked(summariser: Summariser) -> Summariser:
     """A summariser, if it is one and says plainly who it is."""
-    with Foreign(summariser, "the summariser"):
+    with PluginGuard("the summariser"):
         expect(summariser, Summariser, "a summariser has a name, uses_model and answer(ask)")
         expect(summariser.name, str, "a summariser is named by a text")
         expect(summariser.uses_model, bool, "uses_model of a summariser is True or False")

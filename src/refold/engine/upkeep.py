@@ -32,7 +32,7 @@ async def upkeep(
     limits: Limits | None = None,
 ) -> None:
     """Write the annotations that the design keeps, then perform its housekeeping stages."""
-    limits = limits or planner._limits()
+    limits = limits or planner.limits()
     await _write_notes(planner, session, question, limits)
     preset = planner.preset
     for stage in preset.stages:
@@ -40,7 +40,7 @@ async def upkeep(
             continue
 
         plan = await on_replica(
-            session, lambda h: make_plan(preset, planner._situation(h, question), upkeep_only=True)
+            session, lambda h: make_plan(preset, planner.situation(h, question), upkeep_only=True)
         )
         if isinstance(plan, Reason):
             return
@@ -55,19 +55,19 @@ async def make_fit(
     or the caller hears why not (R2)."""
     window = planner.preset.window
     for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
-        s = planner._situation(session, question)
+        s = planner.situation(session, question)
         if not s.sizes.passes(window, as_we_count=True):
             return
         base = session.base
         with mode:
             plan = await on_replica(
-                session, lambda h: fallback_plan(planner.preset, planner._situation(h, question))
+                session, lambda h: fallback_plan(planner.preset, planner.situation(h, question))
             )
             if isinstance(plan, Plan):
                 await perform_with_hooks(hooks, session, plan, planner.summariser, limits, budget=window)
         if session.base == base:
             break
-    s = planner._situation(session, question)
+    s = planner.situation(session, question)
     if s.sizes.passes(window, as_we_count=True):
         messages = s.sizes.tokens - s.sizes.overhead
         parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
@@ -80,7 +80,7 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     writer = preset.annotator()
     if writer is None:
         return
-    proposal = await on_replica(session, lambda h: propose(writer, planner._situation(h, question)))
+    proposal = await on_replica(session, lambda h: propose(writer, planner.situation(h, question)))
     if not isinstance(proposal, Proposal):
         return
     answers: list[str] = []

@@ -129,7 +129,7 @@ class Answers:
         engine = self.windows.engine_for(asked.name, at_most)
         wanted: dict[str, Any] = {"force": True, "system": asked.beside, "instructions": instructions}
         try:
-            plan = await engine._planned(book.session, Outlook(**wanted))
+            plan = await engine.planner.planned(book.session, Outlook(**wanted))
         except DoesNotFit:  # nothing that could be taken out would make it small enough
             return None
         made = await engine.apply(book.session, plan) if isinstance(plan, Plan) else None

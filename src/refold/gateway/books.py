@@ -174,7 +174,7 @@ class Books:
 
 def watched(book: Book, engine: Engine) -> Watch:
     """What prepares folds of this session ahead, as this engine makes them."""
-    if book.watch is None or book.watch.planner is not engine:
+    if book.watch is None or book.watch.planner is not engine.planner:
         book.watch = engine.watch(book.session)
         book.watch.enter()
     return book.watch

@@ -77,7 +77,7 @@ class Turn:
     async def refused(self, error: BaseException) -> bool:
         """Was the context too long? Then `take` again, once, and retry."""
         async with self.conversation.lock:
-            return write_down(self.conversation.engine, self.place, error, self.model)
+            return write_down(self.conversation.engine.planner, self.place, error, self.model)
 
 
 class Reply(NamedTuple):

@@ -10,9 +10,9 @@ from typing import cast
 
 import msgspec
 
-from refold.errors import Foreign, ModelError, Transient, UsageError, WrongType, expect
+from refold.errors import ModelError, PluginGuard, Transient, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Content, Stop, Text, Thinking, Usage
-from refold.models.retry import NEVER, Retry, bare
+from refold.models.retry import NEVER, Retry
 from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
 from refold.session.validation import kept, validated
 
@@ -22,13 +22,13 @@ MOST_EVENTS, LONGEST = 2_000_000, 2**26
 """A reply of more events, or of more characters, has no end."""
 
 
-class ForeignAwait(Foreign):
-    """The same around an await. A cancellation that nobody asked for is a failure too; a real one goes on."""
+class AwaitedPluginGuard(PluginGuard):
+    """The same around an await. A part that cancels itself has failed; one that is cancelled goes on."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and not self.is_ours and task and not task.cancelling():
-            raise self.kind(f"{self.title} was cancelled, and nobody asked for that") from error
+        if isinstance(error, asyncio.CancelledError) and task and not task.cancelling():
+            raise self.kind(f"{self.title} cancelled itself") from error
         super().__exit__(kind, error, trace)
 
 
@@ -105,7 +105,7 @@ async def collect(model: Model, request: Request) -> Reply:
     """The reply to one attempt. A stream that ends without `Stopped` was cut off: `Transient`, however
     complete the text may look."""
     collector = Collector()
-    with ForeignAwait(bare(model), model.name, ModelError) as guard:
+    with AwaitedPluginGuard(model.name, ModelError):
         async with closing(model.stream(request)) as events:
             async for event in events:
                 collector.add(event)
@@ -116,13 +116,11 @@ async def collect(model: Model, request: Request) -> Reply:
         if collector.stop is None:
             raise Transient(f"{model.name}: the reply was cut off before its end; try again")
         message, usage = Assistant(collector.content, stop=collector.stop), collector.usage
-        if not guard.is_ours:
-            message, usage = _read(message, usage, model.name)
-        return Reply(message, usage, model.name)
+        return Reply(*_read(message, usage, model.name), model.name)
 
 
 def _read(message: Assistant, usage: Usage | None, name: str) -> tuple[Assistant, Usage | None]:
-    """What a model of an application said, of the types that messages have."""
+    """What a model said, of the types that messages have."""
     try:
         content = tuple(map(kept, message.content))
         message = validated(msgspec.structs.replace(message, content=content))
@@ -133,7 +131,7 @@ def _read(message: Assistant, usage: Usage | None, name: str) -> tuple[Assistant
 
 def checked(model: Model) -> Model:
     """A model, if it is one and says plainly who it is; `WrongType` otherwise."""
-    with Foreign(model, "the model"):
+    with PluginGuard("the model"):
         if not isinstance(cast("object", model), Model) or isinstance(model, type):
             kind = type(model).__name__
             raise WrongType(f"a {kind} is no model: pass a name such as openai:gpt-5, or refold.model(…)")
@@ -179,4 +177,4 @@ def _late(model: Model, seconds: float | None) -> Transient:
     return Transient(f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time")
 
 
-__all__ = ["NEVER", "Collector", "ForeignAwait", "Reply", "checked", "closing", "collect", "complete"]
+__all__ = ["NEVER", "AwaitedPluginGuard", "Collector", "Reply", "checked", "closing", "collect", "complete"]

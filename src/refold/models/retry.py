@@ -74,13 +74,6 @@ class Wrapped:
         return self.model.context_window
 
 
-def bare(model: Model) -> Model:
-    """The model inside its wrappers."""
-    while isinstance(model, Wrapped):
-        model = model.model
-    return model
-
-
 class Retrying(Wrapped):
     """A model that tries again, as long as nothing of the reply has been handed on yet."""
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from refold.errors import ModelError
+from refold.errors import ModelError, RefoldError
 from refold.messages import AnyPart, Assistant, Call, Content, Stop, Text, Thinking, Usage, content
 from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
 
@@ -27,8 +27,8 @@ PIECE = 24
 """Characters of one delta."""
 
 
-class ScriptExhausted(AssertionError):
-    """The script has no line for this request."""
+class ScriptExhausted(AssertionError, RefoldError):
+    """The script has no line for this request. An error of refold, so that it passes every guard as it is."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

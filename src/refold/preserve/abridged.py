@@ -51,6 +51,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The agent's final text."""
     state: str = ""
     """Where there is none: `agent_was_interrupted` or `agent_continues`."""
+    over: bool = False
+    """Its last message is an answer that was not broken off."""
+
+
+BROKEN_OFF = ("error", "aborted")
 
 
 def groups(
@@ -58,10 +63,9 @@ def groups(
     *,
     continues: bool = True,
     names: Names | None = None,
-    judged: bool = False,
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
-    group without final text was not interrupted. `judged`: what test runs and builds sum up is read."""
+    group without final text was not interrupted."""
     found: list[Group] = []
     open_group: _Open | None = None
     known: set[str] = set()
@@ -69,9 +73,9 @@ def groups(
         if isinstance(message, User):
             if open_group:
                 found.append(open_group.close("agent_was_interrupted"))
-            open_group = _Open(entry_id, typed(message) or message.text, known, names, judged)
+            open_group = _Open(entry_id, typed(message) or message.text, known, names)
         elif open_group is None:
-            open_group = _Open(entry_id, "", known, names, judged)
+            open_group = _Open(entry_id, "", known, names)
         if open_group and not isinstance(message, User):
             open_group.take(entry_id, message)
     if open_group:
@@ -82,9 +86,9 @@ def groups(
 class _Open:
     """A group that is still being read."""
 
-    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None, judged: bool) -> None:
+    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None) -> None:
         self.entry_id, self.last_id, self.user = entry_id, entry_id, user
-        self.known, self.names, self.judged = known, names, judged
+        self.known, self.names = known, names
         self.lists: dict[str, dict[str, None]] = {
             name: {} for name in ("modified", "created", "deleted", "viewed", "commands")
         }
@@ -93,11 +97,13 @@ class _Open:
         self.acted = False
         self.failed = 0
         self.ended_well = False
+        self.over = False
         self.broken = False
         """The newest test run or build failed, or its summary speaks of failures."""
 
     def take(self, entry_id: str, message: Message) -> None:
         self.last_id = entry_id
+        self.over = isinstance(message, Assistant) and not message.calls and message.stop not in BROKEN_OFF
         if isinstance(message, Assistant):
             self.acted = True
             self.response = "" if message.calls else message.text.strip()
@@ -108,7 +114,7 @@ class _Open:
             if call is not None:
                 ended = outcome_of(message, kind(call.name, self.names))
                 self._ended(call, failed=ended.failed)
-                if self.judged and check_run(command_line(call)):
+                if check_run(command_line(call)):
                     self.broken = ended.failed or tells_of_failure(summary_line(ended.body))
         elif isinstance(message, Bash):
             self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))
@@ -120,7 +126,8 @@ class _Open:
         state = "" if self.response or not (self.acted or state == "agent_was_interrupted") else state
         return Group(
             entry_id=self.entry_id, last_id=self.last_id, user=self.user, response=self.response,
-            state=state, failed=self.failed, succeeded=self.ended_well and not self.broken, **done,
+            state=state, over=self.over, failed=self.failed,
+            succeeded=self.ended_well and not self.broken, **done,
         )  # fmt: skip
 
     def _ended(self, call: Call, *, failed: bool) -> None:

@@ -136,15 +136,13 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
         return Row(text, (self.number, self.last) if many else (self.number,), many)
 
 
-def render(
-    entries: Iterable[EntryLines], budget: int | None = None, counter: TokenCounter | None = None
-) -> list[Row]:
+def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter) -> list[Row]:
     """The lines of consecutive entries, which come newest first, in their order, under a heading per turn
-    where there are several turns. With a budget (in tokens of `counter`), as many of the newest as fit."""
+    where there are several turns: as many of the newest as fit the budget, in tokens of `counter`."""
     blocks = _newest(entries, budget, counter)
     while True:
         rows = _listed(blocks)
-        if budget is None or counter is None or not blocks or counter.text(joined(rows)) <= budget:
+        if not blocks or counter.text(joined(rows)) <= budget:
             return rows
         del blocks[: len(blocks) // 10 + 1]
 
@@ -161,21 +159,19 @@ def _listed(blocks: Sequence[_Block]) -> list[Row]:
     return rows
 
 
-def _newest(entries: Iterable[EntryLines], budget: int | None, counter: TokenCounter | None) -> list[_Block]:
+def _newest(entries: Iterable[EntryLines], left: int, counter: TokenCounter) -> list[_Block]:
     """Blocks of the newest entries, as long as they fit; oldest first."""
     blocks: list[_Block] = []
     outcomes: dict[str, str] = {}
-    left = budget if budget is not None and counter is not None else None
     for entry in entries:
         rows = tuple(_rows(entry.lines, outcomes))
         if not rows:
             continue
         block = _Block(entry.turn, entry.number, rows, entry.number)
-        if left is not None and counter is not None:
-            heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
-            left -= counter.text(block.row().text) + 1 + heading
-            if left < 0:
-                break
+        heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
+        left -= counter.text(block.row().text) + 1 + heading
+        if left < 0:
+            break
         blocks.append(block)
     return blocks[::-1]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from msgspec.structs import replace
 
@@ -27,7 +28,7 @@ CHARS = 3
 """Characters a token has at least, in most text: how a budget in tokens becomes one in characters."""
 
 
-class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
+class Augment(Settings, frozen=True, kw_only=True):
     """Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
     versioned node of abridged history and summary."""
 
@@ -73,8 +74,14 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
             return f"bot_type is {self.bot_type}: review bots do not summarise"
         return ""
 
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Self:
+        """Settings that arrive as data: those that are named win over `params`, whatever their value."""
+        settings = super().parse(given)
+        return parameters.resolved(settings, settings.params, given)
+
     def resolved(self) -> Self:
-        """The settings with what `params` says, where that was put into settings that were there."""
+        """The settings with what `params` says; those that differ from their default win."""
         return parameters.resolved(self, self.params)
 
     def fitted(self, budget: int) -> Self:

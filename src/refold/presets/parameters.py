@@ -39,8 +39,8 @@ def memory_params(text: str) -> memory.MemoryParams:
 
 
 def resolved(settings: S, text: str, named: Container[str] | None = None) -> S:
-    """The settings with what the JSON text says; one that was given otherwise wins: those `named`, or, where
-    nobody knows, those that differ from their default."""
+    """The settings with what the JSON text says. A setting that was given by itself wins: those `named`, or,
+    where that is not known, those that differ from their default."""
     if not text.strip():
         return settings
     kind = type(settings)
@@ -50,15 +50,6 @@ def resolved(settings: S, text: str, named: Container[str] | None = None) -> S:
         named = {name for name in names if getattr(settings, name) != getattr(default, name)}
     given = {name: getattr(settings, name) for name in names if name in named}
     return kind(**{**read(text, kind), **given})
-
-
-class Named(msgspec.StructMeta):
-    """Makes settings with what `params` says. One that was given by itself wins, whatever its value: which
-    ones were is known only here."""
-
-    def __call__(cls, *args: Any, **given: Any) -> Any:
-        settings = super().__call__(*args, **given)
-        return resolved(settings, settings.params, given)
 
 
 def _from_flags(flags: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias, cast
 import msgspec
 
 from refold import entries as e
-from refold.errors import Foreign
+from refold.errors import PluginGuard
 from refold.messages import Message, Result, Text, User, with_origin
 from refold.session.items import Item
 from refold.text.frames import element
@@ -84,10 +84,8 @@ Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
 
 def accepted(accepts: Accepts, folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
     """Those that count by a rule, whoever wrote it."""
-    with Foreign(accepts, "what says which folds count") as guard:
+    with PluginGuard("what says which folds count") as guard:
         chosen = accepts(folds)
-        if guard.is_ours:
-            return chosen
         if not all(isinstance(cast("object", fold), e.Fold) for fold in chosen):
             raise guard.refuse(chosen, "a list of folds is wanted")
         return [*chosen]

@@ -14,7 +14,7 @@ from refold.errors import FoldError, StalePlan, TreeError, WrongType, expect
 from refold.messages import Message, Usage
 from refold.protocols import Loaded, Problem, SessionInfo, Store
 from refold.session.dialects import read_list
-from refold.session.fold_safety import objection
+from refold.session.edits import stretches
 from refold.session.history import Base, History, Snapshot
 from refold.session.incoming import messages_of, plain_meta
 from refold.session.merge import Given, Merged, Tree, difference
@@ -210,7 +210,5 @@ class Session(History):
                 self._check_fold(entry)
 
     def _check_fold(self, fold: e.Fold) -> None:
-        if fold.parent != self._leaf or any(fold.edits == known.edits for known in self.annotations(e.Fold)):
-            return  # a fold of another branch, or one again: it was checked where it was made
-        if why := objection(fold, self._path, self.position):
-            raise FoldError(why)
+        if fold.parent == self._leaf and len(stretches((fold,), self.position)) != len(fold.edits):
+            raise FoldError("an edit names no stretch of the path")

@@ -18,7 +18,7 @@ from msgspec import inspect as shape
 
 from refold import format as fmt
 from refold.entries import Entry, MessageEntry, Unknown
-from refold.errors import Foreign, FormatError, InvalidValue, UsageError, WrongType, expect
+from refold.errors import FormatError, InvalidValue, PluginGuard, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Call, Opaque, Stop, Text
 from refold.protocols import SessionInfo
 from refold.session.strict_types import has_strict_types, types_of
@@ -71,7 +71,7 @@ def begun(
     """What a session is called, and what is known of it."""
     expect(id, (str, NoneType), "the id of a session is a text")
     expect(info, (SessionInfo, NoneType), "info is a SessionInfo")
-    with Foreign(None, "the clock or new_id of the session"):
+    with PluginGuard("the clock or new_id of the session"):
         name = id or (info.id if info else None) or new_id()
         expect(name, str, "new_id is a function that gives a text")
         return name, info or SessionInfo(id=name, created=clock())

@@ -14,7 +14,7 @@ from functools import lru_cache
 from refold.errors import UnknownName
 from refold.protocols import TokenCounter
 from refold.tokens.calibrated import Calibration
-from refold.tokens.estimate import Bytes4, Chars, Len3, Messages, Utf16
+from refold.tokens.estimate import Bytes4, Chars, Estimate, Len3, Messages, Utf16
 from refold.tokens.thoughts import forgotten
 
 __all__ = ["DEFAULT", "Calibration", "checked", "forgotten", "get", "is_exact", "names"]
@@ -64,12 +64,11 @@ def get(name: str = DEFAULT) -> TokenCounter:
 
 
 def checked(counter: TokenCounter) -> TokenCounter:
-    """A counter as it is if it is one of ours; one of somebody else's gives numbers of tokens, or raises."""
-    if type(counter).__module__.startswith("refold."):
-        return counter
+    """A counter of refold as it is; any other gives numbers of tokens, or raises."""
+    from refold.tokens.exact import Exact
     from refold.tokens.foreign import Checked
 
-    return Checked(counter)
+    return counter if isinstance(counter, (Estimate, Exact, Checked)) else Checked(counter)
 
 
 def is_exact(counter: TokenCounter) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from refold.errors import Foreign, WrongType, expect
+from refold.errors import PluginGuard, WrongType, expect
 from refold.messages import Message
 from refold.protocols import TokenCounter
 
@@ -17,7 +17,7 @@ class Checked:
     everything would fit."""
 
     def __init__(self, counter: TokenCounter) -> None:
-        with Foreign(counter, "the counter"):
+        with PluginGuard("the counter"):
             if not isinstance(counter, TokenCounter):
                 raise WrongType(
                     f"a {type(counter).__name__} is no counter: pass a name, or name, text, message, tools"
@@ -37,7 +37,7 @@ class Checked:
         return self._number(self._counter.tools, tools)
 
     def _number(self, count: Callable[[Any], object], what: object) -> int:
-        with Foreign(self._counter, f"the counter {self.name!r}"):
+        with PluginGuard(f"the counter {self.name!r}"):
             number = count(what)
         if type(number) is not int or not 0 <= number < _LARGEST:
             raise WrongType(

@@ -82,7 +82,7 @@ class BudgetSummary:
             text += SPLIT_HEADING + answers[-1] if prefix else ""
             framed = framing(text, files)
             edit = e.Edit(first, last, (User(content(framed)),))
-            return Finished(edits=(edit, *hidden), summary=text, files=files)
+            return Finished(edits=(edit, *hidden), framed=True, summary=text, files=files)
 
         limit = int(0.8 * self.reserve_tokens) + (int(0.5 * self.reserve_tokens) if prefix else 0)
         kept = s.sizes.overhead + s.sizes.kept_from(cut.position)
@@ -91,7 +91,7 @@ class BudgetSummary:
             finish=finish,
             asks=asks,
             stretch=(first, last),
-            fold=lambda: tuple(x.id for x in history),
+            fold=tuple(x.id for x in history),
             turn_prefix=tuple(x.id for x in prefix),
             first_kept=path[cut.position].id if cut.position < len(path) else None,
             split=cut.split,

@@ -63,6 +63,7 @@ class Graded:
             stretch = path[s.projection.floor].id, path[self.position - 1].id
             edits.insert(0, e.Edit(*stretch, (record.message,)))
         return Finished(
+            framed=True,
             edits=(*edits, *s.hidden_edits(after=self.position)),
             summary=record.summary if record else "",
             files=self.composer.reading.state.files(NOTED),
@@ -91,14 +92,14 @@ class Graded:
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else lambda: _told((*path[first:whole], *self._left())),
+            fold=() if self.in_place else _told((*path[first:whole], *self._left())),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=self.layout.clipped(s.items),
             words_left_out=() if self.in_place else self.composer.words_left_out(self.layout),
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous=previous.summary if previous else None,
-            files=lambda: self.composer.reading.state.files(NOTED),
+            files=self.composer.reading.state.files(NOTED),
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )

@@ -187,9 +187,9 @@ class KeepRecent:
         kept = sum(s.counter.message(message) for message in old.kept)
         return Proposal(
             rung=self.name,
-            finish=lambda _: Finished(edits=(edit,), details=details),
+            finish=lambda _: Finished(edits=(edit,), framed=True, details=details),
             stretch=stretch,
-            fold=lambda: tuple(source.id for source in old.sources),
+            fold=tuple(source.id for source in old.sources),
             first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
             tokens_after=s.sizes.tokens - s.sizes.shown(old.first, old.last) + kept,
             smaller=False,
@@ -217,7 +217,7 @@ class Archive(KeepRecent):
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, "summary")
             details = LayeredDetails(archive=True).stored()
-            return Finished(edits=(edit,), summary=text, files=files, details=details)
+            return Finished(edits=(edit,), framed=True, summary=text, files=files, details=details)
 
         return replace(
             bare,
@@ -280,9 +280,7 @@ def by_rule(
     sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, home: str = ""
 ) -> str:
     """The same sections without a model: facts by code, insights by the digest."""
-    groups = abridged.groups(
-        ((x.id, redacted.message(x.message)) for x in sources), continues=False, judged=True
-    )
+    groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
     asked = [group for group in groups if group.user.strip()]
     rows = {True: list[str](), False: list[str]()}
     for group in asked:

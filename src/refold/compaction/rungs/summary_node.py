@@ -83,21 +83,20 @@ class SummaryNode:
         response = assistant(self.acknowledgement, *_open_calls(s, last))
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
 
-        def files() -> e.Files:
-            return reading(s.session).state.files()
+        files = reading(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
-            return Finished(edits=edits, summary=answers[0], files=files(), details=details)
+            return Finished(edits=edits, framed=True, summary=answers[0], files=files, details=details)
 
         return Proposal(
             rung=self.name,
             finish=finish,
             asks=(ask,),
             stretch=(first, end),
-            fold=lambda: tuple(source.id for source in head),
+            fold=tuple(source.id for source in head),
             first_kept=path[position].id if position < len(path) else None,
             previous=previous,
             files=files,

@@ -30,7 +30,7 @@ from refold.compaction.situation import (
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
 from refold.messages import Message, Result, Text, compact_json, user
-from refold.preserve import state_text
+from refold.preserve import abridged, state_text
 from refold.protocols import Request, TokenCounter
 from refold.session.history import History
 from refold.text.frames import quote
@@ -193,6 +193,7 @@ class TurnLines:
         is_merge: bool,
     ) -> Proposal:
         path, session, position = s.session.path, s.session, s.session.position
+        files = reading(session).state.files()
 
         def finish(_: Sequence[str]) -> Finished:
             edits = self._edits(s, lines, shown)
@@ -201,8 +202,7 @@ class TurnLines:
                 lines=[line for line in lines if (line.first, line.last) in changed],
                 cache_reset="lines were merged into ranges" if is_merge else "",
             ).stored()
-            files = reading(session).state.files()
-            return Finished(edits=(*edits, *trims), files=files, details=details)
+            return Finished(edits=(*edits, *trims), framed=True, files=files, details=details)
 
         ends = [(position(line.first) or 0, position(line.last) or 0) for line in shown]
         ends += [(round.first, round.last) for round in leaving]
@@ -213,10 +213,10 @@ class TurnLines:
             rung="merge" if is_merge else self.name if leaving or trims else "workspace",
             finish=finish,
             stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
-            fold=lambda: tuple(x.id for r in leaving for x in sources(session, r.first, r.last + 1)),
+            fold=tuple(x.id for r in leaving for x in sources(session, r.first, r.last + 1)),
             masked=tuple(edit.first for edit in trims),
             first_kept=path[after + 1].id if after is not None and after + 1 < len(path) else None,
-            files=lambda: reading(session).state.files(),
+            files=files,
             tokens_after=s.sizes.tokens - gone + added,
             smaller=False,
         )
@@ -323,7 +323,7 @@ def by_rule(s: Situation, round: Round, limit: int) -> str:
     key = (path[round.first].id, path[round.last].id, limit, s.counter.name)
     if key not in texts:
         said = transcript.messages_between(s.session, round.first, round.last + 1)
-        texts[key] = rule_line(said, limit, s.counter)
+        texts[key] = rule_line(abridged.groups(said, continues=False), limit, s.counter)
     return texts[key]
 
 

@@ -146,7 +146,7 @@ class WindowSummary:
             text = head(answers[0], self.max_chars)
             shown = quote(text if s.has_model else wording.digest(text))
             edit = e.Edit(first, last, (system(f"{wording.heading}\n{head(shown, self.max_chars)}"),))
-            return Finished(edits=(edit,), summary=text)
+            return Finished(edits=(edit,), framed=True, summary=text)
 
         earlier = previous.summary if previous else None
         kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
