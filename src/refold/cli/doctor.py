@@ -38,6 +38,7 @@ EXTRAS = {
     "local": "xllamacpp",
     "postgres": "psycopg",
     "ray": "ray",
+    "otel": "opentelemetry",
     "langchain": "langchain",
     "openai-agents": "agents",
     "pydantic-ai": "pydantic_ai",

@@ -13,6 +13,7 @@ from typing import Any, TypedDict, cast
 import msgspec
 
 from refold import entries as e
+from refold import tracing
 from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign, in_error
 from refold.engine.planner import Planner
 from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, expect, sentence
@@ -86,7 +87,10 @@ async def ask(
         view = await prepare()
         place = Place.here(session)
         try:
-            reply = await complete(model, _request(view, options), retries=options.retries)
+            compacted = tracing.is_on() and any(item.fold is not None for item in view.items)
+            with tracing.model_call(model.name, session=session.id, compacted=compacted) as span:
+                reply = await complete(model, _request(view, options), retries=options.retries)
+                tracing.replied(span, reply.message, reply.usage)
             error = _cut_short(reply)
             if error is None or not refused(place, error):
                 return reply, place

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from refold import entries as e
-from refold import worker
+from refold import tracing, worker
 from refold.compaction import transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, propose
 from refold.compaction.planning import replan
@@ -72,6 +72,15 @@ async def perform_with_hooks(
 ) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
+    with tracing.fold(session.id, plan.preset) as span:
+        outcome = await _perform_with_hooks(hooks, session, plan, summariser, limits, budget)
+        tracing.folded(span, outcome)
+    return outcome
+
+
+async def _perform_with_hooks(
+    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Limits, budget: int | None
+) -> e.Fold | Failed:
     if not hooks:
         return await perform(session, plan, summariser, limits, budget=budget)
     try:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from refold import worker
+from refold import tracing, worker
 from refold.compaction.plan import Ask
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.situation import Writer
@@ -221,7 +221,9 @@ class ByModel:
         model = Metered(self.model, self.meter)
         gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
         async with gate:
-            reply: Reply = await complete(model, request, retries=self.retries)
+            with tracing.model_call(model.name) as span:
+                reply: Reply = await complete(model, request, retries=self.retries)
+                tracing.replied(span, reply.message, reply.usage)
         return Answer(ask.accept(text_of(reply.message)), model.requests, reply.usage or Usage())
 
     def _size(self, request: Request) -> int:

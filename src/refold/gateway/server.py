@@ -20,13 +20,14 @@ from urllib.parse import unquote
 from aiohttp import web
 from aiohttp.http_parser import RawRequestMessage
 
+from refold import tracing
 from refold.errors import RefoldError, SettingError
 from refold.gateway.connections import Connection, Connections, open_files
 from refold.gateway.door import Caller, Door, Refusal, told, with_key_of_path
 from refold.gateway.exchange import Exchange
 from refold.gateway.letters import Check, Opening
 from refold.gateway.line import Line
-from refold.gateway.requests import COMPACT, DIALECTS
+from refold.gateway.requests import COMPACT, DIALECTS, model_named
 from refold.gateway.stored_ids import is_shared
 from refold.gateway.upstream import Answer, Cut, Upstream, relay
 from refold.gateway.windows import Windows
@@ -190,7 +191,14 @@ class Gateway:
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         number = self.line.number()
         exchange = Exchange(self.upstream, self.line, self.windows, request, caller, number)
-        return await exchange.run(await _body(request))
+        raw = await _body(request)
+        if not tracing.is_on():
+            return await exchange.run(raw)
+        provider = "anthropic" if request.path == "/v1/messages" else "openai"
+        with tracing.model_call(f"{provider}:{model_named(raw)}") as span:
+            response = await exchange.run(raw)
+            tracing.passed(span, response.status, response.headers.get("x-refold", ""))
+        return response
 
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         if request.headers.get("upgrade"):  # who knows this answer (Codex does) goes on without
