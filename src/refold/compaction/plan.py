@@ -82,6 +82,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     framed: bool = False
     """What the edits put is framed and defused already (`refold.text.frames`). Otherwise a text in the role
     of the user or the system that stands for others' words becomes a quotation (R17)."""
+    first_kept: str | None = None
+    """The first message in its own place, where that is not the proposal's."""
     summary: str = ""
     files: Files = Files()
     check: dict[str, Any] = {}

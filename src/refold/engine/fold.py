@@ -138,7 +138,7 @@ def _make(
         rung=proposal.rung,
         reason=f"{plan.reason.code}: {plan.reason.text}",
         summary=finished.summary,
-        first_kept=proposal.first_kept,
+        first_kept=finished.first_kept or proposal.first_kept,
         tokens_before=before if proposal.tokens_before is None else proposal.tokens_before,
         files=finished.files,
         requests=requests,

@@ -215,7 +215,7 @@ class Answers:
             for told in client_compaction.told_results(call, session) if call.row.told else ():
                 session.append(told)
             before = engine.view(session).tokens
-            plan = await engine._planned(session, Outlook(force=True))
+            plan = await engine.planner.planned(session, Outlook(force=True))
             if isinstance(plan, Plan):
                 await engine.apply(session, plan)
             return before, engine.view(session), session.leaf or ""

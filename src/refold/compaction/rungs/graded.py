@@ -65,6 +65,7 @@ class Graded:
         return Finished(
             framed=True,
             edits=(*edits, *s.hidden_edits(after=self.position)),
+            first_kept=path[self.position].id if self.position < len(path) else None,
             summary=record.summary if record else "",
             files=self.composer.reading.state.files(NOTED),
             details=RefoldDetails(
@@ -227,7 +228,7 @@ class Summary:
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
-        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
+        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
         view = grading(s, self.shape, written=target, factor=self.factor)
         if isinstance(view, Reason):
             return view
@@ -253,7 +254,7 @@ class Summary:
         def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=shape.unverified)
-            laid = self._with_room_for(checked.text, view, target)
+            laid = self._around(checked.text, target, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
             if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
@@ -262,16 +263,15 @@ class Summary:
 
         return replace(view.proposal(self.name, finish), asks=(ask,))
 
-    def _with_room_for(self, notes: str, view: Graded, target: int) -> Graded:
-        """The view, its messages clipped harder where the notes are longer than was asked for."""
-        s, written = view.s, view.s.counter.text(notes)
-        if written <= target or view.position >= len(s.session.path):
+    def _around(self, notes: str, target: int, s: Situation, view: Graded) -> Graded:
+        """The view as it was planned, or graded anew around notes that are longer than was asked for."""
+        written = s.counter.text(notes)
+        if written <= target:
             return view
         if written > view.goal // 2:
             raise BadAnswer("too_long", f"the summary has {written:,} tokens, {target:,} were asked for")
-        first = s.session.path[view.position].id
-        laid = grading(replace(s, first_kept=first), self.shape, written=written, factor=self.factor)
-        return laid if isinstance(laid, Graded) else view
+        laid = grading(s, self.shape, written=written, factor=self.factor)
+        return laid if isinstance(laid, Graded) and not laid.in_place else view
 
     def _continued(self, s: Situation, view: Graded, target: int) -> Request:
         kept = s.items[view.layout.first].message.text if view.layout.first < len(s.items) else ""
