@@ -26,7 +26,7 @@ def line(said: Sequence[tuple[str, m.Message]], limit: int, counter: TokenCounte
 
 @pytest.mark.parametrize(
     ("limit", "asked", "done"),
-    [(3, 1, 1), (4, 1, 1), (5, 1, 2), (8, 2, 4), (20, 6, 12), (40, 13, 25)],
+    [(3, 1, 1), (4, 1, 1), (5, 1, 2), (8, 2, 4), (20, 6, 12), (40, 13, 25), (61, 29, 30), (62, 30, 30)],
 )
 def test_of_a_long_line_two_thirds_are_what_came_of_it(limit: int, asked: int, done: int) -> None:
     said = [("a", m.user(many("ask", 30))), ("b", m.assistant(many("did", 30)))]

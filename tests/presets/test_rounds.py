@@ -175,7 +175,7 @@ def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> Non
         ("| a | b |\n|---|---|\n| 1 | 2 |\nBoth columns hold 1 figure.", "Both columns hold 1 figure"),
         (
             "## Result\n\n- The port is 4711 now.\n- Nothing else changed.",
-            "The port is 4711 now. Nothing else changed",
+            "The port is 4711 now",
         ),
     ],
 )

@@ -171,7 +171,7 @@ def test_auto_continues_the_chat_only_where_a_cache_is_read() -> None:
     assert form(folding, story(model=None)) == "stand-alone"
     assert form(folding, story(), system=None) == "stand-alone"  # nobody said what the chat was sent with
     late = story()
-    folding.clock = lambda: late.path[-2].time + 301
+    folding.planner.clock = lambda: late.path[-2].time + 301
     assert form(folding, late) == "stand-alone"
 
 

@@ -14,7 +14,7 @@ from refold.digest import Digest, Source, digest
 from refold.digest.sections import cut_lines
 from refold.errors import BadAnswer
 from refold.preserve import abridged
-from refold.preserve.call_text import said
+from refold.preserve.call_text import telling
 from refold.preserve.state import WorkState
 from refold.preserve.words import demands, typed
 from refold.protocols import TokenCounter
@@ -117,8 +117,10 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
 
 
 def _answer(text: str) -> str:
-    """The first sentence that says something. Code, tables and headings say little in a line."""
-    return said(redact(text[:READ])[0]).rstrip(_ENDS)
+    """The first sentence that says something, and the first one with a figure where it has none."""
+    found = telling(redact(text[:READ])[0])
+    figures = [sentence for sentence in found if re.search(r"\d", sentence)]
+    return " ".join(dict.fromkeys((*found[:1], *figures[:1]))).rstrip(_ENDS)
 
 
 # ── where there are too many ────────────────────────────────────────────────────────────────────

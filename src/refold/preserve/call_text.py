@@ -81,11 +81,16 @@ _WEIGHTY = re.compile(
 _LEADS_IN = re.compile(r"(?:Here(?:'s| is| are)|Let me|I'll|Now|Great|Perfect|Excellent|Sure)\b|.*:$", re.I)
 
 
+def telling(text: str) -> list[str]:
+    """The sentences of a text that say something, without code, drawings and marks; at least the first."""
+    found = [line for line in map(_plain, sentences(_FENCE.sub("\n", text[: 2 * _READ]))) if line]
+    return [line for line in found if _tells(line)] or found[:1]
+
+
 def conclusion(text: str, limit: int = CONCLUSION) -> str:
     """The sentences that carry a reply, a plan or a report, in their order (R23): those that name something,
     decide something or ask come before those that only lead in. Lists of words rank; none decides."""
-    found = [line for line in map(_plain, sentences(_FENCE.sub("\n", text[: 2 * _READ]))) if line]
-    found = [line for line in found if _tells(line)] or found[:1]
+    found = telling(text)
     last = len(found) - 1
 
     def weight(at: int) -> int:
