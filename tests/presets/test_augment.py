@@ -566,9 +566,18 @@ def test_A11_with_summarisation_off_every_summary_is_dropped() -> None:
     session = chat(600, 600, 600)
     run(Engine(augment(trigger_on_history_size_chars=10), model=summariser()).prepare(session))
     assert len(session.annotations(e.Fold)) == 1
-    for off in ({"bot_type": 2}, {"history_summary_min_version": ""}, {"prompt": ""}):
+    for off in ({"bot_type": 2}, {"history_summary_min_version": ""}):
         assert len(Engine(augment(**off)).view(session)) == 6
     assert len(Engine(augment()).view(session)) == 4
+
+
+def test_A11_A24_a_blank_prompt_makes_no_new_node_and_keeps_those_that_are_there() -> None:
+    session, model = chat(600, 600, 600), summariser()
+    run(Engine(augment(trigger_on_history_size_chars=10), model=model).prepare(session))
+    blank = Engine(augment(trigger_on_history_size_chars=10, prompt=" "), model=model)
+    assert [item.fold is None for item in blank.view(session).items] == [False, False, True, True]
+    run(blank.prepare(session))
+    assert (len(model.requests), len(session.annotations(e.Fold))) == (1, 1)
 
 
 def twice(**settings: Any) -> tuple[Session, Scripted, Engine]:

@@ -77,8 +77,6 @@ class RefoldDetails(Details, frozen=True):
 
 class AugmentDetails(Details, frozen=True):
     is_history_summary: bool = False
-    by_hand: bool = False
-    """Asked for explicitly."""
 
 
 class LayeredDetails(Details, frozen=True):

@@ -92,14 +92,14 @@ class Engine(Planner):
         model, system, tools = question.model, question.system, question.tools
         if overflowed_twice(session, self.preset.window, model):
             raise OverflowAgain
+        limits, reason = self._limits(), "disabled"
         if self.auto:
-            limits = self._limits()
             await upkeep(self, session, question, hooks=self.hooks, limits=limits)
             reason = await self._fold_if_due(session, watch, question, limits)
-            if reason not in ("disabled", "off"):
-                await make_fit(self, session, question, hooks=self.hooks, limits=limits)
-            if watch:
-                watch.consider(question)
+        folds = reason != "disabled"
+        await make_fit(self, session, question, hooks=self.hooks, limits=limits, folds=folds)
+        if watch and self.auto:
+            watch.consider(question)
 
         async def shown() -> View:
             view = layers.with_recap(self.preset, session, self.view(session, system=system, tools=tools))

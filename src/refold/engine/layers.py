@@ -46,6 +46,8 @@ def with_recap(preset: Preset, session: Session, view: View) -> View:
         return view
     rows = "\n".join(f"- [{todo.status}] {todo.text}" for todo in todos)
     recap = user(frame("todos", rows, note="Open todos, as they stand:"))
+    if view.tokens + view.counter.message(recap) > preset.window:
+        return view
     return View(
         [*items, Item(recap)],
         counter=view.counter,

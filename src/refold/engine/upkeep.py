@@ -49,15 +49,17 @@ async def upkeep(
 
 
 async def make_fit(
-    planner: Planner, session: Session, question: Question, *, hooks: Hooks, limits: Limits
+    planner: Planner, session: Session, question: Question, *, hooks: Hooks, limits: Limits, folds: bool
 ) -> None:
     """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
-    or the caller hears why not (R2)."""
+    or the caller hears why not (R2). `folds`: automatic folding is not switched off."""
     window = planner.preset.window
     for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
         s = planner._situation(session, question)
         if not s.sizes.passes(window, as_we_count=True):
             return
+        if not folds:
+            break
         base = session.base
         with mode:
             plan = await on_replica(
