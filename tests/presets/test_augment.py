@@ -36,6 +36,7 @@ from refold.loop import run
 from refold.memory import MemoryParams
 from refold.models.scripted import Scripted, stall
 from refold.preserve import abridged
+from refold.presets import parameters
 from refold.presets.parameters import UnknownParameter
 from tests.presets.chains import check_wire, orphans, summariser
 from tests.soon import a_while, until
@@ -144,6 +145,27 @@ def test_A1_inside_a_feature_flag_object() -> None:
     assert (beside.off, beside.memories_params) == ("", MemoryParams(max_lines=80))
     without = presets.get("augment", params=json.dumps({"history_summary_params": json.dumps(WORKED)}))
     assert "min_version" in without.settings.off
+
+
+def test_A1_A24_null_is_the_default_and_a_whole_model_listing_is_read(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    nulls = {**WORKED, "cache_ttl_ms": None, "abridged_history_params": {"total_chars_limit": None}}
+    settings = presets.get("augment", params=json.dumps(nulls)).settings
+    assert (settings.cache_ttl_ms, settings.abridged_history_params) == (0, abridged.Limits())
+    assert settings.trigger_on_history_size_chars == 50_000
+    flags = {
+        "history_summary_min_version": "0.500.0",
+        "history_summary_params": json.dumps(WORKED),
+        "memories_params": json.dumps({"max_lines": 80, "compression_target": None}),
+        "another_feature": True,
+    }
+    listing = json.dumps({"default_model": "m", "models": [], "feature_flags": flags})
+    settings = presets.get("augment", params=listing).settings
+    assert (settings.off, settings.trigger_on_history_size_chars) == ("", 50_000)
+    assert settings.memories_params == parameters.memory_params(listing) == MemoryParams(max_lines=80)
+    assert presets.get("augment", params='{"feature_flags": {}}').settings.off
+    assert not recwarn.list
 
 
 def test_A1_parameters_may_be_swapped_at_run_time() -> None:

@@ -165,7 +165,7 @@ class SummaryNode:
 
 
 def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool) -> Sequence[e.Fold]:
-    """Which folds count: of the summary nodes only the newest one of this version; switched off, none does."""
+    """Which folds count: of the summary nodes only the newest one of this version. Switched off, none."""
     nodes = {fold.id: fold.version for fold in folds if AugmentDetails.of(fold).is_history_summary}
     newest = [id for id, made_by in nodes.items() if made_by == version and not off][-1:]
     return [fold for fold in folds if fold.id not in nodes or fold.id in newest]
