@@ -25,6 +25,7 @@ from refold.models.scripted import Scripted, say
 from refold.protocols import Request
 from refold.session import Session
 from refold.tokens import get as counter_named
+from tests.soon import until
 from tests.timing import alarm
 
 
@@ -419,3 +420,21 @@ def test_a_reply_without_a_model_says_what_to_do(tmp_path: Path) -> None:
         asyncio.run(chat.say("x"))
     assert isinstance(chat.session.entries, list)
     assert not any(isinstance(entry, Assistant) for entry in chat.session.entries)
+
+
+def test_A6_the_first_reply_of_a_process_arms_the_cache_timer(tmp_path: Path) -> None:
+    settings = {
+        "prompt": "Write a <summary>.",
+        "trigger_on_history_size_chars": 10**6,
+        "trigger_on_history_size_chars_when_cache_expiring": 10,
+        "cache_ttl_ms": 20,
+        "min_tail_exchanges": 0,
+    }
+    chat, _ = made(tmp_path, "Hello. " * 50, preset="augment", preset_settings=settings)
+
+    async def first_turn() -> None:
+        await chat.say("First.")
+        await until(lambda: chat.session.annotations(Fold))
+        await chat.close()
+
+    asyncio.run(first_turn())

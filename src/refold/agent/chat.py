@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -119,6 +120,9 @@ class Chat:
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
         self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))
+        self._watch = AsyncExitStack()
+        self._followed: Engine | None = None
+        """The engine whose watch is open."""
         self.model: Model | None
         self.engine: Engine
         self.agent: Agent | None
@@ -138,6 +142,7 @@ class Chat:
         if self.agent is None:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
         await self._settle_git()
+        await self._follow()
         self.keep(text)
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
@@ -155,8 +160,17 @@ class Chat:
             store.create(session.info)
             session.store = store
 
+    async def _follow(self) -> None:
+        """From before the first request: prepare folds in the background, fold before the provider's cache
+        expires, note what rounds did, as the design wants."""
+        if self._followed is not self.engine:
+            await self._watch.aclose()
+            await self._watch.enter_async_context(self.engine.watch(self.session))
+            self._followed = self.engine
+
     async def close(self) -> None:
-        """Let connections and the folder go. The session needs no closing."""
+        """Let background work, connections and the folder go. The session needs no closing."""
+        await self._watch.aclose()
         self.place.workspace.close()
         for model in self._models:
             if isinstance(model, Closes):
@@ -261,6 +275,7 @@ class Chat:
         except RefoldError as error:
             raise Refused("failed", f"The sub-agent could not finish: {error}") from error
         finally:
+            await child._watch.aclose()
             child.place.workspace.close()
 
     def _hear(self, description: str, event: events.TurnEvent) -> None:

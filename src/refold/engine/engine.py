@@ -94,7 +94,9 @@ class Engine(Planner):
             raise OverflowAgain
         limits, reason = self._limits(), "disabled"
         if self.auto:
-            await upkeep(self, session, question, hooks=self.hooks, limits=limits)
+            if watch:
+                watch.write_notes()
+            await upkeep(self, session, question, hooks=self.hooks, limits=limits, notes=watch is None)
             reason = await self._fold_if_due(session, watch, question, limits)
         folds = reason != "disabled"
         await make_fit(self, session, question, hooks=self.hooks, limits=limits, folds=folds)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from contextlib import nullcontext
 
 import msgspec
 
+from refold import entries as e
 from refold import worker
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
 from refold.compaction.planning import fallback_plan, make_plan
@@ -30,10 +33,13 @@ async def upkeep(
     *,
     hooks: Hooks,
     limits: Limits | None = None,
+    notes: bool = True,
 ) -> None:
-    """Write the annotations that the design keeps, then perform its housekeeping stages."""
+    """Write the annotations that the design keeps (`notes`: a watch does not), then perform its housekeeping
+    stages."""
     limits = limits or planner._limits()
-    await _write_notes(planner, session, question, limits)
+    if notes:
+        await write_notes(planner, session, question, limits)
     preset = planner.preset
     for stage in preset.stages:
         if not stage.upkeep:
@@ -76,8 +82,9 @@ async def make_fit(
         raise DoesNotFit(window, parts, planner.preset.name)
 
 
-async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
-    """Where the summariser fails, the design's own rule writes them."""
+async def write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
+    """Write the annotations that the design keeps. Where the summariser fails, or this is cancelled while it
+    is asked, the design's own rule writes them."""
     preset = planner.preset
     writer = preset.annotator()
     if writer is None:
@@ -85,17 +92,23 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     proposal = await on_replica(session, lambda h: propose(writer, planner._situation(h, question)))
     if not isinstance(proposal, Proposal):
         return
+
+    def append(notes: Iterable[e.AnyAnnotation]) -> None:
+        # The leaf may have moved meanwhile: a line names the end of its round, and holds there and nowhere else.
+        session.extend(
+            [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
+        )
+
     answers: list[str] = []
     try:
         texts = await ask_all(planner.summariser, proposal.asks, limits, timeout=NOTES_TIMEOUT)
         answers = [answer.text for answer in texts]
     except AssertionError:
         raise
+    except asyncio.CancelledError:
+        append(finish(proposal, ()).annotations)
+        raise
     except Exception as error:
         failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.meter.spent)
         record_failure(session, preset.name, failed)
-    # The leaf may have moved meanwhile: a line names the end of its round, and holds there and nowhere else.
-    notes = (await on_replica(session, lambda _: finish(proposal, answers))).annotations
-    session.extend(
-        [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
-    )
+    append((await on_replica(session, lambda _: finish(proposal, answers))).annotations)
