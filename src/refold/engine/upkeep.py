@@ -94,7 +94,7 @@ async def write_notes(planner: Planner, session: Session, question: Question, li
         return
 
     def append(notes: Iterable[e.AnyAnnotation]) -> None:
-        # The leaf may have moved meanwhile: a line names the end of its round, and holds there and nowhere else.
+        # The leaf may have moved meanwhile: a line names the end of its round, and holds there alone.
         session.extend(
             [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
         )
