@@ -675,6 +675,19 @@ def test_A13_interrupted_or_still_at_work() -> None:
     )
 
 
+def test_A13_an_aborted_reply_is_shown_as_interrupted() -> None:
+    session = chat(600, 600, 600)
+    session.append(m.user("Rename it."))
+    session.append(m.assistant("I will ren", stop="aborted"))
+    for message in (m.user("Go on."), m.assistant("Done. " * 100)):
+        session.append(message)
+    engine = Engine(augment(), model=Scripted("S"))
+    fold(engine, session)
+    text = engine.view(session).items[0].message.text
+    assert "Rename it.\n</user>\n<agent_was_interrupted/>" in text.replace("\n\n", "\n")
+    assert "I will ren" not in text
+
+
 def test_A14_the_whole_log_before_the_tail_is_abridged_whatever_earlier_summaries_hide() -> None:
     session, _, engine = twice()
     text = engine.view(session).items[0].message.text

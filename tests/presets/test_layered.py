@@ -544,6 +544,38 @@ def test_E9_an_answer_without_the_sections_is_refused(missing: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cwd", "system", "path", "named"),
+    [
+        (
+            "/home/me/shop",
+            "You work in /home/me/shop on Linux (bash).",
+            "a.py",
+            "system Linux; folder /home/me/shop",
+        ),
+        (None, "Platform: darwin", "/srv/shop/src/a.py", "system macOS; folder /srv/shop/src"),
+        ("C:\\shop", None, "a.py", "system Windows; folder C:\\shop"),
+        (None, None, "a.py", "system (unknown); folder (unknown)"),
+    ],
+)
+def test_E9_without_a_model_the_archive_names_system_and_folder(
+    cwd: str | None, system: str | None, path: str, named: str
+) -> None:
+    engine, session = Engine(layered(keep_rounds=1)), Session(info=SessionInfo(id="s", cwd=cwd))
+    for number in range(3):
+        session.append(m.user(f"Fix part {number}."))
+        session.append(
+            m.assistant("", m.call(f"c{number}", "Edit", path=path, old_string="a", new_string="b"))
+        )
+        session.append(m.result(f"c{number}", "ok"))
+        session.append(m.assistant("Fixed."))
+    plan = engine.plan(session, force=True, system=system)
+    assert isinstance(plan, Plan)
+    fold = run(engine.apply(session, plan))
+    assert isinstance(fold, e.Fold)
+    assert f"Environment: {named};" in fold.summary
+
+
+@pytest.mark.parametrize(
     ("output", "answered", "ticked"),
     [
         ("===== 3 passed in 0.1s =====", "All tests pass.", True),

@@ -11,7 +11,8 @@ The log never holds this text: it holds calls and results as for every other mod
 loop and the real one writes and reads them as text. So one history serves both ways of calling.
 
 Reading is tolerant: other brackets, code fences, trailing commas, single quotes, a missing end, a line
-`Action Input:`, arguments as `key=value`. What cannot be read becomes a call that is answered by how to write it (`repair`).
+`Action Input:`, arguments as `key=value`. What cannot be read becomes a call that is answered by
+how to write it (`repair`).
 """
 
 from __future__ import annotations

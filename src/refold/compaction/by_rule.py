@@ -220,13 +220,10 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     sections, state = _earlier(previous), WorkState()
     for source in sources:
         state.take(source.message)
-    turns = list(_turns(sources))
-    for at, turn in enumerate(turns):
+    for turn in _turns(sources):
         line = rule_line(((x.id, x.message) for x in turn), LINE, counter)
-        if at == len(turns) - 1 and not _is_over(turn):
-            _add(sections, "In progress", [f"- [ ] {line}"])
-        else:
-            _add(sections, "Done", [f"- [x] {line}"])
+        title, box = ("Done", "x") if _is_over(turn) else ("In progress", " ")
+        _add(sections, title, [f"- [{box}] {line}"])
     words = [text for source in sources if (text := typed(source.message))]
     if not sections["Goal"]:
         _add(sections, "Goal", [one_line(text, 400) for text in words[:1]])
