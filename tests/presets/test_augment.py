@@ -31,10 +31,11 @@ from refold.compaction.plan import Failed, Plan, Reason, Source
 from refold.compaction.preset import Flaw
 from refold.compaction.requests import load
 from refold.compaction.triggers import arm_delay
+from refold.engine.summarise import ByModel
 from refold.errors import SettingError
 from refold.loop import run
 from refold.memory import MemoryParams
-from refold.models.scripted import Scripted, stall
+from refold.models.scripted import Scripted, say, stall
 from refold.preserve import abridged
 from refold.presets import parameters
 from refold.presets.parameters import UnknownParameter
@@ -790,11 +791,34 @@ def test_A17_in_the_agents_own_mode_and_silent() -> None:
 )
 def test_A17_an_empty_reply_or_a_call_is_a_failure(answer: Any) -> None:
     session = chat(600, 600)
-    engine = Engine(augment(), model=Scripted(answer))
+    engine = Engine(augment(), model=Scripted(*[answer] * 7))
     plan = engine.plan(session, force=True)
     assert isinstance(plan, Plan)
     assert isinstance(run(engine.apply(session, plan)), Failed)
     assert len(engine.view(session)) == 4
+
+
+def test_A24_the_summariser_may_call_what_reads_five_times_before_it_answers() -> None:
+    def calling(count: int, name: str = "Read") -> list[Any]:
+        return [say(m.call(f"x{n}", name, path="a.py")) for n in range(count)]
+
+    async def read(call: m.Call) -> m.Result | None:
+        return m.result(call.id, "def a(): ...") if call.name == "Read" else None
+
+    for script, told, works in (
+        (calling(5), "def a(): ...", True),
+        (calling(1, "Write"), "Write the summary", True),
+        (calling(6), "def a(): ...", False),
+    ):
+        model = Scripted(*script, "It is about a().")
+        engine, session = Engine(augment(), model=model), chat(600, 600)
+        assert isinstance(engine.summariser, ByModel)
+        engine.summariser.run_tool = read
+        plan = engine.plan(session, force=True, tools=TOOLS)
+        made = run(engine.apply(session, plan))  # type: ignore[arg-type]
+        assert (getattr(made, "summary", "") == "It is about a().") is works
+        assert told in model.requests[1].messages[-1].text
+        assert all(isinstance(x, m.User | m.Assistant) for x in engine.view(session).messages)
 
 
 def test_A17_every_call_in_the_request_has_its_result_also_on_the_second_fold() -> None:

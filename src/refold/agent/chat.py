@@ -29,6 +29,7 @@ from refold.agent.prompt import system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
 from refold.compaction.preset import Preset
+from refold.engine.summarise import ByModel
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result
@@ -336,7 +337,17 @@ class Chat:
             preset = preset.resized(int(window))
         if _is_off(preset):
             preset = preset.settings.fitted(preset.window).build()
-        return Engine(preset, model=self._writer(model), hooks=self._hooks())
+        engine = Engine(preset, model=self._writer(model), hooks=self._hooks())
+        if isinstance(engine.summariser, ByModel):
+            engine.summariser.run_tool = self._read_only
+        return engine
+
+    async def _read_only(self, call: Call) -> Result | None:
+        """What a summariser may look up (A24)."""
+        tool = self.tools.get(call.name)
+        if tool is None or tool.effect != "read":
+            return None
+        return (await call_tool(self.tools, call, self.place)).result(call)
 
     def _writer(self, model: Model | None) -> Model | None:
         """Who writes summaries; None: the embedded digest."""

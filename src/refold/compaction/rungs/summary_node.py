@@ -161,6 +161,7 @@ class SummaryNode:
             render=render,
             previous=previous,
             target_tokens=self.summary_tokens,
+            tools=True,
         )
 
 
