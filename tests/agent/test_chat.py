@@ -87,8 +87,38 @@ def test_rules_are_read_anew_for_every_request_and_only_from_inside(tmp_path: Pa
     (root / "CODE_LAW.md").write_text("New law.")
     asyncio.run(chat.say("y"))
     assert "elsewhere" not in (model.requests[0].system or "")
-    assert "New law." not in (model.requests[0].system or "")
-    assert "New law." in (model.requests[1].system or "")
+    assert "New law." not in (model.requests[1].system or "")
+    assert "New law." in model.requests[1].messages[-1].text
+
+
+def test_E1_E16_the_system_layer_stays_and_what_changes_is_told_behind_it(tmp_path: Path) -> None:
+    notes, rules, law = ["likes tabs"], tmp_path / "AGENTS.md", tmp_path / "CODE_LAW.md"
+    rules.write_text("Old rules.")
+    law.write_text("Old law.")
+    chat, model = made(
+        tmp_path, "One.", "Two.", "Three.", "Four.", rules=("AGENTS.md",), notes=lambda: notes[-1]
+    )
+    asyncio.run(chat.say("a"))
+    notes.append("likes spaces")
+    rules.write_text("New rules.")
+    law.write_text("New law.")
+    asyncio.run(chat.say("b"))
+    asyncio.run(chat.say("c"))
+    law.unlink()
+    rules.unlink()
+    asyncio.run(chat.say("d"))
+    assert len({request.system for request in model.requests}) == 1
+    assert all(text in (model.requests[0].system or "") for text in ("likes tabs", "Old rules.", "Old law."))
+    said = ["\n".join(x.text for x in request.messages if x.role == "user") for request in model.requests]
+    for text, counts in (
+        ("likes spaces", [0, 1, 1, 1]),
+        ("New rules.", [0, 1, 1, 1]),
+        ("New law.", [0, 1, 1, 0]),
+        ("AGENTS.md: no longer there", [0, 0, 0, 1]),
+        ("now: there are none", [0, 0, 0, 1]),
+    ):
+        assert [each.count(text) for each in said] == counts, text
+    assert "law" not in repr(chat.session.entries)
 
 
 def test_a_file_of_rules_is_read_only_where_tools_would_read_it(tmp_path: Path) -> None:

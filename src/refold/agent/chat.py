@@ -25,7 +25,7 @@ from refold.agent.freshness import bring_back
 from refold.agent.loop import Agent
 from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
-from refold.agent.prompt import system_prompt
+from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
 from refold.compaction.preset import Preset
@@ -124,6 +124,10 @@ class Chat:
         self._watch = AsyncExitStack()
         self._followed: Engine | None = None
         """The engine whose watch is open."""
+        self._layers: dict[str, str] | None = None
+        """Notes and rules as they were when the conversation began."""
+        self._told: dict[str, str] = {}
+        """The same as the model knows them."""
         self.model: Model | None
         self.engine: Engine
         self.agent: Agent | None
@@ -148,8 +152,8 @@ class Chat:
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
             parts.append(m.attached(attached))
-        if note := reminder(mentioned(text, self._exists)):
-            parts.append(m.text(note, "program"))
+        notes = (reminder(mentioned(text, self._exists)), self._changes())
+        parts += [m.text(note, "program") for note in notes if note]
         return await self.agent.turn(parts)
 
     def keep(self, first: str) -> None:
@@ -178,8 +182,19 @@ class Chat:
                 await model.aclose()
 
     def system(self) -> str:
-        """The system prompt as it is now; `CODE_LAW.md` comes behind it."""
-        return system_prompt(self.root, notes=self.settings.notes(), rules=self.settings.rules)
+        """The system prompt, the same for the whole conversation; `CODE_LAW.md` comes behind it."""
+        if self._layers is None:
+            self._layers = self._told = self._layers_now()
+        return system_prompt(self.root, self._layers)
+
+    def _layers_now(self) -> dict[str, str]:
+        return project_layers(self.root, notes=self.settings.notes(), rules=self.settings.rules)
+
+    def _changes(self) -> str:
+        """What the model has to be told of notes and rules that changed since it was told of them."""
+        self.system()
+        before, self._told = self._told, self._layers_now()
+        return changes(before, self._told)
 
     @property
     def specs(self) -> list[Any]:
@@ -373,6 +388,7 @@ class Chat:
         @hooks.on("after_compact")
         def done(event: AfterCompact) -> None:
             self.tell(events.Folded(event.fold))
+            self._told = self._layers or {}  # what was told since may have left the view
             files = self.place.workspace
             bring_back(self.engine, self.session, event.fold, files, system=self.system(), tools=self.specs)
 

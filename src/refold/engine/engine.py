@@ -57,6 +57,8 @@ class Engine(Planner):
             self.summariser = ByModel(self._model_of(writer), self.counter)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
+        self._rules: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
+        """The project's rules as they were when a conversation began here."""
         self._turns = Turns()
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
@@ -74,7 +76,9 @@ class Engine(Planner):
     ) -> View:
         """The view for the next model call; folds first if it must. The arguments are those of `plan`;
         `model` is who will be asked, where that is not the log's newest."""
-        system, watch = layers.with_rules(self.preset, session, system), self._watches.get(session)
+        rules, watch = layers.rules_of(self.preset, session), self._watches.get(session)
+        first = self._rules.setdefault(session, rules)
+        system = layers.with_rules(system, first)
         if watch:
             watch.disarm()
         question = Question(
@@ -86,9 +90,11 @@ class Engine(Planner):
             model=model,
         )
         async with self._turns.of(session):
-            return await self._prepare(session, watch, question)
+            return await self._prepare(session, watch, question, None if rules == first else rules)
 
-    async def _prepare(self, session: Session, watch: Watch | None, question: Question) -> View:
+    async def _prepare(
+        self, session: Session, watch: Watch | None, question: Question, changed: str | None
+    ) -> View:
         model, system, tools = question.model, question.system, question.tools
         if overflowed_twice(session, self.preset.window, model):
             raise OverflowAgain
@@ -104,7 +110,8 @@ class Engine(Planner):
             watch.consider(question)
 
         async def shown() -> View:
-            view = layers.with_recap(self.preset, session, self.view(session, system=system, tools=tools))
+            view = self.view(session, system=system, tools=tools)
+            view = layers.with_recap(self.preset, session, view, changed)
             return await view_for_call(self.hooks, session, view)
 
         epoch, view = session.epoch, await shown()
