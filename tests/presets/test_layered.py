@@ -142,7 +142,9 @@ def test_E1_prepare_puts_the_layers_in_order(tmp_path: Path) -> None:
     check_wire(view)
     assert len(session.path) == 5, "neither is part of the log"
     (tmp_path / "Code_Law.md").write_text("Push on Fridays.")
-    assert "Push on Fridays." in (run(engine.prepare(session)).system or "")
+    later = run(engine.prepare(session, system="You are an agent."))
+    assert later.system == view.system
+    assert "\nPush on Fridays." in later.items[-1].message.text
     bare = run(Engine(layered(layers=False)).prepare(session, system="S"))
     assert (bare.system, bare.items[-1].message.text) == ("S", "Go on.")
 

@@ -63,6 +63,12 @@ DIGEST, SAME = "digest", "same"
 AskUser = Callable[[Call, Ask], Awaitable[permissions.Answer]]
 
 
+UNASKED = (
+    "Not done: this needs the user's consent, and there is no user to be asked here. "
+    "Do without, or say in your answer what has to be allowed."
+)
+
+
 async def nobody(call: Call, question: Ask) -> permissions.Answer:  # noqa: ARG001
     """The answer where there is no user to be asked."""
     return "no"
@@ -108,6 +114,8 @@ class Chat:
         self.root = root
         self.config = config or Configuration()
         self.snapshots = snapshots
+        self.unasked: list[Call] = []
+        """Calls that were refused because there is no user to be asked, where nothing was done since."""
         self.children: list[Session] = []
         """Sessions of sub-agents."""
         self._store = store
@@ -146,6 +154,7 @@ class Chat:
         as what it is."""
         if self.agent is None:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
+        self.unasked.clear()
         await self._settle_git()
         await self._follow()
         self.keep(text)
@@ -215,7 +224,10 @@ class Chat:
         self.place.unconfined = not confined  # for this call, to which the user said yes
         self.place.approve = lambda question: self._approve(call, question)
         try:
-            return (await call_tool(self.tools, call, self.place)).result(call)
+            result = (await call_tool(self.tools, call, self.place)).result(call)
+            if tool is not None and tool.effect != "read" and not result.is_error:
+                self.unasked.clear()  # it went on without
+            return result
         finally:
             self.place.unconfined, self.place.approve = False, None
 
@@ -227,6 +239,9 @@ class Chat:
             )
             if not isinstance(verdict, Ask):
                 return verdict
+            if self.ask is nobody:
+                self.unasked.append(call)
+                return Refuse(UNASKED)
             answer = await self.ask(call, verdict)
             if answer == "no":
                 return Refuse("The user does not want this. Ask what to do instead, or do without.")
@@ -284,7 +299,7 @@ class Chat:
             main=False,
         )
         child._asking, child._grants = self._asking, self._grants
-        child.place.git_guard = self.place.git_guard
+        child.place.git_guard, child.unasked = self.place.git_guard, self.unasked
         self.children.append(child.session)
         try:
             return (await child.say(prompt)).text

@@ -82,6 +82,19 @@ async def make_fit(
         raise DoesNotFit(window, parts, planner.preset.name)
 
 
+async def compress_memory(memory: Memory, model: Model | None, params: MemoryParams) -> object:
+    """Compress long-term notes where there are too many (A19): by a model, or by rule where there is none."""
+
+    async def ask(request: Request) -> str:
+        assert model is not None
+        reply = (await complete(model, request, timeout=MEMORY_TIMEOUT)).message
+        if reply.stop in ("length", "refusal", "error", "aborted") or reply.calls:
+            raise BadAnswer("truncated", f"the answer of {model.name} was cut off or refused")
+        return reply.text
+
+    return await memory.compress(params, ask if model else None)
+
+
 async def write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
     """Write the annotations that the design keeps. Where the summariser fails, or this is cancelled while it
     is asked, the design's own rule writes them."""
