@@ -30,6 +30,7 @@ from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
 from refold.compaction.preset import Preset
 from refold.engine.summarise import ByModel
+from refold.engine.upkeep import Memory, keep_memory
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result
@@ -91,6 +92,8 @@ class Settings(ChatSettings, frozen=True, kw_only=True):
     the embedded digest."""
     notes: Callable[[], str] = lambda: ""
     """Long-term notes, as they are shown to the model."""
+    memory: Memory | None = None
+    """The same as they are kept; compressed at the end of a turn where there are too many (A19)."""
 
 
 class Chat:
@@ -163,7 +166,10 @@ class Chat:
             parts.append(m.attached(attached))
         notes = (reminder(mentioned(text, self._exists)), self._changes())
         parts += [m.text(note, "program") for note in notes if note]
-        return await self.agent.turn(parts)
+        reply = await self.agent.turn(parts)
+        if self.settings.memory is not None:
+            await keep_memory(self.settings.memory, self.engine)
+        return reply
 
     def keep(self, first: str) -> None:
         """From now on the session is stored, under the first words."""

@@ -24,7 +24,7 @@ from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.replica import Turns
 from refold.engine.summarise import ByModel, Summariser
-from refold.engine.upkeep import make_fit, upkeep
+from refold.engine.upkeep import Memory, keep_memory, make_fit, upkeep
 from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
@@ -47,6 +47,7 @@ class Engine(Planner):
         counter: TokenCounter | str = "o200k",
         summariser: Summariser | None = None,
         hooks: Hooks | None = None,
+        memory: Memory | None = None,
         auto: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -59,6 +60,8 @@ class Engine(Planner):
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
         self._rules: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
         """The project's rules as they were when a conversation began here."""
+        self.memory = memory
+        """Long-term notes; compressed at the end of a turn where there are too many (A19)."""
         self._turns = Turns()
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +226,7 @@ class Engine(Planner):
         options: CallOptions,
     ) -> Assistant:
         chosen = self._chat_model(model)
-        return await calls.run_turn(
+        reply = await calls.run_turn(
             session,
             calls.one_by_one(run_tool),
             most=self.preset.settings.tool_iterations or TOOL_ITERATIONS if most is None else most,
@@ -231,6 +234,9 @@ class Engine(Planner):
                 session, chosen, options if with_tools else replace(options, tools=())
             ),
         )
+        if self.memory is not None:
+            await keep_memory(self.memory, self)
+        return reply
 
     def failed(self, session: Session, error: BaseException | str, *, model: str | None = None) -> bool:
         """Tell the engine that a model call failed. True: the context was too long; call `prepare` again

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
+from typing import Protocol
 
 import msgspec
 
@@ -17,11 +18,16 @@ from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.replica import on_replica
-from refold.engine.summarise import ask_all, failure_code
-from refold.errors import DoesNotFit, sentence
-from refold.hooks import Hooks
+from refold.engine.summarise import ByModel, ask_all, failure_code
+from refold.errors import BadAnswer, DoesNotFit, RefoldError, sentence
+from refold.hooks import Hooks, log
+from refold.memory import MemoryParams
+from refold.models.reply import complete
+from refold.protocols import Model, Request
 from refold.session import Session
 
+MEMORY_TIMEOUT = 120.0
+"""Seconds that a model may take to compress long-term notes."""
 NOTES_TIMEOUT = 60.0
 """Seconds that writing annotations may hold up a conversation."""
 
@@ -82,17 +88,35 @@ async def make_fit(
         raise DoesNotFit(window, parts, planner.preset.name)
 
 
-async def compress_memory(memory: Memory, model: Model | None, params: MemoryParams) -> object:
-    """Compress long-term notes where there are too many (A19): by a model, or by rule where there is none."""
+class Memory(Protocol):
+    """Long-term notes (`refold.stores.memory_file.MemoryFile`)."""
+
+    async def compress(
+        self, params: MemoryParams, ask: Callable[[Request], Awaitable[str]] | None = None
+    ) -> object: ...
+
+
+def asker(model: Model) -> Callable[[Request], Awaitable[str]]:
+    """Asks a model to compress notes; a `ModelError` or `BadAnswer` where it does not."""
 
     async def ask(request: Request) -> str:
-        assert model is not None
         reply = (await complete(model, request, timeout=MEMORY_TIMEOUT)).message
         if reply.stop in ("length", "refusal", "error", "aborted") or reply.calls:
             raise BadAnswer("truncated", f"the answer of {model.name} was cut off or refused")
         return reply.text
 
-    return await memory.compress(params, ask if model else None)
+    return ask
+
+
+async def keep_memory(memory: Memory, planner: Planner) -> None:
+    """At a turn's end: notes are compressed where there are too many (A19), by the model of summaries
+    or by rule. Failure leaves them as they are."""
+    params = getattr(planner.preset.settings, "memories_params", MemoryParams())
+    writer = planner.summariser.model if isinstance(planner.summariser, ByModel) else None
+    try:
+        await memory.compress(params, asker(writer) if writer else None)
+    except (RefoldError, OSError) as error:
+        log.warning("long-term notes were not compressed: %s", error)
 
 
 async def write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
