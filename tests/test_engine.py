@@ -282,7 +282,8 @@ def test_R13_a_refusal_teaches_the_window() -> None:
 def test_R14_auto_off_folds_nothing_by_itself() -> None:
     session = talk(20)
     engine = make("pi", Scripted(), auto=False)
-    run(engine.prepare(session))
+    with pytest.raises(DoesNotFit):
+        run(engine.prepare(session))
     assert not session.annotations(e.Fold)
 
 

@@ -119,6 +119,24 @@ def test_B17_before_and_after_are_told_everything_sync_and_async_in_order() -> N
     assert (after.fold, after.supplied) == (fold, False)
 
 
+@pytest.mark.parametrize(
+    ("pi", "ours"),
+    [
+        ("session_before_compact", "before_compact"),
+        ("session_compact", "after_compact"),
+        ("session_before_tree", "before_branch"),
+        ("session_before_fork", "before_branch"),
+    ],
+)
+def test_B18_the_names_that_pi_has_for_hooks_are_accepted(pi: str, ours: str) -> None:
+    hooks, heard = Hooks(), list[str]()
+    hooks.on(pi, lambda event: heard.append(event.name))
+    session, engine = tools(), engine_with(hooks)
+    fold_with(engine, session)
+    run(engine.branch(session, session.path[0].id, summarize=True))
+    assert heard == [ours]
+
+
 def test_B17_each_before_is_followed_by_after_or_failed() -> None:
     hooks = Hooks()
     seen = recorder(hooks)

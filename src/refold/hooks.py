@@ -221,6 +221,13 @@ EVENTS: dict[str, type[Any]] = {
     for kind in (BeforeCompact, AfterCompact, CompactFailed, BeforeBranch, AfterBranch, Context)
 }
 NAMES = tuple(EVENTS)
+PI_NAMES = {
+    "session_before_compact": "before_compact",
+    "session_compact": "after_compact",
+    "session_before_tree": "before_branch",
+    "session_before_fork": "before_branch",
+}
+"""Names that pi has for these events (B18)."""
 Event: TypeAlias = BeforeCompact | AfterCompact | CompactFailed | BeforeBranch | AfterBranch | Context
 Hook: TypeAlias = Callable[[Any], Any]
 H = TypeVar("H", bound=Hook)
@@ -282,6 +289,7 @@ class Hooks:
     def on(self, event: str, hook: H | None = None, /) -> H | Callable[[H], H]:
         """Register a function for an event: `hooks.on("context", function)`, or as a decorator."""
         expect(event, str, f"an event is named by a text: {', '.join(EVENTS)}")
+        event = PI_NAMES.get(event, event)
         if event not in EVENTS:
             raise UnknownName("hook", event, tuple(EVENTS))
 

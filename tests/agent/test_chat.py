@@ -25,6 +25,7 @@ from refold.models.scripted import Scripted, say
 from refold.protocols import Request
 from refold.session import Session
 from refold.tokens import get as counter_named
+from tests.soon import until
 from tests.timing import alarm
 
 
@@ -86,8 +87,38 @@ def test_rules_are_read_anew_for_every_request_and_only_from_inside(tmp_path: Pa
     (root / "CODE_LAW.md").write_text("New law.")
     asyncio.run(chat.say("y"))
     assert "elsewhere" not in (model.requests[0].system or "")
-    assert "New law." not in (model.requests[0].system or "")
-    assert "New law." in (model.requests[1].system or "")
+    assert "New law." not in (model.requests[1].system or "")
+    assert "New law." in model.requests[1].messages[-1].text
+
+
+def test_E1_E16_the_system_layer_stays_and_what_changes_is_told_behind_it(tmp_path: Path) -> None:
+    notes, rules, law = ["likes tabs"], tmp_path / "AGENTS.md", tmp_path / "CODE_LAW.md"
+    rules.write_text("Old rules.")
+    law.write_text("Old law.")
+    chat, model = made(
+        tmp_path, "One.", "Two.", "Three.", "Four.", rules=("AGENTS.md",), notes=lambda: notes[-1]
+    )
+    asyncio.run(chat.say("a"))
+    notes.append("likes spaces")
+    rules.write_text("New rules.")
+    law.write_text("New law.")
+    asyncio.run(chat.say("b"))
+    asyncio.run(chat.say("c"))
+    law.unlink()
+    rules.unlink()
+    asyncio.run(chat.say("d"))
+    assert len({request.system for request in model.requests}) == 1
+    assert all(text in (model.requests[0].system or "") for text in ("likes tabs", "Old rules.", "Old law."))
+    said = ["\n".join(x.text for x in request.messages if x.role == "user") for request in model.requests]
+    for text, counts in (
+        ("likes spaces", [0, 1, 1, 1]),
+        ("New rules.", [0, 1, 1, 1]),
+        ("New law.", [0, 1, 1, 0]),
+        ("AGENTS.md: no longer there", [0, 0, 0, 1]),
+        ("now: there are none", [0, 0, 0, 1]),
+    ):
+        assert [each.count(text) for each in said] == counts, text
+    assert "law" not in repr(chat.session.entries)
 
 
 def test_a_file_of_rules_is_read_only_where_tools_would_read_it(tmp_path: Path) -> None:
@@ -419,3 +450,21 @@ def test_a_reply_without_a_model_says_what_to_do(tmp_path: Path) -> None:
         asyncio.run(chat.say("x"))
     assert isinstance(chat.session.entries, list)
     assert not any(isinstance(entry, Assistant) for entry in chat.session.entries)
+
+
+def test_A6_the_first_reply_of_a_process_arms_the_cache_timer(tmp_path: Path) -> None:
+    settings = {
+        "prompt": "Write a <summary>.",
+        "trigger_on_history_size_chars": 10**6,
+        "trigger_on_history_size_chars_when_cache_expiring": 10,
+        "cache_ttl_ms": 20,
+        "min_tail_exchanges": 0,
+    }
+    chat, _ = made(tmp_path, "Hello. " * 50, preset="augment", preset_settings=settings)
+
+    async def first_turn() -> None:
+        await chat.say("First.")
+        await until(lambda: chat.session.annotations(Fold))
+        await chat.close()
+
+    asyncio.run(first_turn())

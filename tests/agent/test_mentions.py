@@ -35,6 +35,10 @@ def test_E11_what_is_a_mention(text: str, paths: list[str]) -> None:
     assert mentioned(text, everything) == paths
 
 
+def test_E16_one_file_is_one_mention_however_it_is_written() -> None:
+    assert mentioned('@./a.py @a.py @src//b.py @"src/./b.py" @src/b.py', everything) == ["a.py", "src/b.py"]
+
+
 def test_E11_what_does_not_exist_gets_no_reminder() -> None:
     assert mentioned("@a.py @b.py", lambda path: path == "b.py") == ["b.py"]
     assert reminder([]) == ""

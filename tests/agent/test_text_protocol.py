@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold import Engine, Session
+from refold import Engine, Session, tools
 from refold import messages as m
 from refold.agent.loop import Agent
 from refold.agent.text_protocol import UNREADABLE, TextProtocol, read, rendered, repair
@@ -19,6 +20,8 @@ from refold.models.reply import complete
 from refold.models.scripted import Scripted
 from refold.protocols import Request, TextDelta, ToolSpec
 from refold.testing.validators import validate_anthropic, validate_openai
+from refold.tools.base import Place, call_tool
+from refold.tools.workspace import Workspace
 
 READ = ToolSpec(
     "Read",
@@ -27,6 +30,23 @@ READ = ToolSpec(
 )
 
 RIGHT = {"path": "a.py", "limit": 3}
+
+
+def test_E14_E17_items_of_arrays_are_described_and_what_is_missing_is_called_missing() -> None:
+    table = tools.table()
+    request = Request(messages=(m.user("x"),), tools=(table["TodoWrite"].spec,))
+    statuses = '"completed" | "in_progress" | "pending"'
+    assert f'TodoWrite[{{"todos": [{{"content": string, "status"?: {statuses}}}]}}]' in (
+        rendered(request).system or ""
+    )
+    for name, arguments, missing in (
+        ("TodoWrite", {"todos": [{"status": "pending"}]}, "`content` is missing in `todos[0]`"),
+        ("Read", {}, "`path` is missing"),
+    ):
+        place = Place(Workspace(Path()))
+        answer = asyncio.run(call_tool(table, Call("c", name, arguments), place))
+        place.workspace.close()
+        assert answer.error and missing in answer.error.message
 
 
 @pytest.mark.parametrize(
@@ -44,6 +64,9 @@ RIGHT = {"path": "a.py", "limit": 3}
         'Thought: look\nAction: Read\nAction Input: {"path": "a.py", "limit": 3}',
         'Thought: look\nAction: Read[```json\n{"path": "a.py", "limit": 3}\n```]',
         'Thought: look\nAction:\n```json\n{"tool": "Read", "arguments": {"path": "a.py", "limit": 3}}\n```',
+        '**Thought:** look\n**Action:** Read(path="a.py", limit=3)',
+        "Thought: look\n```\nAction: Read[path='a.py', limit=3]\n```",
+        "Thought: look\nAction: Read(path=a.py, limit=3)\nObservation: made up",
         'Thought: look\nAction：Read【{"path": "a.py", "limit": 3}】',
         'Thought: look\nAction: Read[{"path": "a.py", "limit": 3}]\n[tool] {"status": "success"}\nAction: Finish[made up]',
         'Thought: look\nAction: Read[{"path": "a.py", "limit": 3}]\nObservation: fine\nThought: x\nAction: Write[{}]',

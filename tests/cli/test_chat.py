@@ -64,6 +64,20 @@ def session_of(told: dict[str, Any]) -> refold.Session:
     return refold.open("sqlite:", id=told["session"])
 
 
+def test_under_ask_a_script_says_that_no_user_could_be_asked_and_fails_where_that_stopped_the_work(
+    folder: Path,
+) -> None:
+    told = as_json("-p", "Fix it.", "--model", script(folder, EDIT), status=1)
+    assert "no user to be asked: Edit a.py" in told["error"]
+    assert "there is no user to be asked" in str([x.message for x in session_of(told).path[-2:-1]])  # type: ignore[union-attr]
+    assert (folder / "a.py").read_text() == "def f():\n    return 1\n"
+    done = chat("-p", "Fix it.", "--model", script(folder, EDIT))
+    assert done.exit_code == 1
+    assert "no user to be asked: Edit a.py return 1 return 2. Allow it with --permission" in done.output
+    another_way = EDIT.replace("---\n`a.py`", '---\n@call TodoWrite {"todos": []}\n---\n`a.py`')
+    assert as_json("-p", "Fix it.", "--model", script(folder, another_way))["error"] is None
+
+
 # ── what is done and told ───────────────────────────────────────────────────────────────────────
 
 
@@ -203,7 +217,8 @@ def test_continue_is_about_this_folder(folder: Path, tmp_path: Path, monkeypatch
 )
 def test_what_the_agent_may_do_where_nobody_can_be_asked(folder: Path, mode: str, written: bool) -> None:
     text = '@call Write {"path": "new.txt", "content": "hello"}\n---\nDone.'
-    told = as_json("-p", "Write.", "--model", script(folder, text), "--permission", mode)
+    model = script(folder, text)
+    told = as_json("-p", "Write.", "--model", model, "--permission", mode, status=int(mode == "ask"))
     assert (folder / "new.txt").exists() == written
     assert told["calls"][0]["failed"] == (not written)
     assert told["answer"] == "Done."

@@ -50,7 +50,7 @@ def rounds(count: int, *, size: int = 1) -> list[m.Message]:
 
 
 def test_an_archive_without_a_model_has_every_section() -> None:
-    assert sections(layered.by_rule(SOURCES, "## Goal\nUser: fix\n### x", 4_000, WORDS, "/home")) == {
+    assert sections(layered.by_rule(SOURCES, "## Goal\nUser: fix\n### x", 4_000, WORDS, "folder /home")) == {
         "Period covered": ["1970-01-01 00:16 UTC to 1970-01-01 00:24 UTC"],
         "Objectives and status": [
             "Original goal: Fix the login.",

@@ -25,8 +25,7 @@ from refold.compaction.details import (
 from refold.format import decode, encode
 
 STORED: list[tuple[Details, dict[str, Any]]] = [
-    (AugmentDetails(is_history_summary=True, by_hand=True), {"is_history_summary": True, "by_hand": True}),
-    (AugmentDetails(is_history_summary=True, by_hand=True), {"is_history_summary": True, "by_hand": True}),
+    (AugmentDetails(is_history_summary=True), {"is_history_summary": True}),
     (LayeredDetails(archive=True), {"archive": True}),
     (LayeredDetails(archive=True, notice="no"), {"archive": True, "notice": "no"}),
     (LayeredDetails(shrunk_through="e9"), {"shrunk_through": "e9"}),
@@ -60,7 +59,6 @@ def test_details_are_stored_as_they_always_were_and_read_back(value: Details, st
     ("kind", "foreign"),
     [
         (AugmentDetails, {"is_history_summary": 1}),
-        (AugmentDetails, {"by_hand": "first"}),
         (LayeredDetails, {"archive": "yes"}),
         (LayeredDetails, {"pi": {"firstKeptEntryId": "x"}}),
         (RoundsDetails, {"lines": 7}),

@@ -217,28 +217,22 @@ def test_A_calls_whose_results_begin_the_tail_are_made_again() -> None:
     assert isinstance(asked[-2], m.Result) and asked[-2].call_id == "c"
 
 
-def noded(*versions: tuple[str, bool]) -> list[e.Fold]:
-    folds = [e.Fold(id="other", edits=(), preset="p")]
-    for n, (version, by_hand) in enumerate(versions):
-        details = AugmentDetails(is_history_summary=True, by_hand=by_hand).stored()
-        folds.append(e.Fold(id=f"n{n}", edits=(), preset="p", version=version, details=details))
-    return folds
-
-
 @pytest.mark.parametrize(
-    ("versions", "off", "blank", "counts"),
+    ("versions", "off", "counts"),
     [
-        ((("1", False), ("1", False)), False, False, ["other", "n1"]),
-        ((("1", False), ("2", False)), False, False, ["other", "n0"]),
-        ((("1", False),), True, False, ["other"]),
-        ((("1", False),), False, True, ["other"]),
-        ((("1", True), ("1", False)), False, True, ["other", "n0"]),
+        (("1", "1"), False, ["other", "n1"]),
+        (("1", "2"), False, ["other", "n0"]),
+        (("1",), True, ["other"]),
     ],
 )
 def test_A_only_the_newest_node_of_this_version_counts(
-    versions: tuple[tuple[str, bool], ...], off: bool, blank: bool, counts: list[str]
+    versions: tuple[str, ...], off: bool, counts: list[str]
 ) -> None:
-    assert [x.id for x in newest_node(noded(*versions), version="1", off=off, blank=blank)] == counts
+    details = AugmentDetails(is_history_summary=True).stored()
+    folds = [e.Fold(id="other", edits=(), preset="p")]
+    for n, version in enumerate(versions):
+        folds.append(e.Fold(id=f"n{n}", edits=(), preset="p", version=version, details=details))
+    assert [x.id for x in newest_node(folds, version="1", off=off)] == counts
 
 
 def test_A_the_previous_summary_is_carried_where_that_is_asked_for() -> None:

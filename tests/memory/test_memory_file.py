@@ -6,15 +6,21 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from msgspec import json
 
-from refold import presets
+from refold import Engine, Session, presets, tokens
+from refold import messages as m
+from refold.agent.chat import Chat, Settings
+from refold.agent.opening import fresh
+from refold.engine.summarise import ByDigest
 from refold.errors import Conflict, ModelError, StorageError
 from refold.loop import run
 from refold.memory import Compressed, MemoryParams, Untouched
+from refold.models.scripted import Scripted, fail
 from refold.protocols import Request
 from refold.stores.disk import Disk
 from refold.stores.memory_file import MemoryFile
@@ -184,3 +190,32 @@ def test_a_file_of_more_than_a_memory_has_is_left_alone(
     file.path.write_text("- eight.\n")
     with pytest.raises(StorageError, match="larger than"):
         file.read()
+
+
+@pytest.mark.parametrize("talk", ["chat", "engine"])
+def test_A19_memory_compresses_by_itself_at_the_end_of_a_turn_and_failure_leaves_every_byte(
+    talk: str, tmp_path: Path
+) -> None:
+    path, text = tmp_path / "memory.md", memory(150)
+
+    def turn(*script: Any) -> int:
+        """One turn; the notes that are left."""
+        path.write_text(text)
+        file, model = MemoryFile(path), Scripted(*script)
+        if talk == "chat":
+            settings = Settings(memory=file, summariser="same" if len(script) > 1 else "digest")
+            run(Chat(fresh(tmp_path), tmp_path, settings, model=model).say("Hello."))
+        else:
+            engine = Engine(
+                summariser=None if len(script) > 1 else ByDigest(tokens.get()), model=model, memory=file
+            )
+            session = Session()
+            session.append(m.user("Hello."))
+            run(engine.turn(session, lambda _: "done"))
+        return len(path.read_text().splitlines())
+
+    assert turn("Hi.") <= 100, "by rule"
+    kept = "\n".join(text.splitlines()[:20])
+    assert 20 < turn("Hi.", kept) <= 50, "by the model that writes summaries"
+    assert turn("Hi.", fail(ModelError("down"))) == 150
+    assert path.read_text() == text

@@ -31,11 +31,13 @@ from refold.compaction.plan import Failed, Plan, Reason, Source
 from refold.compaction.preset import Flaw
 from refold.compaction.requests import load
 from refold.compaction.triggers import arm_delay
+from refold.engine.summarise import ByModel
 from refold.errors import SettingError
 from refold.loop import run
 from refold.memory import MemoryParams
-from refold.models.scripted import Scripted, stall
+from refold.models.scripted import Scripted, say, stall
 from refold.preserve import abridged
+from refold.presets import parameters
 from refold.presets.parameters import UnknownParameter
 from tests.presets.chains import check_wire, orphans, summariser
 from tests.soon import a_while, until
@@ -144,6 +146,27 @@ def test_A1_inside_a_feature_flag_object() -> None:
     assert (beside.off, beside.memories_params) == ("", MemoryParams(max_lines=80))
     without = presets.get("augment", params=json.dumps({"history_summary_params": json.dumps(WORKED)}))
     assert "min_version" in without.settings.off
+
+
+def test_A1_A24_null_is_the_default_and_a_whole_model_listing_is_read(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    nulls = {**WORKED, "cache_ttl_ms": None, "abridged_history_params": {"total_chars_limit": None}}
+    settings = presets.get("augment", params=json.dumps(nulls)).settings
+    assert (settings.cache_ttl_ms, settings.abridged_history_params) == (0, abridged.Limits())
+    assert settings.trigger_on_history_size_chars == 50_000
+    flags = {
+        "history_summary_min_version": "0.500.0",
+        "history_summary_params": json.dumps(WORKED),
+        "memories_params": json.dumps({"max_lines": 80, "compression_target": None}),
+        "another_feature": True,
+    }
+    listing = json.dumps({"default_model": "m", "models": [], "feature_flags": flags})
+    settings = presets.get("augment", params=listing).settings
+    assert (settings.off, settings.trigger_on_history_size_chars) == ("", 50_000)
+    assert settings.memories_params == parameters.memory_params(listing) == MemoryParams(max_lines=80)
+    assert presets.get("augment", params='{"feature_flags": {}}').settings.off
+    assert not recwarn.list
 
 
 def test_A1_parameters_may_be_swapped_at_run_time() -> None:
@@ -568,9 +591,18 @@ def test_A11_with_summarisation_off_every_summary_is_dropped() -> None:
     session = chat(600, 600, 600)
     run(Engine(augment(trigger_on_history_size_chars=10), model=summariser()).prepare(session))
     assert len(session.annotations(e.Fold)) == 1
-    for off in ({"bot_type": 2}, {"history_summary_min_version": ""}, {"prompt": ""}):
+    for off in ({"bot_type": 2}, {"history_summary_min_version": ""}):
         assert len(Engine(augment(**off)).view(session)) == 6
     assert len(Engine(augment()).view(session)) == 4
+
+
+def test_A11_A24_a_blank_prompt_makes_no_new_node_and_keeps_those_that_are_there() -> None:
+    session, model = chat(600, 600, 600), summariser()
+    run(Engine(augment(trigger_on_history_size_chars=10), model=model).prepare(session))
+    blank = Engine(augment(trigger_on_history_size_chars=10, prompt=" "), model=model)
+    assert [item.fold is None for item in blank.view(session).items] == [False, False, True, True]
+    run(blank.prepare(session))
+    assert (len(model.requests), len(session.annotations(e.Fold))) == (1, 1)
 
 
 def twice(**settings: Any) -> tuple[Session, Scripted, Engine]:
@@ -644,6 +676,19 @@ def test_A13_interrupted_or_still_at_work() -> None:
         groups(m.user("a"), m.assistant("", m.call("1", "LS", path=".")), m.user("b"))[0].state
         == "agent_was_interrupted"
     )
+
+
+def test_A13_an_aborted_reply_is_shown_as_interrupted() -> None:
+    session = chat(600, 600, 600)
+    session.append(m.user("Rename it."))
+    session.append(m.assistant("I will ren", stop="aborted"))
+    for message in (m.user("Go on."), m.assistant("Done. " * 100)):
+        session.append(message)
+    engine = Engine(augment(), model=Scripted("S"))
+    fold(engine, session)
+    text = engine.view(session).items[0].message.text
+    assert "Rename it.\n</user>\n<agent_was_interrupted/>" in text.replace("\n\n", "\n")
+    assert "I will ren" not in text
 
 
 def test_A14_the_whole_log_before_the_tail_is_abridged_whatever_earlier_summaries_hide() -> None:
@@ -748,11 +793,34 @@ def test_A17_in_the_agents_own_mode_and_silent() -> None:
 )
 def test_A17_an_empty_reply_or_a_call_is_a_failure(answer: Any) -> None:
     session = chat(600, 600)
-    engine = Engine(augment(), model=Scripted(answer))
+    engine = Engine(augment(), model=Scripted(*[answer] * 7))
     plan = engine.plan(session, force=True)
     assert isinstance(plan, Plan)
     assert isinstance(run(engine.apply(session, plan)), Failed)
     assert len(engine.view(session)) == 4
+
+
+def test_A24_the_summariser_may_call_what_reads_five_times_before_it_answers() -> None:
+    def calling(count: int, name: str = "Read") -> list[Any]:
+        return [say(m.call(f"x{n}", name, path="a.py")) for n in range(count)]
+
+    async def read(call: m.Call) -> m.Result | None:
+        return m.result(call.id, "def a(): ...") if call.name == "Read" else None
+
+    for script, told, works in (
+        (calling(5), "def a(): ...", True),
+        (calling(1, "Write"), "Write the summary", True),
+        (calling(6), "def a(): ...", False),
+    ):
+        model = Scripted(*script, "It is about a().")
+        engine, session = Engine(augment(), model=model), chat(600, 600)
+        assert isinstance(engine.summariser, ByModel)
+        engine.summariser.run_tool = read
+        plan = engine.plan(session, force=True, tools=TOOLS)
+        made = run(engine.apply(session, plan))  # type: ignore[arg-type]
+        assert (getattr(made, "summary", "") == "It is about a().") is works
+        assert told in model.requests[1].messages[-1].text
+        assert all(isinstance(x, m.User | m.Assistant) for x in engine.view(session).messages)
 
 
 def test_A17_every_call_in_the_request_has_its_result_also_on_the_second_fold() -> None:

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from refold import Engine, Session, presets
+from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Failed, Plan
 from refold.compaction.rungs.turn_lines import WORKSPACE
 from refold.engine.upkeep import upkeep
+from refold.errors import DoesNotFit
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.session import View
@@ -264,3 +265,47 @@ def test_many_random_transcripts_with_folds_in_between_are_valid(
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_chains_of_ten_folds_on_whole_transcripts(preset: str, name: str) -> None:
     chained(preset, source(DATA / name))
+
+
+# ── what is sent fits the declared window (A11, R2) ─────────────────────────────────────────────
+
+OPEN = [{"content": f"todo number {number} of the work", "status": "pending"} for number in range(60)]
+
+
+@pytest.mark.parametrize("fallback", ["none", "digest"])
+@pytest.mark.parametrize(
+    ("preset", "given"),
+    [
+        ("refold", {}),
+        ("refold", {"auto": False}),
+        ("pi", {"reserve_tokens": 1_000}),
+        ("pi", {"reserve_tokens": 1_000, "enabled": False}),
+        ("window", {}),
+        ("rounds", {}),
+        ("layered", {}),
+        ("augment", {}),
+        ("augment", {"prompt": "Summarise.", "trigger_on_history_size_chars": 10**9}),
+        ("augment", {"prompt": "Summarise.", "bot_type": 1}),
+        ("augment", {"history_summary_min_version": ""}),
+    ],
+)
+def test_A11_R2_what_is_sent_fits_the_declared_window_or_the_caller_hears_it(
+    preset: str, given: dict[str, Any], fallback: str
+) -> None:
+    session = Session()
+    session.append(m.user("Plan it."))
+    session.append(m.assistant("Planned.", m.call("t", "TodoWrite", todos=OPEN)))
+    session.append(m.result("t", "ok"))
+    session.append(m.assistant("Begun."))
+    for number in range(12):
+        session.append(m.user(f"Question {number}: " + "why is that so? " * 100))
+        session.append(m.assistant(f"Answer {number}: " + "because of this. " * 100))
+    session.append(m.user("And now?"))
+    chosen = {**given, "window": 4_000, "fallback": fallback, "layers": True}
+    engine = Engine(presets.get(preset, **chosen))
+    try:
+        sent = run(engine.prepare(session))
+    except DoesNotFit:
+        assert fallback == "none" or not given.get("auto", given.get("enabled", True))
+    else:
+        assert sum(tokens.get().message(item.message) for item in sent.items) <= 4_000

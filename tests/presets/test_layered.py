@@ -142,7 +142,9 @@ def test_E1_prepare_puts_the_layers_in_order(tmp_path: Path) -> None:
     check_wire(view)
     assert len(session.path) == 5, "neither is part of the log"
     (tmp_path / "Code_Law.md").write_text("Push on Fridays.")
-    assert "Push on Fridays." in (run(engine.prepare(session)).system or "")
+    later = run(engine.prepare(session, system="You are an agent."))
+    assert later.system == view.system
+    assert "\nPush on Fridays." in later.items[-1].message.text
     bare = run(Engine(layered(layers=False)).prepare(session, system="S"))
     assert (bare.system, bare.items[-1].message.text) == ("S", "Go on.")
 
@@ -541,6 +543,38 @@ def test_E9_an_answer_without_the_sections_is_refused(missing: str) -> None:
     assert archived(engine, session).rung == "keep_recent"
     [failure] = session.annotations(e.Failure)
     assert missing in failure.text
+
+
+@pytest.mark.parametrize(
+    ("cwd", "system", "path", "named"),
+    [
+        (
+            "/home/me/shop",
+            "You work in /home/me/shop on Linux (bash).",
+            "a.py",
+            "system Linux; folder /home/me/shop",
+        ),
+        (None, "Platform: darwin", "/srv/shop/src/a.py", "system macOS; folder /srv/shop/src"),
+        ("C:\\shop", None, "a.py", "system Windows; folder C:\\shop"),
+        (None, None, "a.py", "system (unknown); folder (unknown)"),
+    ],
+)
+def test_E9_without_a_model_the_archive_names_system_and_folder(
+    cwd: str | None, system: str | None, path: str, named: str
+) -> None:
+    engine, session = Engine(layered(keep_rounds=1)), Session(info=SessionInfo(id="s", cwd=cwd))
+    for number in range(3):
+        session.append(m.user(f"Fix part {number}."))
+        session.append(
+            m.assistant("", m.call(f"c{number}", "Edit", path=path, old_string="a", new_string="b"))
+        )
+        session.append(m.result(f"c{number}", "ok"))
+        session.append(m.assistant("Fixed."))
+    plan = engine.plan(session, force=True, system=system)
+    assert isinstance(plan, Plan)
+    fold = run(engine.apply(session, plan))
+    assert isinstance(fold, e.Fold)
+    assert f"Environment: {named};" in fold.summary
 
 
 @pytest.mark.parametrize(

@@ -443,6 +443,21 @@ def test_B11_without_a_model_the_sections_are_pis_own() -> None:
     assert goal.startswith("Please fix part 1.")
 
 
+@pytest.mark.parametrize("stopped", [m.assistant("Half of it is", stop="aborted"), None])
+def test_B11_B18_without_a_model_an_interrupted_turn_is_not_ticked_as_done(stopped: m.Message | None) -> None:
+    session, engine = Session(), Engine(pi(keep_recent_tokens=100))
+    for number in range(1, 8):
+        session.append(m.user(f"Please fix part {number}. " + "why " * 60))
+        answer = m.assistant(f"Part {number} is fixed. " + "so " * 60) if number != 3 else stopped
+        if answer:
+            session.append(answer)
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    assert "- [x] fix part 2" in fold.summary
+    assert "- [x] fix part 3" not in fold.summary
+    assert "- [ ] fix part 3 → interrupted" in fold.summary
+
+
 @pytest.mark.data
 def test_B11_without_a_model_the_beginning_of_a_turn_has_its_sections() -> None:
     session = load("large-session.jsonl")

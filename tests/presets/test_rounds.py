@@ -27,7 +27,7 @@ from refold.compaction.situation import finished, round_at
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
-from refold.models.scripted import Scripted, fail
+from refold.models.scripted import Scripted, fail, stall
 from refold.presets.rounds import WHICH_WHEN
 from refold.protocols import TokenCounter
 from refold.session import View
@@ -123,6 +123,37 @@ def test_D1_by_rule_where_the_setting_says_so_or_the_model_fails() -> None:
     failing = follow(Engine(rounds(), model=Scripted(fail(ModelError("down")), "", then="fine")), 2)
     assert [x.author for x in failing.annotations(e.TurnLine)] == ["rule", "rule"]
     assert len(failing.annotations(e.Failure)) == 2
+
+
+async def watched(model: Scripted) -> Session:
+    """A round that ends beside a watch, then the request of the next one, whose reply never comes."""
+    engine, session = Engine(rounds(recent_conversation_rounds=0), model=model), Session()
+    async with engine.watch(session):
+        for message in turn(1)[:-1]:
+            session.append(message)
+        engine.observe(session, turn(1)[-1])
+        session.append(m.user("Next."))
+        await engine.prepare(session)  # would wait for the line where that is not written in the background
+    return session
+
+
+def test_D1_D10_the_line_of_a_round_is_written_as_it_ends_and_no_request_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("refold.engine.background.LAST_NOTES", 0.05)
+    session = run(watched(Scripted(stall())))
+    assert [(x.turn, x.author) for x in session.annotations(e.TurnLine)] == [(1, "rule")]
+
+    async def one_round() -> list[e.TurnLine]:
+        session = Session()
+        engine = Engine(rounds(), model=Scripted("the model's own words"))
+        async with engine.watch(session):
+            session.append(m.user("Please."))
+            engine.observe(session, m.assistant("Done."))
+        return list(session.annotations(e.TurnLine))
+
+    monkeypatch.setattr("refold.engine.background.LAST_NOTES", 10.0)
+    assert [(x.turn, x.text) for x in run(one_round())] == [(1, "the model's own words")]
 
 
 def test_D1_a_line_has_its_limit() -> None:

@@ -79,6 +79,15 @@ def test_D6_numbers_as_models_write_them(session: Session) -> None:
     )
 
 
+@pytest.mark.parametrize("asked", ["1-2", ["1-2"], ["[Turn 1-2]"], "1, 2", "turns 1 – 2", ["1", 2], "1-900"])
+def test_D11_ranges_are_understood_as_lines_write_them(session: Session, asked: Any) -> None:
+    index = index_of(session)
+    told = answer(index, {"turn_numbers": asked})
+    assert told.startswith(answer(index, {"turn_numbers": [1, 2]})) or "There is no turn 3" in told
+    assert "Not a turn number" not in told
+    assert "Not a turn number: 2-1" in answer(index, {"turn_numbers": ["2-1"]})
+
+
 def test_D6_both_spellings_of_the_argument(session: Session) -> None:
     index = index_of(session)
     assert answer(index, {"turnNumbers": [1]}) == answer(index, {"turn_numbers": [1]})

@@ -58,12 +58,12 @@ def test_the_effect_of_a_tool_says_what_it_may_change() -> None:
     ("tool", "arguments", "sentence"),
     [
         ("Read", {"file_path": "a"}, "Did you mean `path`? There are: path, offset, limit."),
-        ("Read", {}, "there is no argument `path`"),
+        ("Read", {}, "`path` is missing"),
         ("Read", {"path": 3}, "Expected `str`, got `int` in `path`"),
         ("Read", {"path": "a", "offset": 0}, "`int` >= 1 in `offset`"),
         ("read", {"path": "a"}, "There is no tool called `read`. Did you mean `Read`?"),
         ("MultiEdit", {"path": "a", "edits": []}, "Expected `array` of length >= 1"),
-        ("MultiEdit", {"path": "a", "edits": [{"old_string": "x"}]}, "there is no argument `new_string` in `edits[0]`"),
+        ("MultiEdit", {"path": "a", "edits": [{"old_string": "x"}]}, "`new_string` is missing in `edits[0]`"),
         ("Write", {"path": "a"}, 'It takes {"path": string, "content": string}'),
         ("Task", {"description": "x", "prompt": "y"}, "no sub-agents"),
         ("recall_conversation", {"query": "x"}, "no earlier conversation"),
@@ -125,7 +125,7 @@ def test_no_call_raises_whatever_a_model_wrote(
         place.workspace.close()
 
 
-def test_E4_the_rules_for_results_know_what_these_tools_write(bench: Bench) -> None:
+def test_E4_E17_the_rules_for_results_know_what_these_tools_write(bench: Bench) -> None:
     bench.write("big.txt", "".join(f"line {i} {'x' * 60}\n" for i in range(900)))
     for i in range(60):
         bench.write(f"pkg/mod{i}.py", "needle = 1\n")
@@ -152,6 +152,8 @@ def test_E4_the_rules_for_results_know_what_these_tools_write(bench: Bench) -> N
     assert (small["Glob"]["data"]["hits"], len(small["Glob"]["data"]["paths"])) == (60, 10)
     assert (small["Grep"]["data"]["matches"], small["Grep"]["data"]["files"]) == (60, 60)
     assert small["Write"]["data"]["operation"] == "created"
+    written = small["Write"]["data"]
+    assert written.get("first_lines", written.get("preview")) == "\n".join("a" * 30)
     assert (small["Edit"]["data"]["lines_added"], small["Edit"]["data"]["applied"]) == (900, True)
     assert small["Edit"]["data"]["replacements"] == 900
 

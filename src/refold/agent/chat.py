@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -24,10 +25,12 @@ from refold.agent.freshness import bring_back
 from refold.agent.loop import Agent
 from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
-from refold.agent.prompt import system_prompt
+from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
 from refold.compaction.preset import Preset
+from refold.engine.summarise import ByModel
+from refold.engine.upkeep import Memory, keep_memory
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result
@@ -63,6 +66,12 @@ SMALL_WINDOW = 32_000
 AskUser = Callable[[Call, Ask], Awaitable[permissions.Answer]]
 
 
+UNASKED = (
+    "Not done: this needs the user's consent, and there is no user to be asked here. "
+    "Do without, or say in your answer what has to be allowed."
+)
+
+
 async def nobody(call: Call, question: Ask) -> permissions.Answer:  # noqa: ARG001
     """The answer where there is no user to be asked."""
     return "no"
@@ -85,6 +94,8 @@ class Settings(ChatSettings, frozen=True, kw_only=True):
     the embedded digest."""
     notes: Callable[[], str] = lambda: ""
     """Long-term notes, as they are shown to the model."""
+    memory: Memory | None = None
+    """The same as they are kept; compressed at the end of a turn where there are too many (A19)."""
 
 
 class Chat:
@@ -108,6 +119,8 @@ class Chat:
         self.root = root
         self.config = config or Configuration()
         self.snapshots = snapshots
+        self.unasked: list[Call] = []
+        """Calls that were refused because there is no user to be asked, where nothing was done since."""
         self.children: list[Session] = []
         """Sessions of sub-agents."""
         self._store = store
@@ -121,6 +134,13 @@ class Chat:
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
         self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))
+        self._watch = AsyncExitStack()
+        self._followed: Engine | None = None
+        """The engine whose watch is open."""
+        self._layers: dict[str, str] | None = None
+        """Notes and rules as they were when the conversation began."""
+        self._told: dict[str, str] = {}
+        """The same as the model knows them."""
         self.model: Model | None
         self.engine: Engine
         self.agent: Agent | None
@@ -139,14 +159,19 @@ class Chat:
         as what it is."""
         if self.agent is None:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
+        self.unasked.clear()
         await self._settle_git()
+        await self._follow()
         self.keep(text)
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
             parts.append(m.attached(attached))
-        if note := reminder(mentioned(text, self._exists)):
-            parts.append(m.text(note, "program"))
-        return await self.agent.turn(parts)
+        notes = (reminder(mentioned(text, self._exists)), self._changes())
+        parts += [m.text(note, "program") for note in notes if note]
+        reply = await self.agent.turn(parts)
+        if self.settings.memory is not None:
+            await keep_memory(self.settings.memory, self.engine.planner)
+        return reply
 
     def keep(self, first: str) -> None:
         """From now on the session is stored, under the first words."""
@@ -157,16 +182,36 @@ class Chat:
             store.create(session.info)
             session.store = store
 
+    async def _follow(self) -> None:
+        """From before the first request: prepare folds in the background, fold before the provider's cache
+        expires, note what rounds did, as the design wants."""
+        if self._followed is not self.engine:
+            await self._watch.aclose()
+            await self._watch.enter_async_context(self.engine.watch(self.session))
+            self._followed = self.engine
+
     async def close(self) -> None:
-        """Let connections and the folder go. The session needs no closing."""
+        """Let background work, connections and the folder go. The session needs no closing."""
+        await self._watch.aclose()
         self.place.workspace.close()
         for model in self._models:
             if isinstance(model, Closes):
                 await model.aclose()
 
     def system(self) -> str:
-        """The system prompt as it is now; `CODE_LAW.md` comes behind it."""
-        return system_prompt(self.root, notes=self.settings.notes(), rules=self.settings.rules)
+        """The system prompt, the same for the whole conversation; `CODE_LAW.md` comes behind it."""
+        if self._layers is None:
+            self._layers = self._told = self._layers_now()
+        return system_prompt(self.root, self._layers)
+
+    def _layers_now(self) -> dict[str, str]:
+        return project_layers(self.root, notes=self.settings.notes(), rules=self.settings.rules)
+
+    def _changes(self) -> str:
+        """What the model has to be told of notes and rules that changed since it was told of them."""
+        self.system()
+        before, self._told = self._told, self._layers_now()
+        return changes(before, self._told)
 
     @property
     def specs(self) -> list[Any]:
@@ -187,7 +232,10 @@ class Chat:
         self.place.unconfined = not confined  # for this call, to which the user said yes
         self.place.approve = lambda question: self._approve(call, question)
         try:
-            return (await call_tool(self.tools, call, self.place)).result(call)
+            result = (await call_tool(self.tools, call, self.place)).result(call)
+            if tool is not None and tool.effect != "read" and not result.is_error:
+                self.unasked.clear()  # it went on without
+            return result
         finally:
             self.place.unconfined, self.place.approve = False, None
 
@@ -199,6 +247,9 @@ class Chat:
             )
             if not isinstance(verdict, Ask):
                 return verdict
+            if self.ask is nobody:
+                self.unasked.append(call)
+                return Refuse(UNASKED)
             answer = await self.ask(call, verdict)
             if answer == "no":
                 return Refuse("The user does not want this. Ask what to do instead, or do without.")
@@ -256,13 +307,14 @@ class Chat:
             main=False,
         )
         child._asking, child._grants = self._asking, self._grants
-        child.place.git_guard = self.place.git_guard
+        child.place.git_guard, child.unasked = self.place.git_guard, self.unasked
         self.children.append(child.session)
         try:
             return (await child.say(prompt)).text
         except RefoldError as error:
             raise Refused("failed", f"The sub-agent could not finish: {error}") from error
         finally:
+            await child._watch.aclose()
             child.place.workspace.close()
 
     def _hear(self, description: str, event: events.TurnEvent) -> None:
@@ -323,7 +375,17 @@ class Chat:
             preset = preset.resized(int(window))
         if _is_off(preset):
             preset = preset.settings.fitted(preset.window).build()
-        return Engine(preset, model=self._writer(model), hooks=self._hooks())
+        engine = Engine(preset, model=self._writer(model), hooks=self._hooks())
+        if isinstance(engine.summariser, ByModel):
+            engine.summariser.run_tool = self._read_only
+        return engine
+
+    async def _read_only(self, call: Call) -> Result | None:
+        """What a summariser may look up (A24)."""
+        tool = self.tools.get(call.name)
+        if tool is None or tool.effect != "read":
+            return None
+        return (await call_tool(self.tools, call, self.place)).result(call)
 
     def _writer(self, model: Model | None) -> Model | None:
         """Who writes summaries; None: the embedded digest."""
@@ -351,6 +413,7 @@ class Chat:
         @hooks.on("after_compact")
         def done(event: AfterCompact) -> None:
             self.tell(events.Folded(event.fold))
+            self._told = self._layers or {}  # what was told since may have left the view
             files = self.place.workspace
             bring_back(self.engine, self.session, event.fold, files, system=self.system(), tools=self.specs)
 

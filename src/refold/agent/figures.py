@@ -9,7 +9,7 @@ import msgspec
 
 from refold import entries as e
 from refold.costs import known
-from refold.engine.layers import with_rules
+from refold.engine.layers import rules_of, with_rules
 from refold.engine.summarise import total
 from refold.messages import Usage
 from refold.registry.engine import Engine
@@ -39,7 +39,7 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 def filling(engine: Engine, session: Session, *, system: str, tools: Sequence[Any]) -> Filling:
     """What fills the window. Counts only what is new since it was asked last."""
     shown, counter = engine.planner.projection(session), engine.counter
-    prompt = with_rules(engine.preset, session, system) or ""
+    prompt = with_rules(system, rules_of(engine.preset, session)) or ""
     framed, summary, spoken = set(shown.framed), 0, dict[str, int]()
     for index, item in enumerate(shown.items):
         size = shown.count(index, counter)

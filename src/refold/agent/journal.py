@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from refold import entries as e
 from refold.messages import Assistant, Call, Content, Result, Text, Thinking
@@ -17,7 +17,7 @@ from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request, TextDelta
 from refold.session import Session
 
-NAME = "partial"
+NAME, BEGUN = "partial", "begun"
 SECONDS = 2.0
 """Between two notes."""
 INTERRUPTED = "interrupted: the reply is not complete"
@@ -86,6 +86,20 @@ def recovered(session: Session) -> Assistant | None:
     noted = [x.value for x in session.annotations(e.State) if x.name == NAME and x.target == leaf]
     text = "".join(note["text"] for note in noted if note["request"] == noted[-1]["request"])
     return Assistant((Text(text),), stop="aborted", error=INTERRUPTED) if text.strip() else None
+
+
+def begin(session: Session, calls: Sequence[Call]) -> None:
+    """Note that these calls are about to be run."""
+    ids = [call.id for call in calls]
+    session.append(session.make(e.State, target=session.leaf, name=BEGUN, value=ids))
+
+
+def never_begun(session: Session) -> Callable[[Call], bool]:
+    """Whether a call that waits for its result was not even begun: begun ones are noted."""
+    notes = [x for x in session.annotations(e.State) if x.name == BEGUN]
+    since = {entry.id for entry in session.path[session.replies[-1] :]} if session.replies else set[str]()
+    begun = {id for note in notes if note.target in since for id in note.value}
+    return lambda call: bool(notes) and call.id not in begun  # without any note the log is not ours
 
 
 def open_calls(session: Session) -> list[Call]:

@@ -17,7 +17,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.agent import events
 from refold.agent.events import Tell
-from refold.agent.journal import Overheard, open_calls, recovered
+from refold.agent.journal import Overheard, begin, never_begun, open_calls, recovered
 from refold.engine.call import run_turn
 from refold.engine.limits import ended
 from refold.messages import Assistant, Call, Result
@@ -32,6 +32,8 @@ UNKNOWN = "Interrupted, outcome unknown: it may have happened in full, in part o
 
 LAST = "This turn has used all of its {most} requests. Call no tool: say what is done and what is open."
 NOT_RUN = "Not run: the turn has used all of its requests."
+NEVER = "Not run: the turn was interrupted before this call began."
+LIMIT = failure("limit", NOT_RUN)
 
 RunTool = Callable[[Call], Awaitable[Result]]
 
@@ -69,7 +71,7 @@ class Agent:
         self.session.append(m.user(said))
         try:
             reply = await run_turn(self.session, self._run_calls, most=self.most, call=self._ask)
-            self.settle(failure("limit", NOT_RUN))
+            self.settle(LIMIT)
             return reply
         finally:
             if partial := self._overheard.partial():
@@ -86,9 +88,10 @@ class Agent:
 
     def settle(self, why: Envelope = failure("interrupted", UNKNOWN)) -> int:
         """Give every call that waits for its result one; returns how many had none."""
-        waiting = open_calls(self.session)
+        waiting, never = open_calls(self.session), never_begun(self.session)
         for call in waiting:
-            self.session.append(self._finished.get(call.id, why.result(call)))
+            reason = failure("not_run", NEVER) if never(call) and why.error != LIMIT.error else why
+            self.session.append(self._finished.get(call.id, reason.result(call)))
         self._finished = {}
         return len(waiting)
 
@@ -121,6 +124,7 @@ class Agent:
         self._finished = {}
         for together, group in groupby(calls, self.together):
             for batch in [list(group)] if together else [[call] for call in group]:
+                begin(self.session, batch)
                 tasks = [asyncio.ensure_future(self._run(call)) for call in batch]
                 try:
                     for call, task in zip(batch, tasks, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 
@@ -10,12 +11,14 @@ _MENTION = re.compile(r'(?<![A-Za-z0-9])@(?:"(?P<quoted>[^"\n]{1,1000})"|(?P<pla
 
 
 def mentioned(text: str, exists: Callable[[str], bool]) -> list[str]:
-    """The files that a text mentions, in order, each once; only those of the project that exist."""
+    """The files that a text mentions, by their place in the project, in order, each once; only those of it
+    that exist."""
     found: dict[str, None] = {}
     for match in _MENTION.finditer(text):
         path = match["quoted"] or match["plain"].rstrip(".")
-        if path and not path.startswith("/") and path not in found and exists(path):
-            found[path] = None
+        name = posixpath.normpath(path)
+        if path and not path.startswith("/") and name not in found and exists(path):
+            found[name] = None
     return list(found)
 
 

@@ -11,7 +11,8 @@ The log never holds this text: it holds calls and results as for every other mod
 loop and the real one writes and reads them as text. So one history serves both ways of calling.
 
 Reading is tolerant: other brackets, code fences, trailing commas, single quotes, a missing end, a line
-`Action Input:`. What cannot be read becomes a call that is answered by how to write it (`repair`).
+`Action Input:`, arguments as `key=value`. What cannot be read becomes a call that is answered by
+how to write it (`repair`).
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ _THOUGHT = re.compile(r"^[ \t>*_`#-]{0,8}thought[ \t*_`]{0,4}[:：][ \t*_`]{0,4}
 _FENCE = re.compile(r"\s*```\w{0,10}\s*")
 _COMMA = re.compile(r",(\s*[}\]])")
 _CLOSING = " \t\r\n`*_"
+_JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
 class TextProtocol(Wrapped):
@@ -206,7 +208,7 @@ def read(text: str) -> tuple[str, list[Call], str]:
     made_up = _MADE_UP.search(text)
     text = text[: made_up.start()] if made_up else text
     action = _ACTION.search(text)
-    thought, told = _thought(text[: action.start()] if action else text)
+    thought, told = _thought(_unfenced(text[: action.start()]) if action else text)
     if action is None:
         if told and thought:  # it thinks and does nothing: a reader cannot tell whether it is done
             return thought, [_unreadable("there is no Action")], ""
@@ -224,6 +226,11 @@ def read(text: str) -> tuple[str, list[Call], str]:
             following if following and not text[at : following.start()].strip(_CLOSING + "])）】") else None
         )
     return thought, calls, ""
+
+
+def _unfenced(text: str) -> str:
+    """Without the beginning of a code block at its end."""
+    return text.rstrip().removesuffix("```") if text.count("```") % 2 else text
 
 
 def _thought(text: str) -> tuple[str, bool]:
@@ -248,6 +255,8 @@ def _call(name: str, rest: str) -> tuple[Call, int]:
     fence = _FENCE.match(rest)
     skipped = fence.end() if fence else 0
     value, length = _value(rest[skipped:])
+    if not isinstance(value, dict):
+        value, length = _keywords(rest[skipped:])
     if not isinstance(value, dict):
         if not rest.strip(_CLOSING + "[]()") and name:
             return Call(f"call_{random_id()}", name), len(rest)
@@ -276,6 +285,28 @@ def _value(text: str) -> tuple[Any, int]:
     with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
         return ast.literal_eval(body), start + len(body)  # {'path': 'a.py', 'all': True}
     return None, len(text)
+
+
+def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
+    """Arguments as a program writes them (`path="a.py", limit=3`), and their length; None: they are not."""
+    start = len(text) - len(text.lstrip())
+    source = f"f({text[start : _end(text, start)]})"
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        call = ast.parse(source, mode="eval").body
+        if isinstance(call, ast.Call) and call.keywords and not call.args:
+            given = {each.arg or "": _literal(source, each.value) for each in call.keywords}
+            return given, start + len(source) - len("f()")
+    return None, len(text)
+
+
+def _literal(source: str, node: ast.expr) -> Any:
+    """The value of an argument; what is none (`path=src/a.py`) is a text."""
+    written = ast.get_source_segment(source, node) or ""
+    if written in _JSON_WORDS:
+        return _JSON_WORDS[written]
+    with suppress(ValueError):
+        return ast.literal_eval(node)
+    return written
 
 
 def _end(text: str, start: int) -> int:

@@ -94,6 +94,8 @@ def command(
 
     def make() -> Chat:
         from refold.agent.chat import Settings
+        from refold.cli.memory import default_path
+        from refold.stores.memory_file import MemoryFile
 
         chosen = Settings(
             preset=preset,
@@ -105,6 +107,7 @@ def command(
             variables=config.chat.variables,
             max_iterations=max_iterations or config.chat.max_iterations,
             notes=_notes,
+            memory=MemoryFile(default_path()),
         )
         return _chat(chosen, model, config, store, resume, go_on)
 

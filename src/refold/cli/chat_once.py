@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,9 +16,10 @@ from refold.agent.figures import bills, dollars
 from refold.cli.chat_screen import Printer, final_text
 from refold.cli.output import emit, say
 from refold.errors import RefoldError
-from refold.messages import Assistant, Result
+from refold.messages import Assistant, Call, Result, argument_text
 from refold.protocols import Model
 from refold.registry.configuration import Configuration
+from refold.text.truncate import one_line
 
 T = TypeVar("T")
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -47,11 +48,19 @@ async def stoppable(work: Coroutine[Any, Any, T]) -> T:
 async def attempt(chat: Chat, text: str, attached: str = "") -> Outcome:
     """One turn; the reason of a failure is a sentence."""
     try:
-        return Outcome(await stoppable(chat.say(text, attached)))
+        reply = await stoppable(chat.say(text, attached))
+        return Outcome(reply, _unasked(chat.unasked))
     except asyncio.CancelledError:
         return Outcome(None, interrupted=True)
     except RefoldError as error:
         return Outcome(None, str(error))
+
+
+def _unasked(calls: Sequence[Call]) -> str | None:
+    if not calls:
+        return None
+    names = ", ".join(dict.fromkeys(one_line(f"{call.name} {argument_text(call)}", 80) for call in calls))
+    return f"Not done, as there was no user to be asked: {names}. Allow it with --permission edits or all."
 
 
 def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> None:
@@ -72,11 +81,13 @@ def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> Non
         printer.done(outcome.reply)
     else:
         printer.broken()
+    if outcome.reply is not None and outcome.error is None:
+        return
+    if printer is not None:
         say(f"refold: {outcome.error or 'interrupted; what was said is kept'}", err=True)
         if not failed:
             say(f"refold: go on with: refold chat --resume {chat.session.id}", err=True)
-    if outcome.reply is None:
-        sys.exit(1)
+    sys.exit(1)
 
 
 def _leaves_nothing(chat: Chat, first: int) -> bool:

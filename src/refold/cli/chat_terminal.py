@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from refold.agent.events import TurnEvent
     from refold.agent.permissions import Answer, Ask
     from refold.cli.chat_screen import Printer, Verbosity
-    from refold.engine.background import Watch
     from refold.messages import Call
 
 BAR = 24
@@ -51,7 +50,6 @@ class Terminal:
         self._verbosity: Verbosity = verbosity
         self._later: list[TurnEvent] = []
         """What happened beside the prompt and is told after it."""
-        self._watch: Watch | None = None
         self._asking = False
         self._shown = asyncio.Event()
         """The prompt is there."""
@@ -83,8 +81,6 @@ class Terminal:
             await self._talk(loading)
         finally:
             await loading
-            if self._watch:
-                await self._watch.__aexit__()
             await self.chat.close()
         if self.chat.session.entries:
             self.screen.print(f"go on with: refold chat --resume {self.chat.session.id}", style="dim")
@@ -107,16 +103,7 @@ class Terminal:
                 await perform(self, text)
             elif text.strip():
                 await self.turn(text)
-            await self._follow()
             self.refresh()
-
-    async def _follow(self) -> None:
-        """Prepare folds in the background, and before the provider's cache expires, as the design wants."""
-        engine = self.chat.engine
-        if self._watch is None or self._watch.planner is not engine.planner:
-            if self._watch:
-                await self._watch.__aexit__()
-            self._watch = await engine.watch(self.chat.session).__aenter__()
 
     def _tell(self, event: TurnEvent) -> None:
         if self._prompt.app.is_running or self._asking:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import asdict, replace
@@ -13,15 +13,10 @@ from msgspec.structs import asdict, replace
 from refold.cli import Group
 from refold.cli.options import json_option
 from refold.cli.output import answer, console, emit, say, say_next, styled, table
-from refold.errors import BadAnswer
 from refold.memory import Compressed, Note, check, note, parse
 from refold.memory.notes import lines
-from refold.protocols import Request
 from refold.stores import data_folder
 from refold.stores.memory_file import MemoryFile
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 def default_path() -> Path:
@@ -141,6 +136,8 @@ def compress(
     file: MemoryFile, model: str | None, params: Any, force: bool, as_json: bool, **given: int | str | None
 ) -> None:
     """Fewer notes that say the same. On any failure the memory is left as it was."""
+    from refold import registry
+    from refold.engine.upkeep import asker
     from refold.loop import run
     from refold.presets.parameters import memory_params
 
@@ -148,26 +145,13 @@ def compress(
     params = replace(shipped, **{name: value for name, value in given.items() if value is not None})
     for warning in () if as_json else check(params):
         say(f"refold: {warning}", err=True)
-    outcome = run(file.compress(params, _asker(model) if model else None, force=force))
+    outcome = run(file.compress(params, asker(registry.model(model)) if model else None, force=force))
     done = isinstance(outcome, Compressed)
     told = f"{outcome.before} notes became {outcome.after}" if done else outcome.text
     more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
     answer({"compressed": done, "notes": len(parse(file.read())), **more}, told, as_json, next="memory list")
     if not done and outcome.code not in ("few", "pointless"):
         raise SystemExit(1)
-
-
-def _asker(name: str) -> Callable[[Request], Awaitable[str]]:
-    async def ask(request: Request) -> str:
-        from refold.models.reply import complete
-        from refold.registry.models import model
-
-        reply = await complete(model(name), request, timeout=120)
-        if reply.message.stop in ("length", "refusal", "error", "aborted") or reply.message.calls:
-            raise BadAnswer("truncated", f"the answer of {name} was cut off or refused")
-        return reply.message.text
-
-    return ask
 
 
 def _day(given: str | None) -> str:

@@ -203,13 +203,9 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     """What happened, under pi's headings, in at most `budget` tokens."""
     made = digest(sources, budget=budget // 2, counter=counter)
     sections, state = _earlier(previous), WorkState().extend(source.message for source in sources)
-    turns = abridged.groups(((x.id, x.message) for x in sources), continues=False)
-    for turn in turns:
-        line = rule_line([turn], LINE, counter)
-        if turn is turns[-1] and not turn.over:
-            _add(sections, "In progress", [f"- [ ] {line}"])
-        else:
-            _add(sections, "Done", [f"- [x] {line}"])
+    for turn in abridged.groups(((x.id, x.message) for x in sources), continues=False):
+        title, box = ("Done", "x") if turn.over else ("In progress", " ")
+        _add(sections, title, [f"- [{box}] {rule_line([turn], LINE, counter)}"])
     words = [text for source in sources if (text := typed(source.message))]
     if not sections["Goal"]:
         _add(sections, "Goal", [one_line(text, 400) for text in words[:1]])

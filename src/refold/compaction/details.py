@@ -84,8 +84,6 @@ def words_left_out(path: Iterable[e.Entry]) -> int:
 
 class AugmentDetails(Details, frozen=True):
     is_history_summary: bool = False
-    by_hand: bool = False
-    """Asked for explicitly."""
 
 
 class LayeredDetails(Details, frozen=True):

@@ -62,6 +62,8 @@ class Ask:
     by_rule: Callable[[Sequence[DigestSource], int, TokenCounter], str] | None = None
     """What stands for an answer where there is no model: sources, tokens and a counter → text. None: the
     digest as it is."""
+    tools: bool = False
+    """The summariser may call tools that it is offered, before it answers (A24)."""
     accept: Callable[[str], str] = plain
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
 

@@ -1,4 +1,5 @@
-"""Background work beside a conversation: a summary prepared before it is needed, and the cache timer.
+"""Background work beside a conversation: a summary prepared before it is needed, the cache timer, and notes
+that a design writes as rounds end.
 
     async with engine.watch(session):
         …the usual loop…
@@ -22,11 +23,14 @@ from refold.engine.fold import make_fold, moved_on, record_failure
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
 from refold.engine.replica import on_replica
+from refold.engine.upkeep import write_notes
 from refold.errors import PluginError, RefoldError
 from refold.hooks import Hooks, log
 from refold.session import History, Session
 
 T = TypeVar("T")
+LAST_NOTES = 10.0
+"""Seconds that the end of a watch waits for notes being written."""
 
 
 class PreparedFold(NamedTuple):
@@ -54,6 +58,7 @@ class Watch:
         self._sleep = sleep
         self._preparing: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._last_call = Question()
         """System prompt and tools of the last call: they take room in the next one too."""
         self.prepared: PreparedFold | None = None
@@ -70,12 +75,27 @@ class Watch:
         await self.close()
 
     async def close(self) -> None:
-        """End all background work; nothing is published after this."""
-        tasks = [task for task in (self._preparing, self._timer) if task is not None]
+        """End all background work; nothing is published after this. Notes of the last round are waited for a
+        little, then the design's rule writes them."""
+        if self._writing and not self._writing.done():
+            await asyncio.wait([self._writing], timeout=LAST_NOTES)
+        every = (self._preparing, self._timer, self._writing)
+        tasks = [task for task in every if task is not None and not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._preparing = self._timer = None
+        self._preparing = self._timer = self._writing = None
+
+    # ── notes ───────────────────────────────────────────────────────────────────────────────────
+
+    def write_notes(self) -> None:
+        """Begin to write what the design notes of finished rounds (D1), unless that is under way."""
+        idle = self._writing is None or self._writing.done()
+        if idle and self.planner.auto and self._unless_broken(self.planner.preset.annotator) is not None:
+            self._writing = asyncio.ensure_future(_quietly(self._write, self._last_call))
+
+    async def _write(self, question: Question) -> None:
+        await write_notes(self.planner, self.session, question, self.planner.limits())
 
     # ── preparing ahead ─────────────────────────────────────────────────────────────────────────
 
@@ -140,8 +160,10 @@ class Watch:
     # ── ahead of cache expiry ───────────────────────────────────────────────────────────────────
 
     def arm(self) -> None:
-        """A reply came: fold before the provider's cache of this context expires, if nobody asks sooner."""
+        """A reply came: a round may have ended, and a fold is due before the provider's cache of this context
+        expires, unless there is a request sooner."""
         self.disarm()
+        self.write_notes()
         now = self.planner.clock()
         replied = self.session.path[-1].time if self.session.path else now
         delay = self._unless_broken(lambda: self._delay(now - replied))

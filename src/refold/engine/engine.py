@@ -26,7 +26,7 @@ from refold.engine.planner import WANTED, Planner, Question
 from refold.engine.replica import Turns, at_replica
 from refold.engine.summarise import ByDigest, ByModel, Summariser
 from refold.engine.summarise import checked as checked_summariser
-from refold.engine.upkeep import make_fit, upkeep
+from refold.engine.upkeep import Memory, keep_memory, make_fit, upkeep
 from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
@@ -58,6 +58,7 @@ class Engine:
         counter: TokenCounter | str = "o200k",
         summariser: Summariser | None = None,
         hooks: Hooks | None = None,
+        memory: Memory | None = None,
         auto: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -72,6 +73,10 @@ class Engine:
         self.planner = Planner(chosen, ruler, by, auto, clock)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
+        self._rules: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
+        """The project's rules as they were when a conversation began here."""
+        self.memory = memory
+        """Long-term notes; compressed at the end of a turn where there are too many (A19)."""
         self._turns = Turns()
 
     @property
@@ -207,7 +212,9 @@ class Engine:
     ) -> View:
         """The view for the next model call; folds first if it must. The arguments are those of `plan`;
         `model` is who will be asked, where that is not the log's newest."""
-        system, watch = layers.with_rules(self.preset, session, system), self._watches.get(session)
+        rules, watch = layers.rules_of(self.preset, session), self._watches.get(session)
+        first = self._rules.setdefault(session, rules)
+        system = layers.with_rules(system, first)
         if watch:
             watch.disarm()
         question = Question(
@@ -219,23 +226,30 @@ class Engine:
             model=model,
         )
         async with self._turns.of(session):
-            return await self._prepare(session, watch, question)
+            return await self._prepare(session, watch, question, None if rules == first else rules)
 
-    async def _prepare(self, session: Session, watch: Watch | None, question: Question) -> View:
+    async def _prepare(
+        self, session: Session, watch: Watch | None, question: Question, changed: str | None
+    ) -> View:
         model, system, tools = question.model, question.system, question.tools
         if overflowed_twice(session, self.preset.window, model):
             raise OverflowAgain
+        limits, reason = self.planner.limits(), "disabled"
         if self.planner.auto:
-            limits = self.planner.limits()
-            await upkeep(self.planner, session, question, hooks=self.hooks, limits=limits)
-            reason = await self._fold_if_due(session, watch, question, limits)
-            if reason not in ("disabled", "off"):
-                await make_fit(self.planner, session, question, hooks=self.hooks, limits=limits)
             if watch:
-                watch.consider(question)
+                watch.write_notes()
+            await upkeep(
+                self.planner, session, question, hooks=self.hooks, limits=limits, notes=watch is None
+            )
+            reason = await self._fold_if_due(session, watch, question, limits)
+        folds = reason != "disabled"
+        await make_fit(self.planner, session, question, hooks=self.hooks, limits=limits, folds=folds)
+        if watch and self.planner.auto:
+            watch.consider(question)
 
         async def shown() -> View:
-            view = layers.with_recap(self.preset, session, self.view(session, system=system, tools=tools))
+            view = self.view(session, system=system, tools=tools)
+            view = layers.with_recap(self.preset, session, view, changed)
             return await view_for_call(self.hooks, session, view)
 
         epoch, view = session.epoch, await shown()
@@ -347,7 +361,7 @@ class Engine:
         options: CallOptions,
     ) -> Assistant:
         chosen = self._chat_model(model)
-        return await calls.run_turn(
+        reply = await calls.run_turn(
             session,
             calls.one_by_one(run_tool),
             most=self.preset.settings.tool_iterations or TOOL_ITERATIONS if most is None else most,
@@ -355,6 +369,9 @@ class Engine:
                 session, chosen, options if with_tools else replace(options, tools=())
             ),
         )
+        if self.memory is not None:
+            await keep_memory(self.memory, self.planner)
+        return reply
 
     def failed(self, session: Session, error: BaseException | str, *, model: str | None = None) -> bool:
         """Tell the engine that a model call failed. True: the context was too long; call `prepare` again

@@ -1,5 +1,6 @@
 """Layers around the history, where a design has them (E1, E2): the project's rules behind the system prompt,
-read anew for every request, and a recap of open todos behind everything. Neither is ever part of the log."""
+as they were when the conversation began; behind everything a recap of open todos, and the rules where they
+changed. None of this is ever part of the log."""
 
 from __future__ import annotations
 
@@ -10,42 +11,61 @@ from refold.compaction.preset import Preset
 from refold.compaction.reading import reading
 from refold.compaction.requests import layers, rules_file
 from refold.errors import expect
-from refold.messages import user
+from refold.messages import text, user
 from refold.session import Item, Session, View
 from refold.session.invariants import settled
-from refold.text.frames import frame
+from refold.text.frames import element, frame
 from refold.text.truncate import middle
 from refold.tools.workspace import read_contained
 
 RULES_BYTES = 4_000_000
 """What is read of a file of rules."""
+CHANGED = (
+    "The project's rules changed during this conversation. Those in the system prompt no longer hold; now:"
+)
+NO_RULES = " there are none."
 RULES_LIMIT = 100_000
 """Characters of the rules that are sent; of a longer file the middle is left out."""
 
 
-def with_rules(preset: Preset, session: Session, system: str | None) -> str | None:
-    """The system prompt with the rules at the root of the session's project (without one: our own)."""
+def rules_of(preset: Preset, session: Session) -> str:
+    """The rules at the root of the session's project (without one: our own), where the design has them."""
     expect(session, Session, "pass a Session; a list of messages is merged into one")
-    expect(system, (str, NoneType), "the system prompt is one text")
     if not preset.settings.layers:
-        return system
+        return ""
     root = Path(session.info.cwd or ".")
     try:
         name = rules_file(path.name for path in root.iterdir())
     except OSError:  # a folder of another machine
-        return system
-    rules = read_contained(root, name, RULES_BYTES).decode("utf-8", "replace") if name else None
-    return layers(system or "", rules=rules and middle(rules, RULES_LIMIT)) or None
+        return ""
+    rules = read_contained(root, name, RULES_BYTES).decode("utf-8", "replace") if name else ""
+    return middle(rules, RULES_LIMIT)
 
 
-def with_recap(preset: Preset, session: Session, view: View) -> View:
-    """The view with the open todos at its end, unless a call waits for its result there."""
+def with_rules(system: str | None, rules: str) -> str | None:
+    """The system prompt with the rules behind it."""
+    expect(system, (str, NoneType), "the system prompt is one text")
+    return layers(system or "", rules=rules) or None if rules.strip() else system
+
+
+def with_recap(preset: Preset, session: Session, view: View, changed: str | None = None) -> View:
+    """The view with the open todos and the rules that `changed` since the conversation began at its end,
+    unless a call waits for its result there, or there is no room."""
     todos = reading(session).state.open_todos if preset.settings.layers else ()
-    items = view.items if todos else []
-    if not todos or not settled(items):
+    texts: list[str] = []
+    if changed is not None:
+        texts.append(
+            CHANGED + ("\n" + element("project_rules", changed.strip()) if changed.strip() else NO_RULES)
+        )
+    if todos:
+        rows = "\n".join(f"- [{todo.status}] {todo.text}" for todo in todos)
+        texts.append(frame("todos", rows, note="Open todos, as they stand:"))
+    items = view.items if texts else []
+    if not texts or not settled(items):
         return view
-    rows = "\n".join(f"- [{todo.status}] {todo.text}" for todo in todos)
-    recap = user(frame("todos", rows, note="Open todos, as they stand:"))
+    recap = user([text(each) for each in texts])
+    if view.tokens + view.counter.message(recap) > preset.window:
+        return view
     return View(
         [*items, Item(recap)],
         counter=view.counter,

@@ -26,11 +26,13 @@ class Meter:
     spent: int = 0
     trouble: str = ""
     """Why the newest request failed, where it did."""
+    answered_calls: int = 0
+    """Requests that only hand over the results of tool calls: they are allowed on top."""
     _windows: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
     def left(self) -> int:
-        return int(LEAST + 2 * sum(self._windows.values())) - self.spent
+        return int(LEAST + 2 * sum(self._windows.values())) + self.answered_calls - self.spent
 
     def reads(self, purpose: str, tokens: int, window: int | None) -> None:
         """So much is there to read for a purpose. That another rung asks for it again adds nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -19,11 +19,12 @@ from refold.digest import digest
 from refold.engine.limits import Limits, Meter, Metered
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
 from refold.loop import ended
-from refold.messages import Assistant, Text, Usage, User, in_full, user
+from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
 from refold.models.reply import AwaitedPluginGuard, Reply, complete
 from refold.models.reply import checked as checked_model
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
+from refold.session import redacted
 from refold.session.validation import validated
 from refold.text.redact import redact
 from refold.text.truncate import head, middle
@@ -39,6 +40,8 @@ CHARS = 4
 """Characters of a token, in most text."""
 LONGEST = 1_000_000
 """Characters of an answer; nothing that long is a summary, and reading it would take long."""
+CALLS = 5
+"""Tool calls that a model may make before it summarises."""
 HEADING = 16
 """Tokens of the words over the summary of a chunk, and of its frame."""
 
@@ -130,7 +133,9 @@ class ByModel:
     temperature: float | None = None
     retries: Retry = Retry()
     meter: Meter | None = None
-    """Counts requests; None: nobody does."""
+    """Counts requests; None: they are not counted."""
+    run_tool: Callable[[Call], Awaitable[Result | None]] | None = None
+    """Runs a read-only tool that the model calls before it summarises (A24); gives None for any other."""
     # A semaphore belongs to the loop it was first waited for in, an engine may be used in several.
     gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
         default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore], repr=False
@@ -220,16 +225,41 @@ class ByModel:
             request = msgspec.structs.replace(request, temperature=self.temperature)
         model = Metered(self.model, self.meter)
         gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
+        calls, usages = CALLS if ask.tools else 0, list[Usage]()
         async with gate:
-            with tracing.model_call(model.name) as span:
-                reply: Reply = await complete(model, request, retries=self.retries)
-                tracing.replied(span, reply.message, reply.usage)
-        return Answer(ask.accept(text_of(reply.message)), model.requests, reply.usage or Usage())
+            reply = await self._complete(model, request)
+            while reply.message.calls and calls > 0:
+                results = [await self._result(call) for call in reply.message.calls[:calls]]
+                results += [_refused(call) for call in reply.message.calls[calls:]]
+                calls -= len(results)
+                usages.append(reply.usage or Usage())
+                messages = (*request.messages, reply.message, *results)
+                request = msgspec.structs.replace(request, messages=messages)
+                if self.meter:
+                    self.meter.answered_calls += 1
+                reply = await self._complete(model, request)
+        usage = total([*usages, reply.usage or Usage()])
+        return Answer(ask.accept(text_of(reply.message)), model.requests, usage)
+
+    async def _complete(self, model: Metered, request: Request) -> Reply:
+        with tracing.model_call(model.name) as span:
+            reply = await complete(model, request, retries=self.retries)
+            tracing.replied(span, reply.message, reply.usage)
+        return reply
+
+    async def _result(self, call: Call) -> Result:
+        result = await self.run_tool(call) if self.run_tool else None
+        return _refused(call) if result is None else cast("Result", redacted.message(result))
 
     def _size(self, request: Request) -> int:
         system = self.counter.text(request.system) if request.system else 0
         system += self.counter.tools(request.tools) if request.tools else 0
         return system + sum(self.counter.message(message) for message in request.messages)
+
+
+def _refused(call: Call) -> Result:
+    text = "Not run: only what reads, and little of that, may be called now. Write the summary."
+    return result(call.id, text, name=call.name, is_error=True)
 
 
 class _Chunks:

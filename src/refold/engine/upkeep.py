@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
+from typing import Protocol
 
 import msgspec
 
+from refold import entries as e
 from refold import worker
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
 from refold.compaction.planning import fallback_plan, make_plan
@@ -14,11 +18,16 @@ from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.replica import on_replica
-from refold.engine.summarise import ask_all, failure_code
-from refold.errors import DoesNotFit, sentence
-from refold.hooks import Hooks
+from refold.engine.summarise import ByModel, ask_all, failure_code
+from refold.errors import BadAnswer, DoesNotFit, RefoldError, sentence
+from refold.hooks import Hooks, log
+from refold.memory import MemoryParams
+from refold.models.reply import complete
+from refold.protocols import Model, Request
 from refold.session import Session
 
+MEMORY_TIMEOUT = 120.0
+"""Seconds that a model may take to compress long-term notes."""
 NOTES_TIMEOUT = 60.0
 """Seconds that writing annotations may hold up a conversation."""
 
@@ -30,10 +39,13 @@ async def upkeep(
     *,
     hooks: Hooks,
     limits: Limits | None = None,
+    notes: bool = True,
 ) -> None:
-    """Write the annotations that the design keeps, then perform its housekeeping stages."""
+    """Write the annotations that the design keeps (`notes`: a watch does not), then perform its housekeeping
+    stages."""
     limits = limits or planner.limits()
-    await _write_notes(planner, session, question, limits)
+    if notes:
+        await write_notes(planner, session, question, limits)
     preset = planner.preset
     for stage in preset.stages:
         if not stage.upkeep:
@@ -49,15 +61,17 @@ async def upkeep(
 
 
 async def make_fit(
-    planner: Planner, session: Session, question: Question, *, hooks: Hooks, limits: Limits
+    planner: Planner, session: Session, question: Question, *, hooks: Hooks, limits: Limits, folds: bool
 ) -> None:
     """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
-    or the caller hears why not (R2)."""
+    or the caller hears why not (R2). `folds`: automatic folding is not switched off."""
     window = planner.preset.window
     for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
         s = planner.situation(session, question)
         if not s.sizes.passes(window, as_we_count=True):
             return
+        if not folds:
+            break
         base = session.base
         with mode:
             plan = await on_replica(
@@ -74,8 +88,40 @@ async def make_fit(
         raise DoesNotFit(window, parts, planner.preset.name)
 
 
-async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
-    """Where the summariser fails, the design's own rule writes them."""
+class Memory(Protocol):
+    """Long-term notes (`refold.stores.memory_file.MemoryFile`)."""
+
+    async def compress(
+        self, params: MemoryParams, ask: Callable[[Request], Awaitable[str]] | None = None
+    ) -> object: ...
+
+
+def asker(model: Model) -> Callable[[Request], Awaitable[str]]:
+    """Asks a model to compress notes; a `ModelError` or `BadAnswer` where it does not."""
+
+    async def ask(request: Request) -> str:
+        reply = (await complete(model, request, timeout=MEMORY_TIMEOUT)).message
+        if reply.stop in ("length", "refusal", "error", "aborted") or reply.calls:
+            raise BadAnswer("truncated", f"the answer of {model.name} was cut off or refused")
+        return reply.text
+
+    return ask
+
+
+async def keep_memory(memory: Memory, planner: Planner) -> None:
+    """At a turn's end: notes are compressed where there are too many (A19), by the model of summaries
+    or by rule. Failure leaves them as they are."""
+    params = getattr(planner.preset.settings, "memories_params", MemoryParams())
+    writer = planner.summariser.model if isinstance(planner.summariser, ByModel) else None
+    try:
+        await memory.compress(params, asker(writer) if writer else None)
+    except (RefoldError, OSError) as error:
+        log.warning("long-term notes were not compressed: %s", error)
+
+
+async def write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
+    """Write the annotations that the design keeps. Where the summariser fails, or this is cancelled while it
+    is asked, the design's own rule writes them."""
     preset = planner.preset
     writer = preset.annotator()
     if writer is None:
@@ -83,17 +129,23 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     proposal = await on_replica(session, lambda h: propose(writer, planner.situation(h, question)))
     if not isinstance(proposal, Proposal):
         return
+
+    def append(notes: Iterable[e.AnyAnnotation]) -> None:
+        # The leaf may have moved meanwhile: a line names the end of its round, and holds there alone.
+        session.extend(
+            [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
+        )
+
     answers: list[str] = []
     try:
         texts = await ask_all(planner.summariser, proposal.asks, limits, timeout=NOTES_TIMEOUT)
         answers = [answer.text for answer in texts]
     except AssertionError:
         raise
+    except asyncio.CancelledError:
+        append(finish(proposal, ()).annotations)
+        raise
     except Exception as error:
         failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.meter.spent)
         record_failure(session, preset.name, failed)
-    # The leaf may have moved meanwhile: a line names the end of its round, and holds there and nowhere else.
-    notes = (await on_replica(session, lambda _: finish(proposal, answers))).annotations
-    session.extend(
-        [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
-    )
+    append((await on_replica(session, lambda _: finish(proposal, answers))).annotations)

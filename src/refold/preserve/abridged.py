@@ -94,7 +94,7 @@ class _Open:
         }
         self.calls: dict[str, Call] = {}
         self.response = ""
-        self.acted = False
+        self.acted = self.aborted = False
         self.failed = 0
         self.ended_well = False
         self.over = False
@@ -106,7 +106,8 @@ class _Open:
         self.over = isinstance(message, Assistant) and not message.calls and message.stop not in BROKEN_OFF
         if isinstance(message, Assistant):
             self.acted = True
-            self.response = "" if message.calls else message.text.strip()
+            self.aborted = message.stop == "aborted"
+            self.response = "" if message.calls or self.aborted else message.text.strip()
             for call in message.calls:
                 self.calls[call.id] = call
         elif isinstance(message, Result):
@@ -123,6 +124,7 @@ class _Open:
         for call in self.calls.values():
             self._ended(call, failed=False)
         done = {name: tuple(items) for name, items in self.lists.items()}
+        state = "agent_was_interrupted" if self.aborted else state
         state = "" if self.response or not (self.acted or state == "agent_was_interrupted") else state
         return Group(
             entry_id=self.entry_id, last_id=self.last_id, user=self.user, response=self.response,

@@ -32,7 +32,9 @@ class Augment(Settings, frozen=True, kw_only=True):
     """Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
     versioned node of abridged history and summary."""
 
-    window: Annotated[int, about("context window, for the report only", gt=0)] = 200_000
+    window: Annotated[
+        int, about("context window; more than that is an error, unless `fallback` helps", gt=0)
+    ] = 200_000
     trigger_on_history_size_chars: Annotated[int, about("characters at which to fold; 0: off", "A2, A5")] = 0
     trigger_on_history_size_chars_when_cache_expiring: Annotated[
         int, about("the same, just before the provider's cache expires; 0: off", "A2, A6")
@@ -40,7 +42,9 @@ class Augment(Settings, frozen=True, kw_only=True):
     history_tail_size_chars_to_exclude: Annotated[
         int, about("characters of newest exchanges that stay", "A2, A7", ge=0)
     ] = 0
-    prompt: Annotated[str, about("asks for the summary; blank: off", "A2, A3, A18")] = ""
+    prompt: Annotated[
+        str, about("asks for the summary; blank: no new ones, nodes that are there stay", "A2, A3, A18")
+    ] = ""
     cache_ttl_ms: Annotated[int, about("how long the provider's cache lives", "A2, A6", ge=0)] = 0
     buffer_time_before_cache_expiration_ms: Annotated[
         int, about("how long before its end the timer fires", "A2, A6", ge=0)
@@ -133,7 +137,7 @@ class Augment(Settings, frozen=True, kw_only=True):
             measure="chars",
             window=s.window,
             version=version,
-            accepts=partial(newest_node, version=version, off=bool(s.off), blank=blank),
+            accepts=partial(newest_node, version=version, off=bool(s.off)),
             stages=(Stage(trigger, (node,)),),
         )
 

@@ -15,6 +15,8 @@ from refold.errors import SettingError
 
 S = TypeVar("S", bound=msgspec.Struct)
 FLAGS = ("history_summary_params", "history_summary_min_version", "memories_params")
+LISTED = "feature_flags"
+"""Where a model listing has its flags."""
 
 
 class UnknownParameter(UserWarning):
@@ -22,20 +24,29 @@ class UnknownParameter(UserWarning):
 
 
 def read(text: str, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Settings of `kind` out of the JSON text: the parameters themselves, or a feature-flag object that holds
-    them as a string. Unknown keys are ignored with a warning; anything else that is wrong is a `SettingError`
-    that names the key."""
+    """Settings of `kind` out of the JSON text: the parameters themselves, a feature-flag object that holds
+    them as a string, or a whole model listing with such an object. Unknown keys are ignored with a warning,
+    null is the default; anything else that is wrong is a `SettingError` that names the key."""
     given = _object(text, "params")
+    if LISTED in given:
+        return _from_flags(_listed(given), kind)
     known = {field.name for field in msgspec.structs.fields(kind)} - set(FLAGS)
     are_flags = any(flag in given for flag in FLAGS) and not known & given.keys()
     return _from_flags(given, kind) if are_flags or FLAGS[0] in given else convert(given, kind)
 
 
+def _listed(listing: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of a model listing that are read here; it has many others."""
+    flags = _object(listing[LISTED] or {}, LISTED)
+    return {flag: flags[flag] for flag in FLAGS if flag in flags}
+
+
 def memory_params(text: str) -> memory.MemoryParams:
     """The settings of memory compression out of a JSON text: themselves, or the flags that hold them."""
     given = _object(text, "params")
-    own = given.get("memories_params", given)
-    return memory.MemoryParams(**convert(_object(own, "memories_params"), memory.MemoryParams))
+    own: dict[str, Any] = {"memories_params": {}, **_listed(given)} if LISTED in given else given
+    own = _object(own.get("memories_params", own) or {}, "memories_params")
+    return memory.MemoryParams(**convert(own, memory.MemoryParams))
 
 
 def resolved(settings: S, text: str, named: Container[str] | None = None) -> S:
@@ -54,6 +65,7 @@ def resolved(settings: S, text: str, named: Container[str] | None = None) -> S:
 
 def _from_flags(flags: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Without a minimum version in the flags the feature is off."""
+    flags = {flag: value for flag, value in flags.items() if value is not None}
     inner = flags.get("history_summary_params", "")
     own = convert(_object(inner, "history_summary_params"), kind)
     others = {"history_summary_min_version": "", **flags}
@@ -68,7 +80,7 @@ def convert(given: Mapping[str, Any], kind: type[msgspec.Struct], prefix: str = 
     for key, value in given.items():
         if key not in fields:
             warnings.warn(f"unknown parameter {prefix}{key} is ignored", UnknownParameter, stacklevel=2)
-        else:
+        elif value is not None:
             settings[key] = _value(prefix + key, value, fields[key])
     return settings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, cast
 
@@ -28,6 +29,8 @@ ASKED_LIMIT = 50
 """Most turns or keys that one call may name."""
 TURNS = ("turn_numbers", "turnNumbers")
 """Both spellings are accepted; models carry one over from other tools."""
+_SEPARATOR = re.compile(r"\s*[,;]\s*")
+_RANGE = re.compile(r"(?:turns?\s*)?(\d{1,9})(?:\s*[-–]\s*(\d{1,9}))?", re.IGNORECASE)
 LEAST = 60
 """Tokens below which a cut record is not worth printing."""
 
@@ -43,8 +46,8 @@ SPEC = ToolSpec(
         "properties": {
             "turn_numbers": {
                 "type": "array",
-                "items": {"type": "integer"},
-                "description": "Turns to read in full, counted from 1.",
+                "items": {"type": "string"},
+                "description": 'Turns to read in full, counted from 1: "5", or a range such as "3-8".',
             },
             "query": {
                 "type": "string",
@@ -207,18 +210,26 @@ def _left_out(docs: Sequence[Doc]) -> str:
 
 
 def _integers(value: Any) -> tuple[list[int], list[Any]]:
-    """Numbers out of what a model sent: a list, a single number, numbers as strings."""
-    items = _listed(value)
-    numbers = [_number(item) for item in items]
-    bad = [item for item, number in zip(items, numbers, strict=True) if number is None]
-    return list(dict.fromkeys(number for number in numbers if number is not None)), bad
+    """Numbers out of what a model sent: a list, a single number, numbers and ranges as strings (D11)."""
+    items = [
+        part
+        for item in _listed(value)
+        for part in (_SEPARATOR.split(item.strip(" []")) if isinstance(item, str) else [item])
+    ]
+    numbers = [_numbers(item) for item in items]
+    bad = [item for item, found in zip(items, numbers, strict=True) if not found]
+    return list(dict.fromkeys(number for found in numbers for number in found))[:ASKED_LIMIT], bad
 
 
-def _number(item: Any) -> int | None:
+def _numbers(item: Any) -> Sequence[int]:
+    """The numbers that an item names; as lines write them (`[Turn 3-8]`) too."""
+    if isinstance(item, str) and (named := _RANGE.fullmatch(item)):
+        first, last = int(named[1]), int(named[2] or named[1])
+        return range(first, min(last, first + ASKED_LIMIT - 1) + 1)
     try:
-        return None if isinstance(item, bool) else int(item)
+        return () if isinstance(item, bool) else (int(item),)
     except (TypeError, ValueError, OverflowError):
-        return None
+        return ()
 
 
 def _strings(value: Any) -> tuple[list[str], list[Any]]:

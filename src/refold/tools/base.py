@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ from refold.text.truncate import one_line
 from refold.tools.git_guard import GitGuard
 from refold.tools.workspace import Refused, Workspace
 
+_MISSING = re.compile(r"Object missing required field (`\w+`)")
 Effect: TypeAlias = Literal["read", "edit", "run", "none"]
 """What a call does: looks at files · changes them · whatever a command does · nothing outside of itself."""
 Status: TypeAlias = Literal["success", "partial", "error"]
@@ -213,7 +215,7 @@ def check(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
         return msgspec.convert(present, arguments, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         what, _, where = str(error).partition(" - at `$")
-        what = what.replace("Object missing required field", "there is no argument")
+        what = _MISSING.sub(r"\1 is missing", what)
         within = f" in `{where.strip('.`')}`" if where.strip(".`") else ""
         raise Refused(
             "invalid_arguments", f"{spec.name}: {what}{within}. It takes {example(spec)}."
@@ -228,8 +230,19 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def example(spec: ToolSpec) -> str:
-    """What a tool takes: `{"path": string, "offset"?: integer}`"""
-    required = spec.parameters.get("required", ())
-    fields = cast("dict[str, dict[str, Any]]", spec.parameters.get("properties", {}))
-    shown = [f'"{n}"{"" if n in required else "?"}: {f.get("type", "any")}' for n, f in fields.items()]
+    """What a tool takes: `{"path": string, "todos"?: [{"content": string}]}`"""
+    return _shape({"type": "object", "properties": {}, **spec.parameters})
+
+
+def _shape(schema: Mapping[str, Any]) -> str:
+    """A JSON schema as a reader sees its values."""
+    if "enum" in schema:
+        return " | ".join(map(compact_json, schema["enum"]))
+    if "items" in schema:
+        return f"[{_shape(schema['items'])}]"
+    if "properties" not in schema:
+        return str(schema.get("type", "any"))
+    required = schema.get("required", ())
+    fields = cast("dict[str, dict[str, Any]]", schema["properties"])
+    shown = [f'"{name}"{"" if name in required else "?"}: {_shape(field)}' for name, field in fields.items()]
     return "{" + ", ".join(shown) + "}"

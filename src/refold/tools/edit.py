@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from refold.text.truncate import one_line
+from refold.text.truncate import head, one_line
 from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.read import encoding_of
 from refold.tools.workspace import Refused, Version, Workspace
@@ -19,6 +19,8 @@ from refold.tools.workspace import Refused, Version, Workspace
 LARGEST = 20_000_000
 """Bytes of a file that can be edited."""
 DIFF_LINES = 200
+PREVIEW = 30
+"""First lines of a written file that the result shows (E4)."""
 _CONTEXT = 3
 
 
@@ -89,6 +91,7 @@ def write(arguments: Whole, place: Place) -> Envelope:
         "operation": "created" if created else "overwritten",
         "bytes": len(data),
         "lines": len(arguments.content.splitlines()),
+        "preview": "\n".join(head(line, 200) for line in arguments.content.splitlines()[:PREVIEW]),
         "applied": True,
     }
     return success(report | (difference(before, arguments.content) if before else {}))

@@ -208,12 +208,13 @@ class Archive(KeepRecent):
     name: str = "archive"
 
     def _proposal(self, s: Situation, old: OldRounds) -> Proposal:
-        bare, home = super()._proposal(s, old), s.session.info.cwd or ""
+        bare = super()._proposal(s, old)
 
         def finish(answers: Sequence[str]) -> Finished:
             text, files = answers[0], state.of(source.message for source in old.sources).files()
             if not s.has_model:
-                text = by_rule(old.sources, text, self.tokens, s.counter, home)
+                place = environment(s, old.sources)
+                text = by_rule(old.sources, text, self.tokens, s.counter, place)
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, "summary")
             details = LayeredDetails(archive=True).stored()
@@ -277,7 +278,7 @@ def in_sections(text: str) -> str:
 
 
 def by_rule(
-    sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, home: str = ""
+    sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, place: str = ""
 ) -> str:
     """The same sections without a model: facts by code, insights by the digest."""
     groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
@@ -295,7 +296,7 @@ def by_rule(
     sections = (
         [period(sources)],
         [f"Original goal: {goal}", *_within(rows[False], budget // 8, counter)],
-        technical(sources, home),
+        technical(sources, place),
         _within(rows[True], budget // 4, counter) or ["(none)"],
         [_HEADING.sub("###", digest)],  # the sections are the document's
         _within(paths, budget // 8, counter) or ["(no file was changed)"],
@@ -313,7 +314,28 @@ _HEADING = re.compile(r"^##(?=[ ])", re.M)
 _VARIABLE = re.compile(r"(?:^|[;&|]\s{0,8})(?:export\s{1,8})?([A-Z][A-Z0-9_]{1,60})=", re.M)
 
 
-def technical(sources: Sequence[Source], home: str) -> list[str]:
+_SYSTEM = re.compile(r"\b(linux|darwin|macos|windows|freebsd)\b", re.IGNORECASE)
+_SYSTEMS = {"linux": "Linux", "darwin": "macOS", "macos": "macOS", "windows": "Windows", "freebsd": "FreeBSD"}
+
+
+def environment(s: Situation, sources: Sequence[Source]) -> str:
+    """Operating system and folder: as the system prompt and the log say, or as the paths of calls tell."""
+    told = (s.system or "", *(x.message.text for x in s.items[: s.projection.first]))
+    named = next((found for text in told if (found := _SYSTEM.search(text))), None)
+    paths = [x.path for source in sources for call in source.message.calls for x in actions(call)]
+    rooted = [path for path in paths if path.startswith("/")]
+    folder = s.session.info.cwd or (posixpath.commonpath(map(posixpath.dirname, rooted)) if rooted else "")
+    system = _SYSTEMS[named[1].lower()] if named else _system_of(folder)
+    return f"system {system}; folder {folder or '(unknown)'}"
+
+
+def _system_of(folder: str) -> str:
+    if re.match(r"[A-Za-z]:[\\/]", folder):
+        return "Windows"
+    return "macOS" if folder.startswith("/Users/") else "Unix" if folder.startswith("/") else "(unknown)"
+
+
+def technical(sources: Sequence[Source], place: str) -> list[str]:
     """Stack and environment as far as calls tell: kinds of files, programs, shell, names of variables."""
     calls = [call for source in sources for call in source.message.calls]
     files = [action.path for call in calls for action in actions(call)]
@@ -325,7 +347,7 @@ def technical(sources: Sequence[Source], home: str) -> list[str]:
     stack = [f"{name} ({n})" for counts in (endings, programs) for name, n in counts.most_common(8)]
     return [
         f"Stack: {', '.join(stack) or '(unknown)'}",
-        f"Environment: folder {home or '(unknown)'}; shell {', '.join(shells) or '(none)'}; "
+        f"Environment: {place or 'folder (unknown)'}; shell {', '.join(shells) or '(none)'}; "
         f"variables {', '.join(list(variables)[:10]) or '(none)'}",
         f"Tools used: {', '.join(sorted({call.name for call in calls})[:30]) or '(none)'}",
     ]

@@ -88,7 +88,7 @@ class SummaryNode:
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
-            details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
+            details = AugmentDetails(is_history_summary=True).stored()
             return Finished(edits=edits, framed=True, summary=answers[0], files=files, details=details)
 
         return Proposal(
@@ -160,19 +160,15 @@ class SummaryNode:
             render=render,
             previous=previous,
             target_tokens=self.summary_tokens,
+            tools=True,
         )
 
 
-def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool, blank: bool) -> Sequence[e.Fold]:
-    """Which folds count: of the summary nodes only the newest one of this version. Switched off, none does;
-    with a blank prompt, only one that was asked for by hand."""
-    nodes = {fold.id: about for fold in folds if (about := AugmentDetails.of(fold)).is_history_summary}
-    mine = [
-        fold.id
-        for fold in folds
-        if fold.id in nodes and fold.version == version and not off and (nodes[fold.id].by_hand or not blank)
-    ]
-    return [fold for fold in folds if fold.id not in nodes or fold.id in mine[-1:]]
+def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool) -> Sequence[e.Fold]:
+    """Which folds count: of the summary nodes only the newest one of this version. Switched off, none."""
+    nodes = {fold.id: fold.version for fold in folds if AugmentDetails.of(fold).is_history_summary}
+    newest = [id for id, made_by in nodes.items() if made_by == version and not off][-1:]
+    return [fold for fold in folds if fold.id not in nodes or fold.id in newest]
 
 
 def _previous(s: Situation) -> str | None:

@@ -237,7 +237,8 @@ def workspace_text(s: Situation, budget: int) -> str:
     """The state of the work, and the values that the application keeps (`State`), the newest first."""
     values = dict[str, Any]()
     for state in reversed(s.session.annotations(e.State)):
-        values.setdefault(state.name, state.value)
+        if state.target is None:  # notes about an entry are the program's own
+            values.setdefault(state.name, state.value)
     texts = {name: x if isinstance(x, str) else compact_json(x) for name, x in values.items()}
     lines = [f"- {name}: {one_line(text, 200)}" for name, text in texts.items()]
     stated = cut_lines("\n".join(lines), budget // 2, s.counter.text)
