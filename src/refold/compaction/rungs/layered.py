@@ -212,9 +212,10 @@ class Archive(KeepRecent):
 
         def finish(answers: Sequence[str]) -> Finished:
             text, files = answers[0], state.of(source.message for source in old.sources).files()
-            if not s.has_model:
+            if not s.has_model or not self.prompt.strip():
                 place = environment(s, old.sources)
-                text = by_rule(old.sources, text, self.tokens, s.counter, place)
+                known = sections(old.sources, "" if s.has_model else text, self.tokens, s.counter, place)
+                text = completed(text if s.has_model else "", known)
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, "summary")
             details = LayeredDetails(archive=True).stored()
@@ -269,18 +270,33 @@ TITLES = (
 
 
 def in_sections(text: str) -> str:
-    """A model's archive; `BadAnswer` where sections of it are missing."""
+    """A model's archive; `BadAnswer` where it has none of the sections."""
     text = plain(text)
-    missing = [title for title in TITLES if title.casefold() not in text.casefold()]
-    if missing:
-        raise BadAnswer("sections", f"the archive has no section {', '.join(missing)}")
+    if len(missing(text)) == len(TITLES):
+        raise BadAnswer("sections", f"the archive has none of the sections {', '.join(TITLES)}")
     return text
 
 
-def by_rule(
+def missing(text: str) -> list[str]:
+    """Sections that an archive does not have, however it spells their titles."""
+    said = _letters(text)
+    return [title for title in TITLES if _letters(title) not in said]
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.casefold().replace("&", "and"))
+
+
+def completed(text: str, known: Mapping[str, Sequence[str]]) -> str:
+    """An archive with the sections that it lacks, as code knows them."""
+    added = [f"## {title}\n" + "\n".join(known[title]) for title in missing(text)]
+    return "\n\n".join([*([text] if text else []), *added])
+
+
+def sections(
     sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, place: str = ""
-) -> str:
-    """The same sections without a model: facts by code, insights by the digest."""
+) -> dict[str, list[str]]:
+    """What code knows of each section; insights by the digest, where there is one."""
     groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
     asked = [group for group in groups if group.user.strip()]
     rows = {True: list[str](), False: list[str]()}
@@ -293,17 +309,15 @@ def by_rule(
         f"- {path}: {what}" for what in ("created", "modified", "deleted") for path in getattr(files, what)
     ]
     goal = one_line(asked[0].user, 400) if asked else "(none)"
-    sections = (
+    found = (
         [period(sources)],
         [f"Original goal: {goal}", *_within(rows[False], budget // 8, counter)],
         technical(sources, place),
         _within(rows[True], budget // 4, counter) or ["(none)"],
-        [_HEADING.sub("###", digest)],  # the sections are the document's
+        [_HEADING.sub("###", digest) or "(none)"],  # the sections are the document's
         _within(paths, budget // 8, counter) or ["(no file was changed)"],
     )
-    return "\n\n".join(
-        f"## {title}\n" + "\n".join(section) for title, section in zip(TITLES, sections, strict=True)
-    )
+    return dict(zip(TITLES, found, strict=True))
 
 
 _DENIED = re.compile(
