@@ -9,10 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from refold import entries as e
+from refold import messages as m
 from refold.engine import Engine
-from refold.gateway.client_compaction import CALLS
+from refold.gateway.client_compaction import CALLS, record_of
 from refold.gateway.letters import Reply
 from refold.gateway.replies import read
+from refold.session import Session
 from refold.session.edits import active_folds
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
@@ -219,3 +222,16 @@ def test_a_key_may_stand_in_the_address(tmp_path: Path) -> None:
     [seen] = server.requests
     assert seen.path == "/v1/responses" and seen.headers["authorization"] == "Bearer own"
     assert not any("k-1" in value for value in seen.headers.values())
+
+
+def test_a_record_tells_the_calls_of_clipped_messages() -> None:
+    session = Session(id="s")
+    first = session.append(m.user("Do it."))
+    step = session.append(m.assistant("Step.", m.call("c1", "bash", command="make check")))
+    session.append(m.result("c1", "ok"))
+    clipped = m.assistant("St…", m.call("c1", "bash", command="make check"))
+    session.append(e.Fold(id="f", parent=session.leaf, preset="refold",
+                          edits=(e.Edit(step.id, step.id, (clipped,), "clip"),)))  # fmt: skip
+    record = record_of(Engine().view(session), "s", "f")
+    assert first.message.text in record and "make check" in record and "Step." not in record
+    assert record.endswith("\n\n[refold record s#f]")

@@ -128,17 +128,18 @@ def test_opencode_is_told_by_a_configuration_of_this_process_alone(
 
 
 SCRIPT = """\
-import os, signal, sys, time
+import os, signal, sys
+signals = (signal.SIGINT, signal.SIGTERM)
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 if sys.argv[1] == "exit":
     sys.exit(7)
 if sys.argv[1] == "die":
     os.kill(os.getpid(), signal.SIGKILL)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
-signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
-size = os.get_terminal_size() if sys.stdout.isatty() else None
-print("here", *(size or ()), flush=True)
-while True:
-    time.sleep(60)
+size = os.get_terminal_size() if sys.stdout.isatty() else ()
+os.write(1, " ".join(["here", *map(str, size)]).encode() + b"\\n")
+while signal.sigwait(signals) == signal.SIGINT:
+    os.write(1, b"interrupted")
+os._exit(9)
 """
 
 

@@ -82,12 +82,16 @@ def _run(line: list[str], environment: dict[str, str]) -> int:
     """The program in the foreground. Keys that send signals reach it from the terminal, all others from
     here."""
     process: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+    """Signals that come while it is being started."""
 
     def ignore(number: int, frame: FrameType | None) -> None:
         pass
 
     def hand_on(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if process is not None:
+        if process is None:
+            early.append(number)
+        else:
             process.send_signal(number)
 
     handlers = {
@@ -99,6 +103,8 @@ def _run(line: list[str], environment: dict[str, str]) -> int:
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         process = subprocess.Popen(line, env=environment)
+        for number in early:
+            process.send_signal(number)
         return process.wait()
     finally:
         for number, handler in before.items():
