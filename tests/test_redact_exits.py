@@ -212,6 +212,7 @@ def file(tmp_path: Path) -> Path:
 COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan {} --budget 3000", "plan {} --budget 3000 --json", "plan {} --preset pi --json"),
     "stats": ("stats {}", "stats {} --json"),
+    "discover": ("discover {}", "discover {} --json"),
     "show": ("show {} --abridged", "show {} --trail", "show {} --trail --json", "show {} --ledger", "show {} --ledger --json"),
     "recall": ("recall {} --turns 1-8 --full", "recall {} password", "recall {} password --json"),
     "export": (
@@ -239,6 +240,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 """What each command says of a session."""
 ELSEWHERE = {
     "chat": "shows the conversation as it stands, to who holds it",
+    "completion install": "says nothing of a session",
+    "config init": "says nothing of a session",
+    "doctor": "tests/cli/test_doctor.py",
     "compact": "gives the view, which the model sees as it stands",
     "demo": "a session that comes with the package",
     "memory list": "the user's own file, as it was written; what is added to it has no secrets",
@@ -246,6 +250,7 @@ ELSEWHERE = {
     "mcp": "tests/mcp/test_server.py",
     "models": "says nothing of a session",
     "presets": "says nothing of a session",
+    "run": "the program's own terminal; the gateway beside it logs as `serve` does",
     "serve": "logs routes, states and counts, and no text: tests/gateway/test_door.py",
 }
 

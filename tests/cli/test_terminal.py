@@ -88,6 +88,7 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
         "serve": [["serve", "--upstream", f"x{EVIL}"], ["serve", "--upstream", "http://h", "--preset", f"x{EVIL}"]],
         "models": [["models"]],
         "doctor": [["doctor"]],
+        "run": [["run", f"x{EVIL}".replace("\x00", "")]],
         "discover": [["discover", str(file.parent)], ["discover", str(file.parent), "--html", str(folder / "d.html")]],
         "config": [["config", "init", "--force"]],
         "completion": [["completion", "install", "fish"], ["completion", "install", f"x{EVIL}".replace("\x00", "")]],

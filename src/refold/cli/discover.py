@@ -23,7 +23,7 @@ FEW = 8
 """So many files are read sooner than others are started to read them."""
 ROWS, TOOLS, NAMED = 8, 6, 3
 """Compactions, tools and other names that are shown."""
-WIDTH, _FIXED = 110, 91
+WIDTH, _FIXED = 110, 72
 """Columns of the page, and of all but the titles of sessions."""
 NAMES = {
     "claude-code": "Claude Code",
@@ -34,6 +34,8 @@ NAMES = {
     "copilot": "Copilot CLI",
 }
 LOST = {"words": "your words", "paths": "file names", "commands": "commands", "numbers": "numbers"}
+HEADINGS = ("words", "files", "commands", "numbers")
+"""The same in short."""
 
 
 @click.command("discover")
@@ -163,7 +165,7 @@ def _compactions(out: Screen, total: Summary) -> None:
     where = f" in {_many(sessions, 'session')}. Gone from the view:"
     out.print(styled((f"\n{_many(len(total.events), 'compaction')}", "bold"), where))
     room = out.columns - _FIXED
-    headings = ("when", "session", "tokens", *LOST.values(), "read again")
+    headings = ("when", "session", "tokens", *HEADINGS, "read again")
     rows = [
         (_day(event.compaction.time), first_line(event.session.title or event.session.id, max(room, 8)),
          f"{_short(event.compaction.before)} → {_short(event.compaction.after)}",
@@ -199,11 +201,11 @@ def _instead(out: Screen, total: Summary) -> None:
     rows = (
         (f"  {name}", *(_percent(lost[kind].of - lost[kind].gone, lost[kind].of) for kind in LOST), cost)
         for name, lost, cost in (
-            ("their summary", both.theirs, f"{_short(both.tokens)} tokens read by a model"),
+            ("their summary", both.theirs, f"a model read {_short(both.tokens)} tokens"),
             ("refold", both.refold, "no model asked"),
         )
     )
-    out.print(table(("", *LOST.values(), "cost"), rows, right=tuple(LOST.values())))
+    out.print(table(("", *HEADINGS, "cost"), rows, right=HEADINGS))
 
 
 def _unread(out: Screen, total: Summary) -> None:
