@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refold import entries as e
-from refold.messages import Message, System, User
+from refold.messages import Message, System, Text, User
 from refold.session.edits import Path, Position, said_by
 from refold.text.structure import forged
 
@@ -16,9 +16,14 @@ def objection(fold: e.Fold, path: Path, position: Position) -> str:
             return f"{edit.first!r} … {edit.last!r} is no stretch of the path"
         stretch = path[first : last + 1] if edit.put else ()
         for message in edit.put:
-            if _speaks(message, stretch) and (why := forged(message.text)) and not _said(message, stretch):
+            if _speaks(message, stretch) and (why := _forged(message)) and not _said(message, stretch):
                 return f"what it puts in place of {edit.first!r} is not safe: {why}"
     return ""
+
+
+def _forged(message: Message) -> str:
+    """Every part of a message is sound by itself."""
+    return next((why for part in message.parts if isinstance(part, Text) and (why := forged(part.text))), "")
 
 
 def _speaks(message: Message, stretch: Path) -> bool:
