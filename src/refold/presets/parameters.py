@@ -44,8 +44,8 @@ def _listed(listing: Mapping[str, Any]) -> dict[str, Any]:
 def memory_params(text: str) -> memory.MemoryParams:
     """The settings of memory compression out of a JSON text: themselves, or the flags that hold them."""
     given = _object(text, "params")
-    own: dict[str, Any] = {"memories_params": {}, **_listed(given)} if LISTED in given else given
-    own = _object(own.get("memories_params", own) or {}, "memories_params")
+    flags = {"memories_params": "", **_listed(given)} if LISTED in given else given
+    own = _object(flags.get("memories_params", given) or "", "memories_params")
     return memory.MemoryParams(**convert(own, memory.MemoryParams))
 
 
