@@ -159,11 +159,11 @@ def test_what_cannot_fit_is_said() -> None:
     ("goal", "summary", "factor", "target"),
     [
         (20_000, 4_000, 1.0, 4_000),
-        (19_995, 4_000, 1.0, 3_999),
+        (11_997, 4_000, 1.0, 3_999),
         (20_000, 4_000, 0.5, 2_000),
-        (1_000, 4_000, 1.0, 200),
-        (505, 300, 1.0, 101),
-        (400, 4_000, 1.0, 100),
+        (1_000, 4_000, 1.0, 333),
+        (505, 300, 1.0, 168),
+        (270, 4_000, 1.0, 100),
     ],
 )
 def test_a_summary_is_asked_for_in_a_size_that_leaves_room(
@@ -186,7 +186,7 @@ def test_a_summary_is_asked_for_in_a_size_that_leaves_room(
 
 
 def test_a_summary_that_has_nothing_to_say_is_not_asked_for() -> None:
-    rung = Summary(shape(500))
+    rung = Summary(shape(600))
     assert code(rung.propose(situation(*work(6), window=1_000))) == "no_model"
     assert code(rung.propose(situation(*work(6), window=1_000, writer=Writer("w")))) == "in_place"
     assert code(rung.propose(situation(*work(1, 10), window=1_000, writer=Writer("w")))) == "everything_fits"
