@@ -18,6 +18,7 @@ from refold.compaction.details import Line
 from refold.compaction.plan import Plan
 from refold.compaction.rungs.turn_lines import (
     HEADER,
+    READ,
     WORKSPACE,
     LineBook,
     line_text,
@@ -71,8 +72,9 @@ def follow(engine: Engine, count: int, session: Session | None = None, **shape: 
 
 
 def lines(view: View) -> list[str]:
-    texts = [item.message.text for item in view.items if item.fold]
-    return [text.removeprefix(HEADER + "\n") for text in texts if "[Turn" in text]
+    parts = (part for item in view.items if item.fold for part in item.message.parts)
+    texts = [part.text.removeprefix(HEADER + "\n") for part in parts if isinstance(part, m.Text)]
+    return [text for text in texts if text.startswith("[Turn")]
 
 
 def said(view: View) -> list[m.Message]:
@@ -260,7 +262,7 @@ def test_D2_compressed_keeps_whole_rounds_that_fit_with_older_results_cut() -> N
     session = follow(engine, 12, size=2000)
     view = engine.view(session)
     gone = len(lines(view))
-    kept = [item.message for item in view.items if not (item.fold and isinstance(item.message, m.User))]
+    kept = [item.message for item in view.items if not item.fold or isinstance(item.message, m.Result)]
     assert sum(COUNTER.message(message) for message in kept) <= 1000
     results = [message for message in kept if isinstance(message, m.Result)]
     assert [len(r.text) for r in results[:-1]] == [200] * (len(results) - 1)
@@ -314,17 +316,49 @@ def test_D3_a_round_is_over_with_its_final_answer_not_with_an_aborted_one() -> N
 def test_D4_layout() -> None:
     engine = Engine(rounds())
     session = follow(engine, 6)
-    texts = [item.message.text for item in engine.view(session).items]
+    block, read, *rest = (item.message for item in engine.view(session).items)
+    texts = [part.text for part in block.parts if isinstance(part, m.Text)]
     assert texts[0].startswith(HEADER + "\n[Turn 1] ")
     assert [text.split("]")[0] for text in texts[1:3]] == ["[Turn 2", "[Turn 3"]
     assert texts[3].startswith(WORKSPACE + "\n")
     assert "- src/: p6.py, p5.py" in texts[3]
-    assert texts[4] == "Please fix part 4."
-    assert sum(HEADER in text for text in texts) == sum(WORKSPACE in text for text in texts) == 1
+    assert read == READ
+    assert rest[0].text == "Please fix part 4."
+    assert not any(HEADER in message.text or WORKSPACE in message.text for message in rest)
+
+
+def test_D10_the_lines_are_one_message_and_roles_alternate_on_every_wire() -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 9, steps=0)
+    session.append(m.user("next"))
+    view = run(engine.prepare(session))
+    assert len(lines(view)) == 6
+    for wire in (view.to_openai(), view.to_anthropic()["messages"]):
+        roles = [message["role"] for message in wire]
+        assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    check_wire(view)
+
+
+@pytest.mark.parametrize("strategy", ["recent-only", "summary-only", "compressed"])
+def test_D4_D10_the_workspace_is_rendered_from_the_first_turn_on(strategy: str) -> None:
+    engine, session = Engine(rounds(history_strategy=strategy)), Session()
+    session.append(session.make(e.State, name="branch", value="main"))
+    for number in range(1, 6):
+        session.append(m.user(f"Please fix part {number}."))
+        view = run(engine.prepare(session))
+        assert "- branch: main" in workspace(view)
+        assert view.tokens == sum(COUNTER.message(item.message) for item in view.items)
+        check_wire(view)
+        session.append(m.assistant("", m.call(f"c{number}", "Edit", path=f"src/p{number}.py")))
+        session.append(m.result(f"c{number}", "done"))
+        view = run(engine.prepare(session))
+        assert f"p{number}.py" in workspace(view)
+        session.append(m.assistant("Done."))
 
 
 def workspace(view: View) -> str:
-    [text] = [item.message.text for item in view.items if item.message.text.startswith(WORKSPACE)]
+    parts = [part for item in view.items for part in item.message.parts if isinstance(part, m.Text)]
+    [text] = [part.text for part in parts if part.text.startswith(WORKSPACE)]
     return text
 
 
@@ -384,17 +418,17 @@ def test_D4_where_an_application_cannot_render_ours_stands_in(caplog: pytest.Log
 
 def prefix(view: View) -> list[str]:
     """Everything in front of the workspace, byte for byte, as both dialects send it."""
-    texts = [item.message.text for item in view.items]
-    end = next((i for i, text in enumerate(texts) if text.startswith(WORKSPACE)), 0)
     blocks = [
         block["text"]
         for message in view.to_anthropic(cache=False)["messages"]
         for block in message["content"]
         if block["type"] == "text"
     ]
-    sent = [message["content"] for message in view.to_openai()[:end]]
-    assert blocks[:end] == sent == texts[:end]
-    return sent
+    end = next((i for i, text in enumerate(blocks) if text.startswith(WORKSPACE)), 0)
+    opening = view.to_openai()[:1] if end else []
+    sent = [part["text"] for message in opening for part in message["content"]]
+    assert blocks[:end] == sent[:end]
+    return sent[:end]
 
 
 @pytest.mark.sample(3)
@@ -417,11 +451,6 @@ def test_D4_appending_a_line_never_changes_the_bytes_before_it(strategy: str, me
         before = now
     assert (merges > 0) is merging
     assert merging or len(before) > 20
-
-
-def test_D4_a_fold_changes_only_the_turn_that_leaves_and_the_place_of_the_workspace() -> None:
-    session = follow(Engine(rounds()), 9)
-    assert [len(fold.edits) for fold in session.annotations(e.Fold)] == [1, 2, 2, 2, 2, 2]
 
 
 def test_D5_a_turn_is_either_verbatim_or_a_line() -> None:

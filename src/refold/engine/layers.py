@@ -4,14 +4,16 @@ changed. None of this is ever part of the log."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType
 
 from refold.compaction.preset import Preset
 from refold.compaction.reading import reading
 from refold.compaction.requests import layers, rules_file
+from refold.compaction.rungs.turn_lines import READ
 from refold.errors import expect
-from refold.messages import text, user
+from refold.messages import Message, text, user
 from refold.session import Item, Session, View
 from refold.session.invariants import settled
 from refold.text.frames import element, frame
@@ -64,12 +66,21 @@ def with_recap(preset: Preset, session: Session, view: View, changed: str | None
     if not texts or not settled(items):
         return view
     recap = user([text(each) for each in texts])
-    if view.tokens + view.counter.message(recap) > preset.window:
+    return _with(preset, view, [*items, Item(recap)], recap)
+
+
+def with_workspace(preset: Preset, view: View, workspace: str | None) -> View:
+    """The view with a text about the work in front of the history, unless there is no room (D4)."""
+    if workspace is None:
         return view
-    return View(
-        [*items, Item(recap)],
-        counter=view.counter,
-        count=lambda: view.tokens + view.counter.message(recap),
-        system=view.system,
-        tools=view.tools,
-    )
+    at = next((n for n, item in enumerate(view.items) if item.message.role != "system"), len(view.items))
+    put = (user(workspace), READ)
+    return _with(preset, view, [*view.items[:at], *map(Item, put), *view.items[at:]], *put)
+
+
+def _with(preset: Preset, view: View, items: Sequence[Item], *added: Message) -> View:
+    """A view with more messages, where they fit."""
+    tokens = view.tokens + sum(map(view.counter.message, added))
+    if tokens > preset.window:
+        return view
+    return View(items, counter=view.counter, count=lambda: tokens, system=view.system, tools=view.tools)

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.turn_lines import Fitting, Newest, TurnLines, WriteLines, Zone
+from refold.compaction.rungs.turn_lines import Fitting, Newest, TurnLines, WriteLines, Zone, shown_lines
+from refold.compaction.situation import Situation
 from refold.compaction.triggers import RoundEnded
 from refold.errors import SettingError
 
@@ -77,14 +78,20 @@ class Rounds(Settings, frozen=True, kw_only=True):
     def annotator(self) -> WriteLines:
         return WriteLines(self.line_tokens, by_model=self.lines == "model")
 
-    def build(self) -> Preset:
-        fold = TurnLines(
+    def workspace_of(self, s: Situation) -> str | None:
+        return None if shown_lines(s) else self._fold().workspace(s)
+
+    def _fold(self) -> TurnLines:
+        return TurnLines(
             self.zone, self.summaries_budget, self.line_tokens, self.workspace_tokens, self.workspace
         )
+
+    def build(self) -> Preset:
+        ended = RoundEnded("rounds leave the verbatim part as they end")
         return Preset(
             name="rounds",
             settings=self,
             measure="o200k",
             window=self.window,
-            stages=(Stage(RoundEnded("rounds leave the verbatim part as they end"), (fold,), upkeep=True),),
+            stages=(Stage(ended, (self._fold(),), upkeep=True),),
         )

@@ -29,10 +29,12 @@ from refold.compaction.situation import (
 )
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
-from refold.messages import Message, Result, Text, compact_json, user
+from refold.messages import Message, Result, Text, assistant, compact_json, text, user
 from refold.preserve import abridged, state_text
 from refold.protocols import Request, TokenCounter
+from refold.session.edits import said_by
 from refold.session.history import History
+from refold.session.items import Item
 from refold.text.frames import quote
 from refold.text.truncate import head, middle, one_line
 from refold.tokens.fitting import fit
@@ -40,10 +42,12 @@ from refold.tokens.fitting import fit
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
 STYLE = transcript.Style(thinking="", text_limit=2_000, result_limit=500, total_limit=20_000)
-FRAME = 20
-"""Tokens of the workspace's heading and message, at most."""
-Shown: TypeAlias = dict[Line, tuple[Message, ...]]
-"""The lines of a view, oldest first, with the messages that show each."""
+READ = assistant("Understood.")
+"""Stands behind a block of lines, so that roles alternate."""
+FRAME = 30
+"""Tokens of the workspace's heading, of a block's message and of what stands behind it, at most."""
+Shown: TypeAlias = dict[tuple[str, str], tuple[Message, ...]]
+"""The blocks of lines in a view, by the first and the last entry of each, and what shows them."""
 BACKLOG = 2
 """A conversation that was never followed before: so many of its newest rounds are put to the model, as many
 requests as a fold may always make; the others get their lines by rule."""
@@ -127,16 +131,16 @@ class TurnLines:
     name: str = "line"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        known, path, rounds, shown = known_lines(s), s.session.path, finished(s), shown_lines(s)
+        known, path, rounds, lines = known_lines(s), s.session.path, finished(s), shown_lines(s)
         first = self.zone.first(s, rounds)
-        lines, leaving = list(shown), self._leaving(s, first)
+        shown, leaving = shown_blocks(s), self._leaving(s, first)
         for round in leaving:
             text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
             lines.append(Line(path[round.first].id, path[round.last].id, round.number, round.number, text))
         lines.sort(key=lambda line: line.start)
         merged = LineBook.of(s.session).merging(lines, self.summaries_budget, s.counter)
         trims = tuple(self.zone.trims(s, first, rounds))
-        if not leaving and not trims and not self._is_outdated(s, shown):
+        if not leaving and not trims and not self._edits(s, merged, shown):
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
             return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
         return self._proposal(s, merged, shown, leaving, trims, merged != lines)
@@ -154,26 +158,23 @@ class TurnLines:
                 break
         return leaving[::-1]
 
-    def _is_outdated(self, s: Situation, shown: Shown) -> bool:
-        """Is the workspace another one than the view says?"""
-        *_, last = ((), *shown.values())
-        return bool(last) and last[1:] != (self._workspace(s),)
-
     def _edits(self, s: Situation, lines: Sequence[Line], shown: Shown) -> list[e.Edit]:
-        """What has to change so that the lines stand as they should: the first one under the header, the
-        last one above the workspace."""
-        edits, book = list[e.Edit](), LineBook.of(s.session)
-        for index, line in enumerate(lines):
-            put: tuple[Message, ...] = (book.message(line, first=index == 0),)
-            if index == len(lines) - 1:
-                put = (*put, self._workspace(s))
-            if shown.get(line) != put:
-                edits.append(e.Edit(line.first, line.last, put, "line"))
+        """What has to change so that the lines stand as they should: each block of them in one message, the
+        first one under the header, the last one above the workspace."""
+        blocks, edits = list(_blocks(s.session, lines)), list[e.Edit]()
+        for index, block in enumerate(blocks):
+            texts = [line_text(line) for line in block]
+            texts[0] = f"{HEADER}\n{texts[0]}" if index == 0 else texts[0]
+            texts += [self.workspace(s)] if index == len(blocks) - 1 else []
+            put = (user([text(each) for each in texts]), READ)
+            ends = block[0].first, block[-1].last
+            if shown.get(ends) != put:
+                edits.append(e.Edit(*ends, put, "line"))
         return edits
 
-    def _workspace(self, s: Situation) -> Message:
+    def workspace(self, s: Situation) -> str:
         fitting = fit(self._rendered(s), self.workspace_tokens, s.counter, head)
-        return user(f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}")
+        return f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}"
 
     def _rendered(self, s: Situation) -> str:
         if self.render:
@@ -197,14 +198,14 @@ class TurnLines:
 
         def finish(_: Sequence[str]) -> Finished:
             edits = self._edits(s, lines, shown)
-            changed = {(edit.first, edit.last) for edit in edits}
+            changed = [(position(edit.first) or 0, position(edit.last) or 0) for edit in edits]
             details = RoundsDetails(
-                lines=[line for line in lines if (line.first, line.last) in changed],
+                lines=[line for line in lines if _within(session, line, changed)],
                 cache_reset="lines were merged into ranges" if is_merge else "",
             ).stored()
             return Finished(edits=(*edits, *trims), framed=True, files=files, details=details)
 
-        ends = [(position(line.first) or 0, position(line.last) or 0) for line in shown]
+        ends = [(position(first) or 0, position(last) or 0) for first, last in shown]
         ends += [(round.first, round.last) for round in leaving]
         gone = sum(s.sizes.shown(first, last) for first, last in _joined(sorted(ends)))
         added = LineBook.of(session).sizing(lines, s.counter) + self.workspace_tokens + FRAME
@@ -220,6 +221,27 @@ class TurnLines:
             tokens_after=s.sizes.tokens - gone + added,
             smaller=False,
         )
+
+
+def _blocks(session: History, lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Lines with nothing in view between them."""
+    block, path = list[Line](), session.path
+    for line in lines:
+        if block:
+            end, start = session.position(block[-1].last) or 0, session.position(line.first) or 0
+            if any(said_by(path[at]) is not None for at in range(end + 1, start)):
+                yield block
+                block = []
+        block.append(line)
+    if block:
+        yield block
+
+
+def _within(session: History, line: Line, stretches: Iterable[tuple[int, int]]) -> bool:
+    first, last = session.position(line.first), session.position(line.last)
+    if first is None or last is None:
+        return False
+    return any(start <= first and last <= end for start, end in stretches)
 
 
 def _joined(ends: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -252,8 +274,7 @@ class LineBook:
     """What was worked out for lines once: kept beside the session, as long as the lines are the same."""
 
     texts: dict[tuple[str, str, int, str], str] = field(default_factory=dict[Any, str])
-    messages: dict[tuple[Line, bool], Message] = field(default_factory=dict[Any, Message])
-    sizes: dict[tuple[str, Message], int] = field(default_factory=dict[Any, int])
+    sizes: dict[tuple[str, str], int] = field(default_factory=dict[Any, int])
     last: tuple[list[Line], int, str, list[Line]] | None = None
     """Lines, budget, counter and what merging made of them."""
 
@@ -261,19 +282,14 @@ class LineBook:
     def of(cls, session: History) -> LineBook:
         return session.followers.of(cls, cls)
 
-    def message(self, line: Line, *, first: bool) -> Message:
-        if (line, first) not in self.messages:
-            self.messages[line, first] = user(f"{HEADER}\n{line_text(line)}" if first else line_text(line))
-        return self.messages[line, first]
-
     def sizing(self, lines: Sequence[Line], counter: TokenCounter) -> int:
-        """Exact size of the block of lines, as messages."""
-        total = 0
+        """Exact size of the block of lines, as a message."""
+        total = counter.message(user("")) if lines else 0
         for at, line in enumerate(lines):
-            message = self.message(line, first=at == 0)
-            if (counter.name, message) not in self.sizes:
-                self.sizes[counter.name, message] = counter.message(message)
-            total += self.sizes[counter.name, message]
+            written = line_text(line) if at else f"{HEADER}\n{line_text(line)}"
+            if (counter.name, written) not in self.sizes:
+                self.sizes[counter.name, written] = counter.text(written)
+            total += self.sizes[counter.name, written]
         return total
 
     def merging(self, lines: list[Line], budget: int, counter: TokenCounter) -> list[Line]:
@@ -288,20 +304,31 @@ def line_text(line: Line) -> str:
     return f"[Turn {turns}] {quote(one_line(line.text, 4_000))}".rstrip()
 
 
-def shown_lines(s: Situation) -> Shown:
-    if s.projection.newest_fold is None:
-        return {}
+def shown_blocks(s: Situation) -> Shown:
+    """Releases before this one showed each line in a message of its own."""
     shown: Shown = {}
-    noted: dict[str, dict[tuple[str, str], Line]] = {}
-    for item in s.items:
+    for item, _ in _shown(s):
+        ends = item.entries[0], item.entries[-1]
+        shown[ends] = (*shown.get(ends, ()), item.message)
+    return shown
+
+
+def shown_lines(s: Situation) -> list[Line]:
+    """The lines in view, oldest first."""
+    return list(dict.fromkeys(line for _, lines in _shown(s) for line in lines))
+
+
+def _shown(s: Situation) -> Iterator[tuple[Item, list[Line]]]:
+    """What shows lines, and which."""
+    noted: dict[str, list[Line]] = {}
+    for item in s.items if s.projection.newest_fold is not None else ():
         if item.fold is None:
             continue
         if item.fold not in noted:
-            lines = RoundsDetails.of(s.projection.fold_of(item)).lines
-            noted[item.fold] = {(line.first, line.last): line for line in lines}
-        if line := noted[item.fold].get((item.entries[0], item.entries[-1])):
-            shown[line] = (*shown.get(line, ()), item.message)
-    return shown
+            noted[item.fold] = RoundsDetails.of(s.projection.fold_of(item)).lines
+        first, last = (s.session.position(id) or 0 for id in (item.entries[0], item.entries[-1]))
+        if lines := [line for line in noted[item.fold] if _within(s.session, line, [(first, last)])]:
+            yield item, lines
 
 
 # ── what a line says ────────────────────────────────────────────────────────────────────────────
