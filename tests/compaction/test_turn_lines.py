@@ -10,6 +10,7 @@ from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
+from refold.compaction.requests import READ
 from refold.compaction.rungs.turn_lines import (
     HEADER,
     READ,

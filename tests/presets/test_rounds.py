@@ -16,6 +16,7 @@ from refold import messages as m
 from refold.compaction.by_rule import merging, short
 from refold.compaction.details import Line
 from refold.compaction.plan import Plan
+from refold.compaction.requests import READ
 from refold.compaction.rungs.turn_lines import (
     HEADER,
     READ,

@@ -135,7 +135,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
         return None
 
-    def workspace_of(self, s: Situation) -> str | None:  # noqa: ARG002
+    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:  # noqa: ARG002
         """A text about the work that stands in front of the history, where no fold shows it already."""
         return None
 
@@ -187,8 +187,8 @@ class Preset:
         delay = self._own(partial(self.settings.cache_delay, age), (int, float), "seconds")
         return None if delay is None or delay >= _LONGEST else delay
 
-    def workspace_of(self, s: Situation) -> str | None:
-        return self._own(partial(self.settings.workspace_of, s), str, "a text")
+    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:
+        return self._own(partial(self.settings.workspace_of, situation), str, "a text")
 
     def objection(self, s: Situation) -> Reason | None:
         return self._own(partial(self.settings.objection, s), Reason, "a reason")

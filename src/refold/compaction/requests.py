@@ -21,7 +21,7 @@ from refold import entries as e
 from refold.compaction.situation import Situation
 from refold.costs import same_model
 from refold.errors import BadAnswer
-from refold.messages import Assistant, Message, user
+from refold.messages import Assistant, Message, assistant, user
 from refold.protocols import Request
 from refold.session.dialects.tools import given_tools
 from refold.session.history import History
@@ -174,6 +174,10 @@ def stand_alone(
 
 RULES_FILE = "CODE_LAW.md"
 INTRODUCTION = "Rules of this project. They hold for everything you do here."
+
+
+READ = assistant("Understood.")
+"""Stands behind a block of lines or a workspace, so that roles alternate (D10)."""
 
 
 def layers(system: str, tool_prompts: Sequence[str] = (), rules: str | None = None) -> str:

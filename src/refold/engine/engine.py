@@ -250,7 +250,7 @@ class Engine:
         async def shown() -> View:
             view = self.view(session, system=system, tools=tools)
             view = layers.with_recap(self.preset, session, view, changed)
-            workspace = self.preset.workspace_of(self.planner.situation(session, question))
+            workspace = self.preset.workspace_of(lambda: self.planner.situation(session, question))
             view = layers.with_workspace(self.preset, view, workspace)
             return await view_for_call(self.hooks, session, view)
 

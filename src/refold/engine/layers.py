@@ -10,8 +10,7 @@ from types import NoneType
 
 from refold.compaction.preset import Preset
 from refold.compaction.reading import reading
-from refold.compaction.requests import layers, rules_file
-from refold.compaction.rungs.turn_lines import READ
+from refold.compaction.requests import READ, layers, rules_file
 from refold.errors import expect
 from refold.messages import Message, text, user
 from refold.session import Item, Session, View

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from msgspec.structs import replace
@@ -78,7 +79,8 @@ class Rounds(Settings, frozen=True, kw_only=True):
     def annotator(self) -> WriteLines:
         return WriteLines(self.line_tokens, by_model=self.lines == "model")
 
-    def workspace_of(self, s: Situation) -> str | None:
+    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:
+        s = situation()
         return None if shown_lines(s) else self._fold().workspace(s)
 
     def _fold(self) -> TurnLines:

@@ -16,7 +16,7 @@ from refold.compaction.by_rule import accept_line, merging, rule_line
 from refold.compaction.details import Line, RoundsDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import reading
-from refold.compaction.requests import prompt, stand_alone
+from refold.compaction.requests import READ, prompt, stand_alone
 from refold.compaction.situation import (
     Round,
     Situation,
@@ -29,7 +29,7 @@ from refold.compaction.situation import (
 )
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
-from refold.messages import Message, Result, Text, assistant, compact_json, text, user
+from refold.messages import Message, Result, Text, compact_json, text, user
 from refold.preserve import abridged, state_text
 from refold.protocols import Request, TokenCounter
 from refold.session.edits import said_by
@@ -42,8 +42,6 @@ from refold.tokens.fitting import fit
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
 STYLE = transcript.Style(thinking="", text_limit=2_000, result_limit=500, total_limit=20_000)
-READ = assistant("Understood.")
-"""Stands behind a block of lines, so that roles alternate."""
 FRAME = 30
 """Tokens of the workspace's heading, of a block's message and of what stands behind it, at most."""
 Shown: TypeAlias = dict[tuple[str, str], tuple[Message, ...]]
