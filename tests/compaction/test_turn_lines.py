@@ -13,7 +13,6 @@ from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.requests import READ
 from refold.compaction.rungs.turn_lines import (
     HEADER,
-    READ,
     WORKSPACE,
     Fitting,
     Newest,

@@ -19,7 +19,6 @@ from refold.compaction.plan import Plan
 from refold.compaction.requests import READ
 from refold.compaction.rungs.turn_lines import (
     HEADER,
-    READ,
     WORKSPACE,
     LineBook,
     line_text,
