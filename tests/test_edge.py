@@ -409,7 +409,7 @@ def test_an_engine_that_is_not_the_packages_says_where_to_get_one() -> None:
 def test_internals_are_not_public() -> None:
     names = {name for name in dir(Engine()) if not name.startswith("_")}
     assert names == {
-        "apply", "branch", "call", "counter", "failed", "find_model", "hooks", "model",
+        "apply", "branch", "call", "counter", "failed", "find_model", "hooks", "memory", "model",
         "objection", "observe", "pin", "plan", "planned", "planner", "prepare", "preset", "preset_for", "recall", "recalled", "redo",
         "summariser", "turn", "undo", "unpin", "view", "watch",
     }  # fmt: skip

@@ -89,7 +89,7 @@ def test_ray_is_not_imported_before_it_is_used_and_what_is_missing_is_said() -> 
         "except UsageError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install refold[ray]" in done.stdout
+    assert 'pip install "refold[ray]"' in done.stdout
 
 
 # ── the loop, with an executor that does what it is told ────────────────────────────────────────

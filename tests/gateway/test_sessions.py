@@ -11,6 +11,7 @@ from aiohttp import ClientSession
 
 from refold import entries as e
 from refold import messages as m
+from refold.gateway import books
 from refold.models.scripted import say
 from refold.registry.sessions import stored, title
 from refold.session import Session
@@ -208,7 +209,7 @@ def test_what_is_too_long_is_folded_and_everything_else_stays(dialect: str, tmp_
             asked = {**body(dialect, talk), "temperature": 0.25}
             status, done, _ = await ask(client, dialect, asked)
             assert status == 200 and done.startswith("fold "), done
-            _, before, after = done.split()
+            _, before, after, *_ = done.split()
             assert int(before) > window > int(after)
             more = [*talk, ("assistant", "Done."), ("user", "More?")]
             status, done, _ = await ask(client, dialect, {**asked, **body(dialect, more)})
@@ -278,7 +279,11 @@ def test_what_can_never_fit_is_a_typed_error(dialect: str) -> None:
         run(work)
 
 
-def test_a_store_that_fails_passes_what_fits_and_refuses_what_does_not(tmp_path: Path) -> None:
+def test_a_store_that_fails_passes_what_fits_and_refuses_what_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(books, "PATIENCE", 0.5)
+
     async def work() -> None:
         async with gateway(server.url, window=16_000, store=f"sqlite:{tmp_path / 'no' / 'a.db'}") as (
             made,

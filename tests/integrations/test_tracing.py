@@ -18,7 +18,7 @@ from refold.registry.engine import Engine
 from refold.testing.wire import WireServer
 from tests.examples.kit import needs
 
-needs("opentelemetry")
+needs("opentelemetry.sdk")
 
 from opentelemetry.sdk.trace import TracerProvider  # noqa: E402
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402

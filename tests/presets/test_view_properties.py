@@ -20,7 +20,7 @@ from refold.errors import DoesNotFit
 from refold.loop import run
 from refold.preserve.words import typed
 from refold.session.invariants import settled
-from refold.session.invariants.thinking import signed
+from refold.session.invariants.thinking import required
 from refold.testing.validators import validate_view
 from tests.strategies import examples
 
@@ -114,7 +114,7 @@ def test_R19_replies_with_signed_thinking_of_the_open_turn_are_untouched_or_gone
             continue
         original, position = whole[item.entries[0]], twin.position(item.entries[0])
         assert position is not None
-        if position > begins and any(signed(part) for part in original.parts):
+        if position > begins and any(required(part) for part in original.parts):
             assert item.message == original
 
 

@@ -107,7 +107,7 @@ def test_your_own_database_is_empty_before_it_is_used(
 ) -> None:
     monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "none.db"))
     assert listed() == []
-    assert "it is empty: `refold import ~/.claude/projects`" in call().output
+    assert "it is empty: `refold import` fills it" in call().output
     assert list(tmp_path.iterdir()) == []
 
 

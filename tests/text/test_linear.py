@@ -25,6 +25,7 @@ from refold.text import (
     canonical,
     dates,
     frames,
+    glance,
     lenient_json,
     redact,
     sentences,
@@ -115,7 +116,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
 }
 NOT_ON_TEXT = {
     dates.of_time, dates.written, dates.month_written, canonical.seen, canonical.unescaped, truncate.level,
-    lenient_json.is_storable_number,
+    lenient_json.is_storable_number, glance.card,
 }  # fmt: skip
 
 

@@ -212,7 +212,7 @@ class Lines:
 STYLE = transcript.Style(result_limit=2_000, ends=True)
 KEPT = transcript.Style(text_limit=1_200, result_limit=600, total_limit=24_000, ends=True)
 """Of the messages that stay: enough to know where the work stands."""
-WORDS_SHOWN = 400
+UNSHOWN = 300
 """Characters of a message of the user that there is no room for, where the writer of notes is told of it."""
 
 
@@ -282,7 +282,7 @@ class Summary:
 
     def _ask(self, view: Graded, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
-        newer = replace(KEPT, redacts=self.shape.redact)
+        newer = replace(KEPT, redacts=self.shape.redact, total_limit=_beside(s))
 
         def render(unread: Sequence[Source], previous: str | None) -> Request:
             known = transcript.inert(previous or "", redacts=style.redacts)
@@ -304,11 +304,18 @@ def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
     s, layout = view.s, view.layout
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
-    if left_out := view.composer.words_left_out(layout):
-        said = (transcript.inert(in_short(_typed(s, id), WORDS_SHOWN)) for id in left_out[-NOTED:])
+    left_out, shown = view.composer.words_left_out(layout), _beside(s) // UNSHOWN // 4
+    if left_out and shown:
+        said = (transcript.inert(in_short(_typed(s, id), UNSHOWN)) for id in left_out[-shown:])
         rows = ("These words of the user will not be shown in full. Note what still holds of them:", *said)
         asked += "\n" + "\n- ".join(rows)
     return prompt("refold_notes", words=str(int(target * 0.6)), focus=asked)
+
+
+def _beside(s: Situation) -> int:
+    """Characters of what the writer of notes reads beside the conversation: an eighth of a small window."""
+    window = s.writer.window if s.writer else None
+    return KEPT.total_limit if window is None else min(KEPT.total_limit, window // 2)
 
 
 def _typed(s: Situation, id: str) -> str:
