@@ -11,7 +11,6 @@ from aiohttp import ClientSession
 
 from refold import entries as e
 from refold import messages as m
-from refold.gateway import books
 from refold.models.scripted import say
 from refold.registry.sessions import stored, title
 from refold.session import Session
@@ -279,11 +278,8 @@ def test_what_can_never_fit_is_a_typed_error(dialect: str) -> None:
         run(work)
 
 
-def test_a_store_that_fails_passes_what_fits_and_refuses_what_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(books, "PATIENCE", 0.5)
-
+@pytest.mark.slow  # two requests wait for the store as long as any does
+def test_a_store_that_fails_passes_what_fits_and_refuses_what_does_not(tmp_path: Path) -> None:
     async def work() -> None:
         async with gateway(server.url, window=16_000, store=f"sqlite:{tmp_path / 'no' / 'a.db'}") as (
             made,
