@@ -45,7 +45,7 @@ def command(
     compaction is answered at once with refold's record.
     """
     if find_spec("aiohttp") is None:
-        raise click.UsageError("the gateway needs `pip install refold[gateway]` (aiohttp is missing)")
+        raise click.UsageError('the gateway needs `pip install "refold[gateway]"` (aiohttp is missing)')
     from refold.gateway.programs import PROGRAMS, Start
     from refold.gateway.run import Running
     from refold.registry import configuration
