@@ -423,7 +423,7 @@ def test_a_shell_completes_names_files_and_sessions(store: str, own: str) -> Non
     database = f"{store}/mine.db"
     refold("import", f"{store}/1.jsonl", f"{store}/2.jsonl", "--to", f"sqlite:{database}")
     program = Path(store, "refold")
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m refold "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m refold "$@"\n')
     program.chmod(0o755)
     source = str(Path(library.__file__).parents[1])
     env = {
