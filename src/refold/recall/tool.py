@@ -29,8 +29,7 @@ ASKED_LIMIT = 50
 """Most turns or keys that one call may name."""
 TURNS = ("turn_numbers", "turnNumbers")
 """Both spellings are accepted; models carry one over from other tools."""
-_SEPARATOR = re.compile(r"\s*[,;]\s*")
-_RANGE = re.compile(r"(?:turns?\s*)?(\d{1,9})(?:\s*[-–]\s*(\d{1,9}))?", re.IGNORECASE)
+_RANGE = re.compile(r"(?:turns? ?)?(\d{1,9})(?: ?[-–] ?(\d{1,9}))?", re.IGNORECASE)
 LEAST = 60
 """Tokens below which a cut record is not worth printing."""
 
@@ -211,14 +210,14 @@ def _left_out(docs: Sequence[Doc]) -> str:
 
 def _integers(value: Any) -> tuple[list[int], list[Any]]:
     """Numbers out of what a model sent: a list, a single number, numbers and ranges as strings (D11)."""
-    items = [
-        part
-        for item in _listed(value)
-        for part in (_SEPARATOR.split(item.strip(" []")) if isinstance(item, str) else [item])
-    ]
+    items = [part for item in _listed(value) for part in (_parts(item) if isinstance(item, str) else [item])]
     numbers = [_numbers(item) for item in items]
     bad = [item for item, found in zip(items, numbers, strict=True) if not found]
     return list(dict.fromkeys(number for found in numbers for number in found))[:ASKED_LIMIT], bad
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.strip(" []").replace(";", ",").split(",")]
 
 
 def _numbers(item: Any) -> Sequence[int]:
