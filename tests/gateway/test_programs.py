@@ -149,7 +149,8 @@ class Started:
     def __init__(self, folder: Path) -> None:
         self.folder, script = folder, folder / "bin" / "claude"
         script.parent.mkdir()
-        script.write_text(f"#!{sys.executable}\n{SCRIPT}")
+        (folder / "claude.py").write_text(SCRIPT)
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/claude.py" "$@"\n')
         script.chmod(stat.S_IRWXU)
 
     def __call__(self, argument: str, **given: Any) -> subprocess.Popen[str]:
