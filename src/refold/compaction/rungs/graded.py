@@ -24,7 +24,6 @@ from refold.compaction.transcript import Source, for_digest, message_of, source_
 from refold.compaction.verify import verify
 from refold.digest import digest
 from refold.errors import BadAnswer
-from refold.preserve.words import typed as words_typed
 from refold.protocols import Request
 from refold.text.frames import defuse
 from refold.text.truncate import in_short
@@ -306,7 +305,8 @@ def _notes(view: Graded, target: int) -> str:
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
     left_out, shown = view.composer.words_left_out(layout), _beside(s) // UNSHOWN // 4
     if left_out and shown:
-        said = (transcript.inert(in_short(_typed(s, id), UNSHOWN)) for id in left_out[-shown:])
+        texts = {saying.id: saying.text for saying in view.composer.reading.sayings}
+        said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
         rows = ("These words of the user will not be shown in full. Note what still holds of them:", *said)
         asked += "\n" + "\n- ".join(rows)
     return prompt("refold_notes", words=str(int(target * 0.6)), focus=asked)
@@ -316,11 +316,6 @@ def _beside(s: Situation) -> int:
     """Characters of what the writer of notes reads beside the conversation: an eighth of a small window."""
     window = s.writer.window if s.writer else None
     return KEPT.total_limit if window is None else min(KEPT.total_limit, window // 2)
-
-
-def _typed(s: Situation, id: str) -> str:
-    message = message_of(s.session[id])
-    return words_typed(message) if message is not None else ""
 
 
 # ── where no tools were used ────────────────────────────────────────────────────────────────────

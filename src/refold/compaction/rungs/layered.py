@@ -328,7 +328,12 @@ _HEADING = re.compile(r"^##(?=[ ])", re.M)
 _VARIABLE = re.compile(r"(?:^|[;&|]\s{0,8})(?:export\s{1,8})?([A-Z][A-Z0-9_]{1,60})=", re.M)
 
 
-_SYSTEM = re.compile(r"\b(linux|darwin|macos|windows|freebsd)\b", re.IGNORECASE)
+_SYSTEM = re.compile(
+    r"(?:\bwork in \S{1,400} on |\b(?:platform|os|os version|operating system): {0,4})"
+    r"(linux|darwin|macos|windows|freebsd)\b",
+    re.IGNORECASE,
+)
+"""Where a system prompt says on which system it is; that it names one is not enough."""
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "macos": "macOS", "windows": "Windows", "freebsd": "FreeBSD"}
 
 
