@@ -1,5 +1,5 @@
-"""The desk, where sessions are kept and folded: a process of its own, so that no stream waits for a store or
-a fold.
+"""The worker, which keeps and folds sessions: a process of its own, so that no stream waits for a store or a
+fold.
 
 A request that is known to fit is only written down, after it was passed on. One that may be too long is
 written down and folded first; where that fails, it is passed on as it is if it can fit, and refused
@@ -21,16 +21,14 @@ import msgspec
 
 from refold.compaction.overflow import in_error
 from refold.errors import RefoldError, StorageError
-from refold.gateway import books, replies
-from refold.gateway.answers import Answers
-from refold.gateway.books import Book, Books, Turn
-from refold.gateway.door import Refusal
-from refold.gateway.letters import (
+from refold.gateway import open_sessions, replies
+from refold.gateway.auth import Refusal
+from refold.gateway.ipc import (
     LIMIT,
     Broken,
     Check,
     Done,
-    FromDesk,
+    FromWorker,
     Issued,
     Note,
     Opening,
@@ -41,11 +39,13 @@ from refold.gateway.letters import (
     Refused,
     Reply,
     Request,
-    ToDesk,
-    letters,
+    ToWorker,
     packed,
-    to_desk,
+    packets,
+    to_worker,
 )
+from refold.gateway.open_sessions import OpenSession, OpenSessions, Turn
+from refold.gateway.request_rewriter import RequestRewriter
 from refold.gateway.requests import Asked
 from refold.gateway.stored_ids import References, StoredIds, references
 
@@ -53,11 +53,11 @@ SOON = 4 * 1024 * 1024
 """Bytes that are written down in less time than anybody minds."""
 
 
-class Desk:
-    def __init__(self, opening: Opening, send: Callable[[FromDesk], None]) -> None:
-        self._send, self._books = send, Books(opening.settings.store)
-        self._answers = Answers(opening, self._books)
-        self._ids = StoredIds(lambda: self._books.store)
+class Worker:
+    def __init__(self, opening: Opening, send: Callable[[FromWorker], None]) -> None:
+        self._send, self._open_sessions = send, OpenSessions(opening.settings.store)
+        self._rewriter = RequestRewriter(opening, self._open_sessions)
+        self._ids = StoredIds(lambda: self._open_sessions.store)
         self._turns: dict[int, asyncio.Future[Turn | None]] = {}
         self._unwritten: deque[Note | Reply | Question] = deque()
         self._waiting = 0
@@ -65,34 +65,34 @@ class Desk:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[None] | None = None
 
-    def take(self, letter: ToDesk) -> None:
+    def take(self, packet: ToWorker) -> None:
         """One after the other, so that a reply is written down before the request that follows it. Where much
         waits to be written down, whoever waits for an answer goes first."""
-        if isinstance(letter, Ping):
+        if isinstance(packet, Ping):
             self._send(Done(number=0))
-        elif isinstance(letter, Issued):
-            self._keep(letter)
-        elif isinstance(letter, Check):
-            self._begin(self._answer(letter.number, self._checked(letter)))
-        elif isinstance(letter, Recall):
-            self._begin(self._answer(letter.number, self._recall(letter)))
-        elif isinstance(letter, Question) and self._waiting > SOON:
-            self._begin(self._answer(letter.number, self._answer_to(letter)))
-        elif not isinstance(letter, Opening):
-            self._unwritten.append(letter)
-            self._waiting += size_of(letter)
+        elif isinstance(packet, Issued):
+            self._keep(packet)
+        elif isinstance(packet, Check):
+            self._begin(self._answer(packet.number, self._checked(packet)))
+        elif isinstance(packet, Recall):
+            self._begin(self._answer(packet.number, self._recall(packet)))
+        elif isinstance(packet, Question) and self._waiting > SOON:
+            self._begin(self._answer(packet.number, self._answer_to(packet)))
+        elif not isinstance(packet, Opening):
+            self._unwritten.append(packet)
+            self._waiting += size_of(packet)
             if self._writing is None:
                 self._writing = self._begin(self._write())
 
     async def finish(self) -> None:
-        self._books.ends = asyncio.get_running_loop().time() + books.END_PATIENCE
+        self._open_sessions.ends = asyncio.get_running_loop().time() + open_sessions.END_PATIENCE
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.sleep(
                 0
             )  # those that had ended before are taken off the list in the loop's next round
-        await self._books.close()
-        await self._answers.windows.close()
+        await self._open_sessions.close()
+        await self._rewriter.routing.close()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -105,17 +105,17 @@ class Desk:
     async def _write(self) -> None:
         """One after the other; what has to wait for a fold of its session lets the next go first."""
         while self._unwritten:
-            letter = self._unwritten.popleft()
-            self._waiting -= size_of(letter)
-            if isinstance(letter, Question):
-                self._begin(self._answer(letter.number, self._answer_to(letter)))
+            packet = self._unwritten.popleft()
+            self._waiting -= size_of(packet)
+            if isinstance(packet, Question):
+                self._begin(self._answer(packet.number, self._answer_to(packet)))
                 await asyncio.sleep(0)
                 continue
-            if isinstance(letter, Note):
-                work = self._noted(letter, self._turn(letter.number))
+            if isinstance(packet, Note):
+                work = self._noted(packet, self._turn(packet.number))
             else:
-                work = self._answered(letter, self._turns.pop(letter.number, None))
-            self._begin(self._counted(letter.id, work))
+                work = self._answered(packet, self._turns.pop(packet.number, None))
+            self._begin(self._counted(packet.id, work))
             await asyncio.sleep(0)
         self._writing = None
 
@@ -138,7 +138,7 @@ class Desk:
         if turn.done():
             return ""
         try:
-            asked, _ = self._answers.read(note)
+            asked, _ = self._rewriter.read(note)
             taken = None if asked is None else await self._taken(asked)
             if not turn.done():
                 turn.set_result(taken)
@@ -148,31 +148,31 @@ class Desk:
         return ""
 
     async def _taken(self, asked: Asked) -> Turn:
-        async def write(book: Book) -> Turn:
-            return books.taken(book, asked)
+        async def write(opened: OpenSession) -> Turn:
+            return open_sessions.taken(opened, asked)
 
-        return await self._books.within(asked, write, books.RECORD_PATIENCE)
+        return await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
 
-    async def _answered(self, letter: Reply, waited: asyncio.Future[Turn | None] | None) -> str:
+    async def _answered(self, packet: Reply, waited: asyncio.Future[Turn | None] | None) -> str:
         """Write the answer down, where the request was; what broke off is marked."""
         turn = None if waited is None else await waited
-        reply = None if turn is None else replies.read(turn.asked.dialect, letter)
+        reply = None if turn is None else replies.read(turn.asked.dialect, packet)
         if turn is None or reply is None:
             return ""
-        cut = reply.cut or not letter.complete
+        cut = reply.cut or not packet.complete
         message = msgspec.structs.replace(reply.message, stop="aborted") if cut else reply.message
         meta = {"gateway": {"cut": True}} if cut else {}
 
-        async def write(book: Book) -> None:
-            books.answered(book, turn, message, reply.usage, meta)
-            self._answers.ahead(book, turn.asked)
+        async def write(opened: OpenSession) -> None:
+            open_sessions.answered(opened, turn, message, reply.usage, meta)
+            self._rewriter.ahead(opened, turn.asked)
 
-        await self._books.within(turn.asked, write, books.RECORD_PATIENCE)
+        await self._open_sessions.within(turn.asked, write, open_sessions.RECORD_PATIENCE)
         return "recorded"
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────
 
-    async def _answer(self, number: int, work: Coroutine[Any, Any, FromDesk]) -> None:
+    async def _answer(self, number: int, work: Coroutine[Any, Any, FromWorker]) -> None:
         try:
             answer = await work
         except Refusal as refusal:
@@ -183,34 +183,34 @@ class Desk:
             answer = Broken(number=number, error=type(error).__name__)
         self._send(answer)
 
-    async def _answer_to(self, question: Question) -> FromDesk:
-        if self._answers.fits(question):  # it was only too long to be looked at by others
+    async def _answer_to(self, question: Question) -> FromWorker:
+        if self._rewriter.fits(question):  # it was only too long to be looked at by others
             self._begin(self._counted(0, self._noted(question, self._turn(question.number))))
             return Order(number=question.number)
-        answer, turn = await self._answers.to(question)
+        answer, turn = await self._rewriter.to(question)
         if turn is not None:
             waited = self._turns[question.number] = asyncio.get_running_loop().create_future()
             waited.set_result(turn)
         return answer
 
-    def _keep(self, letter: Issued) -> None:
-        """At once: the next letter may ask for it. Where it cannot be written, this process knows it."""
+    def _keep(self, packet: Issued) -> None:
+        """At once: the next packet may ask for it. Where it cannot be written, this process knows it."""
         try:
-            self._ids.put(letter.owner, letter.ids)
+            self._ids.put(packet.owner, packet.ids)
         except (RefoldError, OSError):
             self._send(Done(number=0, counts=("unrecorded",)))
 
-    async def _checked(self, letter: Check) -> FromDesk:
-        asked = References(b"", letter.ids) if letter.raw is None else references(letter.raw)
-        self._ids.check(letter.owner, asked.kept, asked.given)
-        return Order(number=letter.number, body=asked.body)
+    async def _checked(self, packet: Check) -> FromWorker:
+        asked = References(b"", packet.ids) if packet.raw is None else references(packet.raw)
+        self._ids.check(packet.owner, asked.kept, asked.given)
+        return Order(number=packet.number, body=asked.body)
 
-    async def _recall(self, letter: Recall) -> FromDesk:
-        waited = self._turns.get(letter.number)
+    async def _recall(self, packet: Recall) -> FromWorker:
+        waited = self._turns.get(packet.number)
         turn = None if waited is None else await waited
         if turn is None:
-            return Broken(number=letter.number, error="UnknownTurn")
-        return await self._answers.recalled(letter, turn)
+            return Broken(number=packet.number, error="UnknownTurn")
+        return await self._rewriter.recalled(packet, turn)
 
 
 def is_overflow(status: int, text: str) -> bool:
@@ -219,26 +219,26 @@ def is_overflow(status: int, text: str) -> bool:
     return sign is not None and sign.certain
 
 
-def size_of(letter: Note | Reply | Question) -> int:
-    return len(letter.data if isinstance(letter, Reply) else letter.raw)
+def size_of(packet: Note | Reply | Question) -> int:
+    return len(packet.data if isinstance(packet, Reply) else packet.raw)
 
 
-def serve(line: socket.socket) -> None:
-    """Be the desk at this end of a line, until the other is closed."""
-    asyncio.run(_serve(line))
+def serve(there: socket.socket) -> None:
+    """Run the worker at this end of a pair of sockets, until the other is closed."""
+    asyncio.run(_serve(there))
 
 
-async def _serve(line: socket.socket) -> None:
-    reader, writer = await asyncio.open_connection(sock=line, limit=LIMIT)
-    desk: Desk | None = None
+async def _serve(there: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=there, limit=LIMIT)
+    worker: Worker | None = None
     try:
-        async for letter in letters(reader, to_desk):
-            if isinstance(letter, Opening):
-                desk = Desk(letter, lambda answer: writer.write(packed(answer)))
-            elif desk is not None:
-                desk.take(letter)
-        if desk is not None:
-            await desk.finish()
+        async for packet in packets(reader, to_worker):
+            if isinstance(packet, Opening):
+                worker = Worker(packet, lambda answer: writer.write(packed(answer)))
+            elif worker is not None:
+                worker.take(packet)
+        if worker is not None:
+            await worker.finish()
     finally:  # whatever happened: the other end learns that nobody is here any more
         writer.close()
         with suppress(ConnectionError):
