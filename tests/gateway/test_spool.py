@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import apsw
 import pytest
 
 from refold.gateway import spool, worker, worker_client
 from refold.gateway.ipc import Note, Reply
+from refold.stores.sqlite import SqliteStore
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
@@ -90,6 +92,40 @@ def test_a_gateway_writes_down_what_one_before_it_could_not(
     assert not list(tmp_path.glob("*.spool/*"))
     for session in sessions(tmp_path / "a.db"):
         assert [text for role, text in said(session)].count("Fine.") == 1, "written down once"
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_exchanges_of_many_sessions_are_one_commit_and_each_its_own_where_that_fails(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, set_up, commits = worker.Worker.take, SqliteStore._set_up, list[bool]()
+
+    def lazy(self: worker.Worker, packet: Any) -> None:
+        if not isinstance(packet, Note | Reply):
+            take(self, packet)
+
+    def counted(self: SqliteStore, connection: apsw.Connection) -> None:
+        set_up(self, connection)
+        connection.set_commit_hook(lambda: commits.append(True) or len(commits) <= failing)
+
+    async def work() -> None:
+        store = f"sqlite:{tmp_path / 'a.db'}"
+        with monkeypatch.context() as patch:
+            patch.setattr(worker.Worker, "take", lazy)
+            async with gateway(server.url, store=store) as (_, client):
+                for n in range(30):
+                    await ask(client, "openai", body("openai", [("user", f"Question {n}?")]))
+        monkeypatch.setattr(SqliteStore, "_set_up", counted)
+        async with gateway(server.url, store=store) as (made, _):
+            await until(lambda: made.worker.counts["recorded"] == 30)
+        assert made.worker.counts["unrecorded"] == 0
+
+    with WireServer(*(["Fine."] * 30)) as server:
+        run(work)
+    assert _recorded(tmp_path / "a.db") == {f"Question {n}?" for n in range(30)}
+    for session in sessions(tmp_path / "a.db"):
+        assert said(session).count(("assistant", "Fine.")) == 1
+    assert failing or len(commits) < 10
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeVar, cast
@@ -18,9 +18,10 @@ from refold import entries as e
 from refold.engine.background import Watch
 from refold.errors import Conflict, SessionExists, StorageError, UnknownName
 from refold.gateway.auth import Refusal
+from refold.gateway.replies import Recorded
 from refold.gateway.requests import Asked
-from refold.messages import Assistant, Message, Thinking, Usage
-from refold.protocols import SessionInfo, Store
+from refold.messages import Assistant, Message, Thinking
+from refold.protocols import Grouping, SessionInfo, Store
 from refold.registry.engine import Engine
 from refold.registry.sessions import stored
 from refold.session import Session
@@ -132,6 +133,20 @@ class OpenSessions:
                 self.drop(id)
         return opened
 
+    @contextmanager
+    def grouped(self) -> Generator[Group]:
+        """What is written within the block is one commit, where the store can; where that fails, sessions
+        that were opened are read anew."""
+        group = Group(self)
+        try:
+            store = self.store
+            with store.grouped() if isinstance(store, Grouping) else nullcontext():
+                yield group
+        except BaseException:
+            for id in group.ids:
+                self.drop(id)
+            raise
+
     def holds(self, id: str, entry: str) -> bool:
         """Is there a session of this id that has this entry?"""
         opened = self._open.get(id)
@@ -172,6 +187,27 @@ class OpenSessions:
             return stored(self.store, id)
 
 
+class Later(Exception):
+    """A session is in use: what is to be written has to wait."""
+
+
+class Group:
+    """The sessions that are written to in one commit."""
+
+    def __init__(self, sessions: OpenSessions) -> None:
+        self._sessions = sessions
+        self.ids: set[str] = set()
+
+    def opened(self, asked: Asked) -> OpenSession:
+        """The session of a request, as the store has it. Raises `Later`."""
+        opened = self._sessions.of(asked)
+        if opened.lock.locked():
+            raise Later
+        self.ids.add(asked.session)
+        opened.session.refresh()
+        return opened
+
+
 def watched(opened: OpenSession, engine: Engine) -> Watch:
     """What prepares folds of this session ahead, as this engine makes them."""
     if opened.watch is None or opened.watch.planner is not engine.planner:
@@ -192,16 +228,16 @@ def taken(opened: OpenSession, asked: Asked) -> Turn:
     return Turn(asked, session.leaf)
 
 
-def answered(
-    opened: OpenSession, turn: Turn, message: Assistant, usage: Usage | None, meta: dict[str, Any]
-) -> None:
+def answered(opened: OpenSession, turn: Turn, reply: Recorded) -> None:
     """Write an answer down, behind its request. A client may have gone on before the stream had ended, here
     or with another gateway of the same store: then it has told us the answer already, or is on another
     branch and stays there."""
     session = opened.session
-    message, thoughts = _handed_back(turn.asked, message)
+    usage, said_beside = reply.usage, {"cut": True} if reply.cut else dict[str, Any]()
+    message, thoughts = _handed_back(turn.asked, reply.message)
     if thoughts:
-        meta = {"gateway": {**meta.get("gateway", {}), "thinking": msgspec.to_builtins(thoughts)}}
+        said_beside["thinking"] = msgspec.to_builtins(thoughts)
+    meta = {"gateway": said_beside} if said_beside else {}
     entry = session.make(
         e.MessageEntry, message=message, parent=turn.leaf, usage=usage, model=turn.asked.model, meta=meta
     )

@@ -13,9 +13,9 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -44,13 +44,16 @@ from refold.gateway.ipc import (
     packets,
     to_worker,
 )
-from refold.gateway.open_sessions import OpenSession, OpenSessions, Turn
+from refold.gateway.open_sessions import Group, Later, OpenSession, OpenSessions, Turn, answered, taken
+from refold.gateway.replies import Recorded
 from refold.gateway.request_rewriter import RequestRewriter
 from refold.gateway.requests import Asked
 from refold.gateway.stored_ids import References, StoredIds, references
 
 SOON = 4 * 1024 * 1024
 """Bytes that are written down in less time than anybody minds."""
+BATCH = 2 * 1024 * 1024
+"""Bytes of requests and replies that are written in one commit."""
 
 
 class Worker:
@@ -103,21 +106,86 @@ class Worker:
     # ── writing down ────────────────────────────────────────────────────────────────────────────
 
     async def _write(self) -> None:
-        """One after the other; what has to wait for a fold of its session lets the next go first."""
+        """One after the other, many in one commit; what has to wait for a fold of its session lets the next
+        go first."""
         while self._unwritten:
-            packet = self._unwritten.popleft()
-            self._waiting -= size_of(packet)
-            if isinstance(packet, Question):
-                self._begin(self._answer(packet.number, self._answer_to(packet)))
-                await asyncio.sleep(0)
-                continue
-            if isinstance(packet, Note):
-                work = self._noted(packet, self._turn(packet.number))
+            if isinstance(self._unwritten[0], Question):
+                question = cast("Question", self._next())
+                self._begin(self._answer(question.number, self._answer_to(question)))
             else:
-                work = self._answered(packet, self._turns.pop(packet.number, None))
-            self._begin(self._counted(packet.id, work))
+                for packet in self._write_together(self._batch()):
+                    self._begin(self._counted(packet.id, self._write_alone(packet)))
             await asyncio.sleep(0)
         self._writing = None
+
+    def _next(self) -> Note | Reply | Question:
+        packet = self._unwritten.popleft()
+        self._waiting -= size_of(packet)
+        return packet
+
+    def _batch(self) -> list[Note | Reply]:
+        batch, size = list[Note | Reply](), 0
+        while size < BATCH and self._unwritten and not isinstance(self._unwritten[0], Question):
+            size += size_of(self._unwritten[0])
+            batch.append(cast("Note | Reply", self._next()))
+        return batch
+
+    def _write_together(self, batch: Sequence[Note | Reply]) -> Sequence[Note | Reply]:
+        """Write packets in one commit; returns those that have to be written one by one: their session is
+        being folded, their request is not there yet, or the commit failed."""
+        turns: dict[int, Turn | None] = {}
+        written: list[tuple[Note | Reply, OpenSession | None]] = []
+        alone: list[Note | Reply] = []
+        try:
+            with self._open_sessions.grouped() as sessions:
+                for packet in batch:
+                    try:
+                        written.append((packet, self._write_now(packet, turns, sessions)))
+                    except Later:
+                        alone.append(packet)
+        except Exception:  # each by itself says what is wrong with it
+            return batch
+        for packet, opened in written:
+            number, turn = packet.number, turns.get(packet.number)
+            if isinstance(packet, Reply):
+                self._turns.pop(number, None)
+            elif not self._turn(number).done():
+                self._turn(number).set_result(turn)
+            if isinstance(packet, Reply) and opened is not None and turn is not None:
+                self._rewriter.ahead(opened, turn.asked)
+            counts = ("recorded",) if isinstance(packet, Reply) and opened is not None else ()
+            self._send(Done(number=0, counts=counts, id=packet.id))
+        return alone
+
+    def _write_now(
+        self, packet: Note | Reply, turns: dict[int, Turn | None], sessions: Group
+    ) -> OpenSession | None:
+        """The session to which it was written; None: there is nothing to write. Raises `Later`."""
+        number = packet.number
+        before = self._turn(number) if isinstance(packet, Note) else self._turns.get(number)
+        if number not in turns and before is not None and before.done():
+            turns[number] = before.result()
+            if isinstance(packet, Note):  # it was a question before
+                return None
+        if isinstance(packet, Note):
+            asked, _ = self._rewriter.read(packet)
+            opened = None if asked is None else sessions.opened(asked)
+            turns[number] = None if opened is None or asked is None else taken(opened, asked)
+            return opened
+        if number not in turns and before is not None:
+            raise Later
+        turn = turns.get(number)
+        reply = None if turn is None else reply_of(packet, turn)
+        if turn is None or reply is None:
+            return None
+        opened = sessions.opened(turn.asked)
+        answered(opened, turn, reply)
+        return opened
+
+    def _write_alone(self, packet: Note | Reply) -> Coroutine[Any, Any, str]:
+        if isinstance(packet, Note):
+            return self._noted(packet, self._turn(packet.number))
+        return self._answered(packet, self._turns.pop(packet.number, None))
 
     def _turn(self, number: int) -> asyncio.Future[Turn | None]:
         return self._turns.setdefault(number, asyncio.get_running_loop().create_future())
@@ -149,22 +217,19 @@ class Worker:
 
     async def _taken(self, asked: Asked) -> Turn:
         async def write(opened: OpenSession) -> Turn:
-            return open_sessions.taken(opened, asked)
+            return taken(opened, asked)
 
         return await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
 
     async def _answered(self, packet: Reply, waited: asyncio.Future[Turn | None] | None) -> str:
-        """Write the answer down, where the request was; what broke off is marked."""
+        """Write the answer down, where the request was."""
         turn = None if waited is None else await waited
-        reply = None if turn is None else replies.read(turn.asked.dialect, packet)
+        reply = None if turn is None else reply_of(packet, turn)
         if turn is None or reply is None:
             return ""
-        cut = reply.cut or not packet.complete
-        message = msgspec.structs.replace(reply.message, stop="aborted") if cut else reply.message
-        meta = {"gateway": {"cut": True}} if cut else {}
 
         async def write(opened: OpenSession) -> None:
-            open_sessions.answered(opened, turn, message, reply.usage, meta)
+            answered(opened, turn, reply)
             self._rewriter.ahead(opened, turn.asked)
 
         await self._open_sessions.within(turn.asked, write, open_sessions.RECORD_PATIENCE)
@@ -217,6 +282,14 @@ def is_overflow(status: int, text: str) -> bool:
     """Did the upstream refuse the request for its size, in words that mean nothing else?"""
     sign = in_error(text) if status in (200, 400, 413, 422, 500) else None
     return sign is not None and sign.certain
+
+
+def reply_of(packet: Reply, turn: Turn) -> Recorded | None:
+    """The answer to a request; what broke off is marked."""
+    reply = replies.read(turn.asked.dialect, packet)
+    if reply is None or (packet.complete and not reply.cut):
+        return reply
+    return Recorded(msgspec.structs.replace(reply.message, stop="aborted"), reply.usage, cut=True)
 
 
 def size_of(packet: Note | Reply | Question) -> int:
