@@ -157,6 +157,39 @@ def test_no_plant_is_run_by_the_users_next_git_command(confined: Bench, plant: s
         assert git(project.top, "log", "--format=%s").endswith("first\n"), "the user's commits are there"
 
 
+NAMED = {
+    "hooks among the sources": ("core.hooksPath", ".githooks", ".githooks/pre-commit"),
+    "hooks that are not there yet": ("core.hooksPath", "tools/hooks", "tools/hooks/pre-commit"),
+    "a further configuration": ("include.path", "../team.cfg", "team.cfg"),
+    "the program of a filter": ("filter.team.clean", "sh ./filter.sh %f", "filter.sh"),
+    "a program that git asks for changes": ("core.fsmonitor", "./watch.sh", "watch.sh"),
+}
+
+
+@pytest.mark.parametrize("named", NAMED)
+@pytest.mark.parametrize("there", [True, False])
+def test_files_of_the_workspace_that_a_configuration_names_are_asked_about(
+    confined: Bench, named: str, there: bool
+) -> None:
+    project = Project(confined)
+    key, value, file = NAMED[named]
+    (project.top / ".gitattributes").write_text("* filter=team\n")
+    if there:
+        (project.top / file).parent.mkdir(parents=True, exist_ok=True)
+        (project.top / file).write_text("# mine\n")
+    git(project.top, "config", key, value)
+    runs = f"#!/bin/sh\ntouch {project.ran}\n"
+    if file.endswith(".cfg"):
+        (project.top / "evil.sh").write_text(runs)
+        (project.top / "evil.sh").chmod(0o755)
+        runs = "[core]\n\tfsmonitor = ./evil.sh\n"
+    (project.top / "planted").write_text(runs)
+    project.run(f"mkdir -p $(dirname {file}); cp planted {file}; chmod +x {file}")
+    project.use_git()
+    assert not project.ran.exists()
+    assert not there or (project.top / file).read_text() == "# mine\n"
+
+
 def test_what_git_would_run_is_shown_and_kept_where_the_user_wants_it(confined: Bench) -> None:
     project = Project(confined)
     project.answer(True)

@@ -32,7 +32,8 @@ import msgspec
 from refold.text.frames import visible
 from refold.text.truncate import head, middle
 from refold.tools.beneath import PATH_ONLY
-from refold.tools.sandbox import repository
+from refold.tools.sandbox import home_folder, is_folder, repository
+from refold.tools.workspace import Refused, read_regular
 
 MOST = 200_000
 """Folders that are looked at, those near the root first."""
@@ -42,6 +43,9 @@ _SETTLED = 100_000_000
 """Nanoseconds after which a further change of a file has another time stamp for certain."""
 _KEPT_FOLDERS = frozenset(["objects", "refs", "logs", "rr-cache", "lfs"])
 _KEPT_FILE = re.compile(r"[A-Z_]+|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|gc\.(?:log|pid)")
+_SETTING = re.compile(r"^[ \t]*(?:\[[^\]\n]*\])?[ \t]*([A-Za-z][\w-]*)[ \t]*=[ \t]*(.*)", re.MULTILINE)
+_HOOKS = 200
+"""Files of a folder of hooks."""
 _SHOWN, _SHOWN_EACH = 2_000, 400
 _FOLDER = PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -133,6 +137,25 @@ class Scanner:
             found.files[f"{tops[-1]}/*"] = _CLOSED  # more than can be looked at
         return found
 
+    def add_named(self, root: Path, found: Fingerprint) -> None:
+        """Files of the workspace that a configuration of git names: hooks that are kept among the sources,
+        further configurations, programs of filters."""
+        own = [home_folder() / ".gitconfig", home_folder() / ".config/git/config"]
+        texts = [(path.parent, _content(path)) for path in own]
+        for path, entry in found.files.items():
+            if os.path.basename(path) in ("config", "config.worktree"):  # noqa: PTH119  (many paths)
+                texts.append((Path(path).parent, entry.content))
+        for folder, text in texts:  # grows
+            for key, value in _SETTING.findall(text.decode(errors="replace")):
+                for path in _named(root, folder, value):
+                    files = [path]
+                    if key.lower() == "hookspath" and is_folder(path):
+                        files = sorted(path.iterdir())[:_HOOKS]
+                    for file in files:
+                        if str(file) not in found.files and not is_folder(file):
+                            self._add(str(file), found.files)
+                            texts.append((file.parent, _content(file) if key.lower() == "path" else b""))
+
     def _listing(self, path: str, inside: bool) -> _Listing:
         status = os.lstat(path)
         old = self._listings.get((path, inside))
@@ -149,6 +172,21 @@ class Scanner:
             if old is None or old[0] != stamp or old[1] - status.st_ctime_ns <= _SETTLED:
                 self._entries[path] = old = (stamp, time.time_ns(), _entry(path, status, stamp))
             files[path] = old[2]
+
+
+def _named(root: Path, folder: Path, value: str) -> list[Path]:
+    """Paths in the workspace that the words of a setting may stand for, seen from its top or from the
+    configuration; what is git's own is looked at anyway."""
+    words = {word for word in re.split(r"[\s\"';&|=]+", value) if word and not word.startswith("-")}
+    paths = {Path(os.path.normpath(base / word)) for word in words for base in (root, folder)}
+    return [path for path in paths if path != root and path.is_relative_to(root) and ".git" not in path.parts]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, LARGEST)
+    except (OSError, Refused):
+        return b""
 
 
 def _listed(path: str, inside: bool, status: os.stat_result) -> _Listing:
@@ -325,7 +363,9 @@ class GitGuard:
     # ── what there is ───────────────────────────────────────────────────────────────────────────
 
     def _look(self) -> Fingerprint:
-        return self._scanner.fingerprint(*self._outside, self.root)
+        found = self._scanner.fingerprint(*self._outside, self.root)
+        self._scanner.add_named(self.root, found)
+        return found
 
     def _outermost(self, folders: Iterable[Path]) -> list[Path]:
         outside = sorted(path for path in folders if not path.is_relative_to(self.root))

@@ -116,7 +116,7 @@ def bubblewrap(words: Sequence[str], ground: Ground) -> list[str]:
     options = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent"]
     options += ["--proc", "/proc", "--dev", "/dev"]
     options += ["--share-net"] if ground.network else []
-    options += ["--bind", folder(ground, "home"), str(_home())]
+    options += ["--bind", folder(ground, "home"), str(home_folder())]
     for path in readable():
         options += ["--ro-bind-try", path, path]
     for name in sorted(_SECRETS):
@@ -165,7 +165,7 @@ def folder(ground: Ground, name: str) -> str:
     return str(path)
 
 
-def _home() -> Path:
+def home_folder() -> Path:
     try:
         return Path.home()
     except RuntimeError:  # a user whom this machine does not know
@@ -174,7 +174,7 @@ def _home() -> Path:
 
 def readable() -> list[str]:
     """Programs, libraries and settings: the system's, those of the running Python, the tools of a home."""
-    home = _home()
+    home = home_folder()
     found = [*_SYSTEM, sys.prefix, sys.base_prefix, os.environ.get("VIRTUAL_ENV", "")]
     found += [str(home / name) for name in _HOME]
     found += [path for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith("/")]
@@ -204,7 +204,7 @@ class Versions(NamedTuple):
 def repository(root: Path) -> Versions | None:
     """By looking at files: git itself would be asked by whatever the workspace says."""
     top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
-    if top is None or (top != root and _home().resolve().is_relative_to(top)):
+    if top is None or (top != root and home_folder().resolve().is_relative_to(top)):
         return None  # a repository of the home directory holds more than a project
     place = _git_folder(top / ".git", root)
     return None if place is None else Versions([] if top == root else [str(top)], [place])
@@ -243,7 +243,7 @@ def environments(root: Path) -> list[str]:
 
 def hidden(root: Path) -> list[str]:
     """Keys of the user inside of a workspace that contains the home directory."""
-    home = _home().resolve()
+    home = home_folder().resolve()
     if not home.is_relative_to(root):
         return []
     return [str(path) for name in _PRIVATE if (path := home / name).exists()]
