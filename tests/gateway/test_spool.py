@@ -198,8 +198,18 @@ def test_what_a_killed_worker_had_not_written_down_the_next_one_does(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [3, 11, 25])
-def test_killing_gateway_and_worker_loses_nothing_that_a_client_got(after: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("after", "size"),
+    [
+        (3, 0),
+        (11, 0),
+        (25, 0),
+        *(pytest.param(n, 90_000, marks=pytest.mark.torture) for n in range(1, 40, 2)),
+    ],
+)
+def test_killing_gateway_and_worker_loses_nothing_that_a_client_got(
+    after: int, size: int, tmp_path: Path
+) -> None:
     path = tmp_path / "a.db"
 
     def started() -> tuple[subprocess.Popen[str], str]:
@@ -216,9 +226,10 @@ def test_killing_gateway_and_worker_loses_nothing_that_a_client_got(after: int, 
         got: set[str] = set()
 
         async def question(client: aiohttp.ClientSession, n: int) -> None:
-            status, _, data = await ask(client, "openai", body("openai", [("user", f"{n}?")]))
+            text = f"{n}?" + "x" * size
+            status, _, data = await ask(client, "openai", body("openai", [("user", text)]))
             if status == 200 and b"[DONE]" in data:
-                got.add(f"{n}?")
+                got.add(text)
 
         async with aiohttp.ClientSession(base_url=url) as client:
             tasks = [asyncio.ensure_future(question(client, n)) for n in range(40)]
@@ -234,7 +245,7 @@ def test_killing_gateway_and_worker_loses_nothing_that_a_client_got(after: int, 
         for each in (process, again):
             assert each.stdout is not None
             each.stdout.close()
-        assert known <= _recorded(path), known - _recorded(path)
+        assert known <= _recorded(path), {text[:3] for text in known - _recorded(path)}
 
     with WireServer(*(["Fine."] * 80)) as server:
         run(work)
