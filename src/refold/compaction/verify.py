@@ -177,10 +177,23 @@ _NEAR = 0.1
 """How far an "about 1 100" may be from a number of the sources."""
 
 
+FOREIGN, FEW = 0.25, 12
+"""A text of at least so many claims is about something else where this share of them is unsupported. Summaries
+by Claude Code of 24 real sessions: at most 0.10 against their own session, at least 0.39 against another one."""
+
+
 class Verified(msgspec.Struct, frozen=True):
     text: str
     claims: int = 0
     unverified: tuple[str, ...] = ()
+    """Each unsupported text once."""
+    wrong: int = 0
+    """Unsupported claims."""
+
+    @property
+    def foreign(self) -> bool:
+        """The text is about something else than the sources."""
+        return self.claims >= FEW and self.wrong >= FOREIGN * self.claims
 
 
 def verify(summary: str, sources: Iterable[Source], previous: str = "", *, action: str = "mark") -> Verified:
@@ -194,7 +207,7 @@ def verify_against(summary: str, evidence: Evidence, *, action: str = "mark") ->
     found = claims(summary)
     wrong = [claim for claim in found if not evidence.supports(claim)]
     text = _without(summary, wrong) if action == "remove" else _marked(summary, wrong)
-    return Verified(text, len(found), tuple(dict.fromkeys(claim.text for claim in wrong)))
+    return Verified(text, len(found), tuple(dict.fromkeys(claim.text for claim in wrong)), len(wrong))
 
 
 def normal(text: str) -> str:

@@ -253,6 +253,11 @@ class Summary:
         def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=shape.unverified)
+            if checked.foreign:
+                unknown = f"{checked.wrong} of {checked.claims} names, numbers and quotations"
+                raise BadAnswer(
+                    "unsupported", f"the summary is about something else: {unknown} are not there"
+                )
             laid = self._around(checked.text, target, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
             if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
