@@ -177,9 +177,11 @@ _NEAR = 0.1
 """How far an "about 1 100" may be from a number of the sources."""
 
 
-FOREIGN, FEW = 0.25, 12
-"""A text of at least so many claims is about something else where this share of them is unsupported. Summaries
-by Claude Code of 24 real sessions: at most 0.10 against their own session, at least 0.39 against another one."""
+FOREIGN = 0.25
+"""A text is about something else where this share of its claims is unsupported. Summaries by Claude Code of 24
+real sessions have at most 0.10 of their own session, and at least 0.39 of another one."""
+FEW = 12
+"""Claims of which no share says anything."""
 
 
 class Verified(msgspec.Struct, frozen=True):
