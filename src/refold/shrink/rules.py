@@ -66,7 +66,10 @@ AnyRule: TypeAlias = Rule | Callable[[Call, str, Limits], Any]
 class TextRule:
     """A rule for the text that a tool prints, and so for the fields of its answer."""
 
-    plain: Callable[[Call, str, Limits], str]
+    keep: Callable[[Call, str, Limits], str]
+
+    def plain(self, call: Call, text: str, limits: Limits) -> str:
+        return self.keep(call, text, limits)
 
     def data(self, call: Call, data: Data, limits: Limits) -> Data:
         if "recap" in data:
@@ -77,7 +80,7 @@ class TextRule:
         kept = dict([*data.items()][:_FIELDS])
         for name, value in kept.items():
             if isinstance(value, str | list | dict) and len(written := compact_json(value)) > _SHORT:
-                text = self.plain(call, printed(value, data), limits)
+                text = self.keep(call, printed(value, data), limits)
                 kept[name] = text if len(text) < len(written) else value
         return kept
 
