@@ -60,13 +60,17 @@ def read(path: Path) -> Any:
     try:
         told.bytes = path.stat().st_size
         broken = 0
-        for one in conversations(path, named=False):
+        for number, one in enumerate(conversations(path, named=False)):
             if isinstance(one, Outcome):
                 told.state = "foreign" if one.state == "skipped" else "unreadable"
                 told.problem = one.text
                 continue
             broken += sum(bool(problem.raw) for problem in one.loaded.problems)
-            told.found.append(look(one.session, counter(), file=str(path), format=one.format))
+            found = look(one.session, counter(), file=str(path), format=one.format)
+            found.place = f"{path}#{number}"
+            told.found.append(found)
+        if len(told.found) == 1:
+            told.found[0].place = told.found[0].place.removesuffix("#0")
         if told.found and (broken or told.problem):
             told.state = "in part"
             told.problem = told.problem or f"{broken} line(s) are damaged or half-written"

@@ -86,6 +86,8 @@ class Found(msgspec.Struct, kw_only=True):
 
     file: str
     format: str
+    place: str = ""
+    """What commands call it: the file, with a number where it holds several."""
     id: str = ""
     title: str = ""
     folder: str = ""
