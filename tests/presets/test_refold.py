@@ -318,6 +318,18 @@ def test_R5_unsupported_claims_are_marked_and_the_report_is_stored() -> None:
     assert fold.check["verified"] is False
 
 
+def test_R5_a_summary_of_another_session_is_refused_and_the_reason_told() -> None:
+    session = work(24)
+    other = "\n".join(f"- `lib/orders/step{n}.rs` returns {4100 + n} now." for n in range(8))
+    engine = refold(Scripted(then=f"## Goal\nMove the orders to Rust.\n{other}"), budget=4_000)
+    forced(engine, session)
+    fold = session.annotations(e.Fold)[-1]
+    assert fold.rung == "lines"
+    assert "orders" not in fold.edits[0].put[0].text
+    reasons = {failure.text for failure in session.annotations(e.Failure)}
+    assert any("17 of 17 names, numbers and quotations" in reason for reason in reasons), reasons
+
+
 def test_R5_unsupported_claims_can_be_removed() -> None:
     sources = [Source("a", m.user("Please look at src/app.py, it fails with error 4711."))]
     said = "I looked at src/app.py. Then I changed lib/other.py as well. Error 4711 is gone."

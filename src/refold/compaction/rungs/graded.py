@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
@@ -253,6 +253,11 @@ class Summary:
         def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=shape.unverified)
+            if checked.foreign:
+                unknown = f"{checked.wrong} of {checked.claims} names, numbers and quotations"
+                raise BadAnswer(
+                    "unsupported", f"the summary is about something else: {unknown} are not there"
+                )
             laid = self._around(checked.text, target, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
             if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
@@ -283,16 +288,22 @@ class Summary:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
         newer = replace(KEPT, redacts=self.shape.redact, total_limit=_beside(s))
 
+        @cache
+        def unchanging() -> tuple[str, str]:
+            """What each part of a conversation is read beside: the messages that stay, what is asked for."""
+            kept = sources(s.session, view.position, len(s.session.path))
+            return transcript.render(kept, newer) or "(nothing)", _notes(view, target)
+
         def render(unread: Sequence[Source], previous: str | None) -> Request:
             known = transcript.inert(previous or "", redacts=style.redacts)
             notes = f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else ""
-            kept = sources(s.session, view.position, len(s.session.path))
+            kept, asked = unchanging()
             text = prompt(
                 "refold_summary",
                 conversation=transcript.render(unread, style),
-                kept=transcript.render(kept, newer) or "(nothing)",
+                kept=kept,
                 previous=notes,
-                notes=_notes(view, target),
+                notes=asked,
             )
             return stand_alone(text, max_tokens=target * 2, system="refold_system")
 
