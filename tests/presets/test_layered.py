@@ -16,7 +16,7 @@ from refold import messages as m
 from refold.compaction.plan import Plan, Reason, Source
 from refold.compaction.requests import layers, load, rests, rules_file
 from refold.compaction.rungs.layered import HEADING, NOTICE, TITLES, completed, period, sections
-from refold.engine.upkeep import upkeep
+from refold.engine.maintenance import maintain
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, stall
@@ -62,7 +62,7 @@ def follow(engine: Engine, count: int, session: Session | None = None, output: s
     for number in range(start + 1, start + count + 1):
         for message in turn(number, output):
             session.append(message)
-            run(upkeep(engine.planner, session, hooks=engine.hooks))
+            run(maintain(engine.planner, session, hooks=engine.hooks))
     return session
 
 
@@ -174,7 +174,7 @@ def test_E3_everything_is_seen_in_full_during_a_turn_and_compressed_after_it() -
         session.append(message)
     assert run(engine.prepare(session)).messages == said[:3]
     session.append(said[3])
-    run(upkeep(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session, hooks=engine.hooks))
     view = engine.view(session)
     [small] = results(view)
     assert len(small.text) < 1000
@@ -207,7 +207,7 @@ def test_E3_once_and_not_again() -> None:
     session = follow(engine, 3, output=LONG)
     assert len(session.annotations(e.Fold)) == 3
     follow(engine, 2, session, output="short")
-    run(upkeep(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session, hooks=engine.hooks))
     assert len(session.annotations(e.Fold)) == 3
 
 

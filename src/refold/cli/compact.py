@@ -162,13 +162,13 @@ async def _perform(engine: Engine, session: Session, passes: int | None, focus: 
     from msgspec.structs import replace
 
     from refold.compare.replay import one_pass, replay
-    from refold.engine.upkeep import upkeep
+    from refold.engine.maintenance import maintain
     from refold.entries import Fold
 
     if passes is None:
         with waiting("summarising …" if engine.model else "folding …"):
             known = len(session.annotations(Fold))
-            await upkeep(engine.planner, session, hooks=engine.hooks)
+            await maintain(engine.planner, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
         return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
     with bar("folding", 1.0) as tell:

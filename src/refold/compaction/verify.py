@@ -178,8 +178,8 @@ _NEAR = 0.1
 
 
 FOREIGN = 0.25
-"""A text is about something else where this share of its claims is unsupported. Summaries by Claude Code of 24
-real sessions have at most 0.10 of their own session, and at least 0.39 of another one."""
+"""A text is about something else where this share of its claims is unsupported. Summaries by Claude Code of
+24 real sessions have at most 0.10 of their own session, and at least 0.39 of another one."""
 FEW = 12
 """Claims of which no share says anything."""
 
