@@ -160,7 +160,7 @@ class Probe:
         asked = self.engine.plan(self.session, force=True)
         self.seen += [planned(expiring), planned(asked)]
         if soft is not None:
-            self.seen.append(repr(soft.due(self.engine.planner.situation(self.session))))
+            self.seen.append(repr(soft.due(self.engine.planner.context(self.session))))
         try:
             view = await self.engine.prepare(self.session)
         except RefoldError as error:
