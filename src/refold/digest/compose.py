@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
 
-from refold.digest.facts import Fact, decides, dense_text, facts
+from refold.digest.facts import Fact, dense_text, facts
 from refold.digest.sections import SHARES, TITLES, Form, Name, Section, cut_lines, cut_words, parse
 from refold.digest.select import best, ranked, weigh
 from refold.digest.source import Source
@@ -33,13 +33,12 @@ class Material:
     def __init__(self, sources: Sequence[Source], previous: str, kept: Sequence[Source]) -> None:
         self.sources, self.kept = sources, kept
         self.earlier = parse(previous)
-        earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
-        self.facts, self.speakers = facts(sources, earlier)
+        self.facts, self.speakers = facts(sources, self.earlier.get("facts", ""))
         self.worth = weigh(self.facts)
 
     @cached_property
     def works(self) -> bool:
-        """Whether tools were used: then there is a task, and its goal and decisions stand apart."""
+        """Whether tools were used: then there is a task, and its goal and what was done stand apart."""
         return any(source.message.calls for source in self.sources) or "goal" in self.earlier
 
     @cached_property
@@ -72,7 +71,6 @@ class _Composition:
     def made(self) -> tuple[Section, ...]:
         if self.material.works:
             self._goal()
-            self._decisions()
             self._done()
         self._facts()
         return tuple(
@@ -96,15 +94,6 @@ class _Composition:
             most -= self.count(earlier) + 1
         text = self._chosen([fact for fact in found if fact.place in ends], most)
         self._add("goal", "\n".join(filter(None, (earlier, text))))
-
-    def _decisions(self) -> None:
-        most = min(self.room - _HEADING, int(self.budget * SHARES["decisions"]))
-        found: list[Fact] = []
-        for fact in self.material.facts:
-            told = id(fact) not in self.used and fact.place.role in ("user", "assistant", "earlier")
-            if told and decides(fact.said):
-                found.append(fact)
-        self._add("decisions", self._chosen(found, most))
 
     def _done(self) -> None:
         """What was called and how it ended, the newest; then what an earlier digest says of it."""
