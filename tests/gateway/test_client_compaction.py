@@ -13,7 +13,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.engine import Engine
 from refold.gateway.client_compaction import CALLS, record_of
-from refold.gateway.letters import Reply
+from refold.gateway.ipc import Reply
 from refold.gateway.replies import read
 from refold.session import Session
 from refold.session.edits import active_folds

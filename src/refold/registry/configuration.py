@@ -76,7 +76,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keys: dict[str, str] = {}
     """Owner → SHA-256 of the key, in hexadecimal digits."""
     secret_env: str | None = None
-    """Name of the variable that holds what references to folded sessions are sealed with; without it they
+    """Name of the variable that holds what references to folded sessions are signed with; without it they
     hold until the gateway is stopped."""
     protocols: bool | None = None
     """Answer the providers' own requests for compaction and clearing; off: the upstream does. Unset: where

@@ -39,7 +39,7 @@ class _Apart:
         return self._model.stream(apart)
 
 
-class Windows:
+class ModelRouting:
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
         self._config = configuration.load()
