@@ -30,7 +30,7 @@ from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
 from refold.compaction.preset import Preset
 from refold.engine.maintenance import Memory, keep_memory
-from refold.engine.summarise import ByModel
+from refold.engine.summarise import ByModel, writes_well
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result
@@ -59,8 +59,6 @@ SUB_AGENT = "task-"
 NAME = 60
 """Characters of a conversation's name."""
 DIGEST, SAME = "digest", "same"
-SMALL_WINDOW = 32_000
-"""Models with smaller windows write summaries that are worth no more than the newest messages."""
 """Summarisers: no model; the model of the conversation."""
 
 AskUser = Callable[[Call, Ask], Awaitable[permissions.Answer]]
@@ -375,7 +373,7 @@ class Chat:
             preset = preset.resized(int(window))
         if _is_off(preset):
             preset = preset.settings.fitted(preset.window).build()
-        engine = Engine(preset, model=self._writer(model), hooks=self._hooks())
+        engine = Engine(preset, model=self._writer(model), summariser=SAME, hooks=self._hooks())
         if isinstance(engine.summariser, ByModel):
             engine.summariser.run_tool = self._read_only
         return engine
@@ -391,7 +389,7 @@ class Chat:
         """Who writes summaries; None: the embedded digest."""
         name = self.settings.summariser or self.config.summariser
         if name is None:
-            return model if model is not None and _writes_well(model) else None
+            return model if model is not None and writes_well(model) else None
         if name in (DIGEST, SAME):
             return model if name == SAME else None
         return registry.model(name, config=self.config)
@@ -436,8 +434,3 @@ def envelope(result: Result) -> Envelope | None:
         return msgspec.json.decode(result.text, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-
-
-def _writes_well(model: Model) -> bool:
-    """Is a summary by this model worth its call?"""
-    return not model.name.startswith("local:") and (model.context_window or SMALL_WINDOW) >= SMALL_WINDOW
