@@ -27,7 +27,8 @@ from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
-from refold.compaction.plan import Reason
+from refold.compaction.plan import Failed, Reason
+from refold.compaction.plan_context import PlanRequest
 from refold.compaction.preset import Preset
 from refold.engine.maintenance import Memory, keep_memory
 from refold.engine.summarise import ByModel, writes_well
@@ -48,6 +49,7 @@ from refold.tools import sandbox
 from refold.tools.base import Envelope, Place, call_tool, failure
 from refold.tools.bash import guarded
 from refold.tools.git_guard import GitGuard
+from refold.tools.task import COMPACT
 from refold.tools.workspace import Refused, Workspace
 
 if TYPE_CHECKING:
@@ -131,7 +133,12 @@ class Chat:
         self.place.variables = self.settings.variables
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
-        self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))
+        without = {COMPACT: settings.compact_tool, TASK: main}
+        self.tools = tools.table(frozenset(name for name, wanted in without.items() if not wanted))
+        if settings.compact_tool:
+            self.place.compact = self._compact_next
+        self._wanted_fold: str | None = None
+        """Instructions for the fold that the model wants before the next request."""
         self._watch = AsyncExitStack()
         self._followed: Engine | None = None
         """The engine whose watch is open."""
@@ -290,6 +297,26 @@ class Chat:
         within = {entry.id for entry in self.session.path}
         return answer(index_of(self.session), arguments, counter=self.engine.counter, within=within)
 
+    async def compact(self, focus: str = "") -> e.Fold | Failed | Reason:
+        """Fold now, whatever the design's trigger says; the front end is told how it ends."""
+        asked = PlanRequest(force=True, system=self.system(), tools=self.specs, instructions=focus or None)
+        plan = await self.engine.planner.planned(self.session, asked)
+        return plan if isinstance(plan, Reason) else await self.engine.apply(self.session, plan)
+
+    async def _compact_next(self, instructions: str) -> str:
+        """A fold in the middle of a reply's calls would part them from their results: it waits for these."""
+        asked = PlanRequest(force=True, system=self.system(), tools=self.specs, instructions=instructions)
+        plan = await self.engine.planner.planned(self.session, asked)
+        if isinstance(plan, Reason):
+            raise Refused("nothing_to_fold", f"Nothing was folded: {plan.text}.")
+        self._wanted_fold = instructions
+        return "The older part of the conversation is folded now; what you see next is shorter."
+
+    async def _before_asking(self) -> None:
+        wanted, self._wanted_fold = self._wanted_fold, None
+        if wanted is not None:
+            await self.compact(wanted)
+
     # ── sub-agents ──────────────────────────────────────────────────────────────────────────────
 
     async def _task(self, description: str, prompt: str) -> str:
@@ -350,6 +377,7 @@ class Chat:
             together=self.together,
             system=self.system,
             snapshot=self._snapshot if self.snapshots else None,
+            before_asking=self._before_asking,
             tell=lambda event: self.tell(event),
             most=self.settings.max_iterations,
         )
