@@ -552,7 +552,7 @@ def test_B13_a_head_larger_than_the_summarisers_window_is_read_in_chunks() -> No
     model = Scripted(
         then=lambda r: f"part about {r.messages[-1].text.count('x')} letters", context_window=8_000
     )
-    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model)
+    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model, summariser="same")
     fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(fold, e.Fold)
     assert fold.requests == len(model.requests) > 3

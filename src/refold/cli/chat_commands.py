@@ -22,7 +22,7 @@ from refold.cli.memory import default_path
 from refold.cli.output import first_line, styled, table, write_private
 from refold.cli.plan import print_plan
 from refold.cli.recall import print_hits
-from refold.compaction.plan import Failed, Plan, Reason
+from refold.compaction.plan import Failed, Reason
 from refold.errors import RefoldError, UsageError
 from refold.memory import note
 from refold.messages import Message, Text
@@ -82,19 +82,9 @@ def _needed(argument: str, what: str) -> str:
 
 
 async def compact(t: Talk, focus: str) -> None:
-    chat = t.chat
-    plan = await asyncio.to_thread(
-        chat.engine.plan,
-        chat.session,
-        force=True,
-        system=chat.system(),
-        tools=chat.specs,
-        instructions=focus or None,
-    )
-    if isinstance(plan, Plan):
-        await chat.engine.apply(chat.session, plan)  # the printer is told how it ends
-    else:
-        t.screen.print(f"nothing to fold: {plan.text}")
+    done = await t.chat.compact(focus)  # the printer is told how it ends
+    if isinstance(done, Reason):
+        t.screen.print(f"nothing to fold: {done.text}")
 
 
 async def plan(t: Talk, _: str) -> None:

@@ -75,7 +75,7 @@ class ModelRouting:
                 self._engines.clear()
             preset: Preset = models.preset(name, {"window": window}, config=self._config)
             writer = None if self._summariser is None else _Apart(self._summariser)
-            engine = Engine(preset, model=writer)
+            engine = Engine(preset, model=writer, summariser="same")
             self._engines[name, window] = engine
         return engine
 

@@ -47,6 +47,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Files of rules at the root of a project, beside `CODE_LAW.md`: such as `AGENTS.md`."""
     variables: tuple[str, ...] = ()
     """Further variables that commands see, such as `CFLAGS`."""
+    compact_tool: bool = False
+    """The model may have the conversation folded (`compact_conversation`)."""
     permission: Literal["ask", "edits", "read-only", "all"] = "ask"
     max_iterations: int | None = None
     text_protocol: bool | None = None

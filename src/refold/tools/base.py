@@ -91,6 +91,8 @@ class Place:
     """Answers a call of `recall_conversation`; may be slow, and is called in a thread."""
     task: Callable[[str, str], Awaitable[str]] | None = None
     """Runs a sub-agent on (description, prompt) and gives its final answer."""
+    compact: Callable[[str], Awaitable[str]] | None = None
+    """Has the conversation folded before the next request, by these instructions; says so."""
     unconfined: bool = False
     """The user allowed commands to run without a sandbox. Set for one call by whoever asked."""
     network: bool = False
