@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from refold import tokens
 from refold.entries import Fold, key
 from refold.errors import UsageError
 from refold.plugins.parts import grow
@@ -15,10 +16,13 @@ from refold.registry.engine import Engine
 from refold.registry.installed import folders, install
 from refold.registry.sessions import load
 from refold.session import Session
-from refold.session.edits import said_by
+from refold.session.edits import said_by, stretches
+from refold.text.frames import quote
+from refold.text.truncate import one_line
 from refold.transcripts.export import export
 from refold.transcripts.resumable import Resumable
 
+LISTED = 10
 _KEY = re.compile(r"#\d+|[a-z2-7]{7}")
 
 
@@ -56,21 +60,26 @@ def pin(id: str, given: str) -> str:
         raise UsageError(f"nothing says {given!r}: give other words, or a key that /refold:recall shows")
     Engine().pin(session, chosen)
     said = said_by(session[chosen])
-    text = " ".join((said.text if said else "").split())[:200]
+    text = quote(one_line(said.text if said else "", 200))
     return f'Pinned {key(chosen)}: "{text}". It is given back, word for word, after every compaction.'
 
 
 def ledger(id: str, _: str) -> str:
-    """What compactions took out of the context, newest first."""
-    from refold.compaction.details import rows
-
-    session, engine = _session(id), Engine()
+    """What compactions took out of the context, the newest first; of each the largest messages."""
+    session, counter = _session(id), tokens.get()
     told: list[str] = []
     for fold in reversed(session.annotations(Fold)):
-        lost = rows(session, fold, engine.counter)
-        told.append(f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens; {len(lost)} messages left:")
-        told += [f"  {row.key}  {row.size:7,} tokens" for row in sorted(lost, key=lambda x: -x.size)[:10]]
-    return "\n".join(told) or "Nothing was compacted in this session."
+        covered = [
+            entry
+            for x in stretches((fold,), session.position)
+            for entry in session.path[x.first : x.last + 1]
+        ]
+        lost = [(counter.message(said), entry.id, said) for entry in covered if (said := said_by(entry))]
+        sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens" if fold.tokens_after else "compacted"
+        told.append(f"{sizes}; {len(lost)} messages left the context, the largest:")
+        for size, entry, said in sorted(lost, key=lambda row: -row[0])[:LISTED]:
+            told.append(f"  {key(entry)}  {size:7,} tokens  {said.role}: {quote(one_line(said.text, 80))}")
+    return "\n".join([*told, "/refold:recall KEY shows one."] if told else ["Nothing was compacted."])
 
 
 def undo(id: str, _: str) -> str:

@@ -55,10 +55,13 @@ def _answer(name: str, event: Mapping[str, Any]) -> str:
         text = _taken(texts / name)
         told = {"hookEventName": "SessionStart", "additionalContext": text}
         return json.dumps({"hookSpecificOutput": told}) if text else ""
-    for old in (*PARTS, "before") if name == "before" else ():
-        (texts / old).unlink(missing_ok=True)
+    earlier = ""
+    if name == "before":
+        earlier = _text(texts / name) or ""
+        for old in (name, *PARTS):
+            (texts / old).unlink(missing_ok=True)
     _start(name, transcript, session)
-    return _taken(texts / "before") if name == "before" else ""
+    return (_taken(texts / name) or earlier) if name == "before" else ""
 
 
 def _start(name: str, transcript: str, session: str) -> None:
@@ -74,15 +77,17 @@ def _start(name: str, transcript: str, session: str) -> None:
 def _taken(file: Path) -> str:
     """The text that is left there, once; empty where none comes in time."""
     end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            text = file.read_text("utf-8")
-            file.unlink()
-            return text
-        except FileNotFoundError:
-            if time.monotonic() > end:
-                return ""
-            time.sleep(0.02)
+    while (text := _text(file)) is None and time.monotonic() < end:
+        time.sleep(0.02)
+    file.unlink(missing_ok=True)
+    return text or ""
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text("utf-8")
+    except FileNotFoundError:
+        return None
 
 
 def status_line(told: Mapping[str, Any]) -> str:

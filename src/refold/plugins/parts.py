@@ -2,8 +2,8 @@
 
     python -m refold.plugins.parts grow|before TRANSCRIPT SESSION
 
-Takes what is new in the transcript into the user's store; then, before a compaction, leaves the texts where
-the hooks look for them (`hook.folder`).
+Takes what is new in the transcript into the user's store, and leaves the texts where the hooks look for them
+(`hook.folder`): what a compaction would be told after every turn, all others before a compaction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from refold import tokens
@@ -74,7 +74,7 @@ def texts(session: Session) -> Iterator[tuple[str, str]]:
     """Each with the hook that says it, empty where there is nothing to say; what is waited for first comes
     first."""
     told, counter, end = reading(session), tokens.get(), len(session.path)
-    sayings = words.once(told.sayings, end)
+    sayings = [saying for saying in words.once(told.sayings, end) if saying.id not in session.pins]
 
     def own(room: int) -> str:
         return words.rendering(sayings, room, counter, lambda id: f"#{session.position(id)}").text
@@ -82,7 +82,7 @@ def texts(session: Session) -> Iterator[tuple[str, str]]:
     def decided(room: int) -> str:
         said = [each for each in sources(session, 0, end) if isinstance(each.message, Assistant)]
         budget = int(room / SHARES["decisions"])
-        return digest(for_digest(said), budget=budget, counter=counter).section("decisions")
+        return digest(for_digest(said), budget=budget, counter=counter).section("decisions", "readable")
 
     def state(room: int) -> str:
         return joined(state_rows(told.state, room, counter, files=told.filed().catalogue))
@@ -144,8 +144,8 @@ def status(session: Session) -> dict[str, float]:
 def main(event: str, transcript: str, name: str) -> None:
     session = grow(Path(transcript), name)
     make_folder(Disk(), folder(name))
-    told = [("status", json.dumps(status(session)))]
-    for part, text in chain(texts(session) if event == "before" else (), told):
+    made = texts(session) if event == "before" else islice(texts(session), 1)
+    for part, text in chain(made, [("status", json.dumps(status(session)))]):
         place(Disk(), folder(name) / part, text.encode("utf-8", "replace"), replace=True)
 
 
