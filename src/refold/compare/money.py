@@ -165,7 +165,7 @@ def prices_of(session: Session, name: str | None) -> Priced:
 
 def worth(session: Session, since: float = 0.0) -> tuple[int, int, float]:
     """Of the folds since then: how many, tokens that requests were smaller by, and dollars: what the smaller
-    prompts saved, less what sending them anew cost. A fold that does not say what it left is worth nothing."""
+    prompts saved, less what sending them anew cost. One that does not say what it left is worth nothing."""
     folds, tokens, money = 0, 0, 0.0
     entries = session.entries
     for place, fold in enumerate(entries):

@@ -1,7 +1,8 @@
 """The hooks: each ends within two seconds, with 0, whatever happens.
 
-Nothing here imports more than the standard library. What takes longer is done by `refold.plugins.parts` in a
-process of its own, which leaves its texts in a folder of the session; a hook waits for its text and prints it.
+Nothing here imports more than the standard library. What takes longer is done by `refold.plugins.parts` in
+a process of its own, which leaves its texts in a folder of the session; a hook waits for its text and prints
+it.
 """
 
 from __future__ import annotations
@@ -92,17 +93,15 @@ def _text(file: Path) -> str | None:
 
 def status_line(told: Mapping[str, Any]) -> str:
     """Tokens, share of the window, the last compaction, and what compactions saved."""
-    window = told.get("context_window") or {}
+    window: dict[str, int] = told.get("context_window") or {}
     used, size = window.get("total_input_tokens") or 0, window.get("context_window_size") or 0
     shown = [f"{_short(used)} of {_short(size)} tokens ({100 * used // size} %)"] if size else []
-    try:
-        known = json.loads((folder(str(told.get("session_id"))) / "status").read_text("utf-8"))
-    except (OSError, ValueError):
-        known = {}
+    known: dict[str, Any] = json.loads(_text(folder(str(told.get("session_id"))) / "status") or "{}")
     if known.get("after"):
         shown.append(f"last fold {_short(known['before'])} → {_short(known['after'])}")
-    if money := known.get("money"):
-        shown.append(f"${abs(money):.2f} {'saved' if money > 0 else 'spent'} net of cache")
+    if known.get("money"):
+        kind = "saved" if known["money"] > 0 else "spent"
+        shown.append(f"${abs(known['money']):.2f} {kind} net of cache")
     return " · ".join(shown)
 
 

@@ -20,7 +20,6 @@ from typing import Any, TextIO
 import msgspec
 
 from refold.entries import MessageEntry
-from refold.errors import RefoldError
 from refold.loop import run
 from refold.messages import Result, System
 from refold.plugins.parts import texts
@@ -49,7 +48,7 @@ def serve(lines: Iterable[str], out: TextIO) -> None:
                 answer["messages"] = live.shown(asked["session"], asked["messages"], asked["window"])
             else:
                 answer["record"] = live.record(asked["session"])
-        except (RefoldError, OSError, LookupError, ValueError) as error:
+        except Exception as error:
             answer["error"] = type(error).__name__
         out.write(json.dumps(answer) + "\n")
         out.flush()

@@ -77,7 +77,7 @@ def texts(session: Session) -> Iterator[tuple[str, str]]:
     sayings = [saying for saying in words.once(told.sayings, end) if saying.id not in session.pins]
 
     def own(room: int) -> str:
-        return words.rendering(sayings, room, counter, lambda id: f"#{session.position(id)}").text
+        return words.rendering(sayings, room, counter, lambda entry: f"#{session.position(entry)}").text
 
     def decided(room: int) -> str:
         said = [each for each in sources(session, 0, end) if isinstance(each.message, Assistant)]

@@ -189,8 +189,8 @@ class Importer:
 
 
 def _rest(there: Sequence[AnyEntry], lines: Sequence[bytes]) -> list[AnyEntry] | None:
-    """What a transcript holds that the store does not; None where the store holds another conversation. What is
-    only noted beside the messages, by the user or by a reading that ended earlier, may differ."""
+    """What a transcript holds that the store does not; None where the store holds another conversation. What
+    is only noted beside the messages, by the user or by a reading that ended earlier, may differ."""
     told = {entry.id: entry for entry in map(stored.decode, lines)}
     encoded = dict(zip(told, lines, strict=True))
     said = [entry for entry in there if isinstance(entry, PathEntry)]
