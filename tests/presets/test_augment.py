@@ -289,7 +289,7 @@ def test_A5_size_counts_texts_results_tool_names_and_compact_arguments() -> None
     session.append(m.result("c", "789"))
     session.append(m.assistant("z"))
     session.append(m.user("not answered yet"))
-    s = Engine(augment()).planner.situation(session)
+    s = Engine(augment()).planner.context(session)
     assert [x.size for x in newest_first(s)] == [4, 5 + 2 + 4 + len('{"path":"x"}')]
     assert history_size(s) == 4 + 23
 

@@ -60,7 +60,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 ) -> None:  # fmt: skip
     session = load(f"{name}.jsonl")
     engine = Engine(pi())
-    s = engine.planner.situation(session)
+    s = engine.planner.context(session)
     assert len(s.items) == messages
     assert sum(size_of(x, MEASURE) for x in session.path if isinstance(x, e.MessageEntry)) == estimates
     assert s.sizes.anchored(stale=True, bare=True) == anchored
@@ -77,7 +77,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 
 @pytest.mark.data
 def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
-    items = Engine(pi()).planner.situation(load("before-compaction.jsonl")).items
+    items = Engine(pi()).planner.context(load("before-compaction.jsonl")).items
     roles = [item.message.role for item in items if item.fold is None]
     assert items[0].fold is not None
     assert sum(1 for item in items if item.fold) == 1
@@ -150,7 +150,7 @@ def check_case(case: dict[str, Any], session: Session) -> None:
         MEASURE.message(x.message) if isinstance(x, e.MessageEntry) else None for x in session.path
     ] == out["tokens"]
     engine = Engine(pi(keep_recent_tokens=case["keepRecentTokens"]))
-    s = engine.planner.situation(session)
+    s = engine.planner.context(session)
     check_context(session, s.items, out["context"]["messages"])
     assert s.sizes.anchored(stale=True, bare=True) == out["estimate"]["tokens"]
     keep = case["keepRecentTokens"]
@@ -347,7 +347,7 @@ def test_B6_generic_wordings(text: str) -> None:
 def test_B7_last_usage_plus_estimate_of_what_follows() -> None:
     session = with_usage(5_000)
     session.append(m.user("x" * 400))
-    assert Engine(pi()).planner.situation(session).sizes.anchored() == 5_000 + 100
+    assert Engine(pi()).planner.context(session).sizes.anchored() == 5_000 + 100
 
 
 def test_B9_everything_fits_no_model_call() -> None:

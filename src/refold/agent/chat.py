@@ -29,8 +29,8 @@ from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
 from refold.compaction.preset import Preset
+from refold.engine.maintenance import Memory, keep_memory
 from refold.engine.summarise import ByModel
-from refold.engine.upkeep import Memory, keep_memory
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result

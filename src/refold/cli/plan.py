@@ -13,8 +13,8 @@ from refold.cli.output import console, emit, first_line, styled, waiting
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Plan, Reason
+    from refold.compaction.plan_context import Due
     from refold.compaction.preset import Preset
-    from refold.compaction.situation import Due
     from refold.registry.engine import Engine
     from refold.session import Session
 
@@ -50,7 +50,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
 def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | Reason:
     """Nothing is due where nothing can be done; and a provider refused nothing whose reply came."""
     from refold.compaction.plan import Plan, Reason
-    from refold.compaction.situation import Due
+    from refold.compaction.plan_context import Due
     from refold.messages import Assistant
 
     if not due:
@@ -178,7 +178,7 @@ def _money(plan: Plan) -> str:
 
 def _two_counts(plan: Plan) -> str | None:
     """Where the provider counts otherwise than we do, both figures, and why they differ."""
-    sizes = plan.situation.sizes
+    sizes = plan.context.sizes
     if abs(sizes.provider - sizes.tokens) * 50 <= sizes.tokens:
         return None
     why = " (it adds the system prompt and the tools, which are not in a transcript, and has its own tokens)"
@@ -187,7 +187,7 @@ def _two_counts(plan: Plan) -> str | None:
 
 def _bar(plan: Plan, width: int) -> Any:
     """The context as a bar: what is folded, what is clipped, what stays."""
-    s = plan.situation
+    s = plan.context
     gone = set(plan.fold) | set(plan.turn_prefix)
     masked = {*plan.masked, *plan.clipped}
     kinds = {"folded": 0, "clipped": 0, "kept": 0}

@@ -188,11 +188,11 @@ def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG0
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.reading import reading
+    from refold.compaction.path_index import path_index
     from refold.preserve.state_text import render
     from refold.session import redacted
 
-    state = reading(session).state
+    state = path_index(session).state
     shown = {"files": state.files(), "trail": state.facts(), "text": render(state, 1_000_000, engine.counter)}
     return redacted.values(msgspec.to_builtins(shown))
 

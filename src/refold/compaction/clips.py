@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from refold import entries as e
-from refold.compaction.situation import Situation, newest_step
+from refold.compaction.plan_context import PlanContext, newest_step
 from refold.messages import (
     Assistant,
     Bash,
@@ -35,7 +35,7 @@ CHUNK = 256
 """Items whose pieces are kept together."""
 
 
-class Piece(NamedTuple):
+class ItemStats(NamedTuple):
     """What grading needs to know of one item of the view."""
 
     whole: int
@@ -61,7 +61,7 @@ Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int, int]
 """A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
 
 
-def bare(piece: Piece, *, stale: bool) -> Row:
+def bare(piece: ItemStats, *, stale: bool) -> Row:
     whole, now, said, cap, _, sealed, kept, call = piece
     return whole, now, said, cap, stale, sealed, kept, call
 
@@ -113,7 +113,7 @@ class Pieces(Protocol):
         """One more chunk."""
         ...
 
-    def piece(self, place: int) -> Piece: ...
+    def piece(self, place: int) -> ItemStats: ...
 
 
 # ── forms ───────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +159,7 @@ def _made(call: Call) -> int:
         return hash((call.name, arguments_json(call)))
 
 
-class Settled(msgspec.Struct, frozen=True, gc=False):
+class CachedItemStats(msgspec.Struct, frozen=True, gc=False):
     """A piece of which nothing that comes later changes more than that it is stale."""
 
     item: Item
@@ -181,7 +181,7 @@ class Clips:
         self._sizes: dict[str, dict[str, dict[int, int]]] = {}
         """Of forms that were looked at, whether or not they are kept, by level."""
         self._facts: dict[str, dict[str, Fact]] = {}
-        self._settled: dict[str, dict[str, Settled]] = {}
+        self._settled: dict[str, dict[str, CachedItemStats]] = {}
 
     @classmethod
     def of(cls, session: History) -> Clips:
@@ -217,7 +217,7 @@ class Clips:
         """What is known of entries; whoever asks for another one adds it."""
         return self._facts.setdefault(counter.name, {})
 
-    def settled(self, counter: TokenCounter) -> dict[str, Settled]:
+    def settled(self, counter: TokenCounter) -> dict[str, CachedItemStats]:
         """The same of pieces."""
         return self._settled.setdefault(counter.name, {})
 
@@ -259,7 +259,7 @@ def _without_thinking(message: Message) -> Message:
     return msgspec.structs.replace(message, content=content)
 
 
-def least_step(s: Situation) -> int:
+def least_step(s: PlanContext) -> int:
     """Tokens of the newest step when everything is clipped that may be: its calls and signed thinking stay,
     and a stub for each result."""
     total, clips = 0, Clips.of(s.session)

@@ -14,7 +14,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.details import AugmentDetails
-from refold.compaction.situation import Situation
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.transcript import Source, sources_of
 from refold.messages import (
     AnyPart,
@@ -68,7 +68,7 @@ def answered(items: Sequence[Item], first: int = 0) -> int:
     return end
 
 
-def newest_first(s: Situation) -> Iterator[Exchange]:
+def newest_first(s: PlanContext) -> Iterator[Exchange]:
     """The exchanges of the view, from the last one back. Costs what is taken."""
     items, first = s.items, s.projection.first
     end = answered(items, first)
@@ -82,7 +82,7 @@ def newest_first(s: Situation) -> Iterator[Exchange]:
         end = start
 
 
-def history_size(s: Situation) -> int:
+def history_size(s: PlanContext) -> int:
     """Characters of all exchanges."""
     first = s.projection.first
     return s.projection.size(CHARACTERS, first, answered(s.items, first))
@@ -107,13 +107,13 @@ def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int)
     return None
 
 
-def head_sources(s: Situation, last: int) -> tuple[Source, ...]:
+def head_sources(s: PlanContext, last: int) -> tuple[Source, ...]:
     """What was said before item `last`; summary nodes say nothing."""
     head = s.items[s.projection.first : last]
     return sources_of(s.session, [x for x in head if x.fold is None or node_of(s, x) is None])
 
 
-def node_of(s: Situation, item: Item) -> e.Fold | None:
+def node_of(s: PlanContext, item: Item) -> e.Fold | None:
     """The fold whose summary node this item is a part of."""
     if item.fold is None:
         return None

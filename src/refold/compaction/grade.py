@@ -74,7 +74,7 @@ Size: TypeAlias = Callable[[int, int, int], int]
 Known: TypeAlias = Callable[[Sequence[int], int], Sequence[int | None]]
 """Tokens of items, by their places, clipped to a level, where that is known without making anything."""
 
-Before: TypeAlias = Callable[[int, float], int]
+RecordSize: TypeAlias = Callable[[int, float], int]
 """Tokens of what stands for the items before an index at a scale."""
 
 
@@ -85,7 +85,7 @@ Looks: TypeAlias = dict[int, tuple[int, int]]
 def estimate(
     pieces: Pieces,
     goal: int,
-    record: Before,
+    record: RecordSize,
     curve: Curve,
     last: int,
     looks: Looks,
@@ -96,7 +96,7 @@ def estimate(
     while low < high:
         middle = (low + high + 1) // 2
         if middle not in looks:
-            room, walk = goal, Walk(pieces, GRID[middle], curve, last)
+            room, walk = goal, ScaleSearch(pieces, GRID[middle], curve, last)
             while room >= 0 and (part := walk.part()) is not None:
                 room -= part.whole + sum([cap * len(places) for cap, places in part.clipped])
             looks[middle] = room, walk.begins
@@ -111,7 +111,7 @@ def estimate(
 def grade(
     pieces: Pieces,
     goal: int,
-    record: Before,
+    record: RecordSize,
     known: Known,
     size: Size,
     curve: Curve,
@@ -124,7 +124,7 @@ def grade(
 
     def left(index: int) -> int:
         """What a scale leaves of the goal, exactly; less than nothing where it does not fit."""
-        room, walk, unknown = goal, Walk(pieces, GRID[index], curve, last), list[tuple[int, int]]()
+        room, walk, unknown = goal, ScaleSearch(pieces, GRID[index], curve, last), list[tuple[int, int]]()
         while (part := walk.part()) is not None:
             room -= part.whole
             for cap, places in part.clipped:
@@ -155,14 +155,14 @@ def grade(
 def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last: int) -> Grades:
     """The items at a scale, and as much of what the next one would add as there is room for. No step that
     left comes back so: a batch stands or leaves as a whole."""
-    walk, caps, left = Walk(pieces, GRID[low], curve, last), list[int](), set[int]()
+    walk, caps, left = ScaleSearch(pieces, GRID[low], curve, last), list[int](), set[int]()
     while (part := walk.part()) is not None:
         caps += part.caps()
         left.update(*(places for _, places in part.quoted))
     quoted = walk.place - walk.first
     if low < len(GRID) - 1:
         adding = _Adding(pieces, caps, left, room, size, further=not walk.quotes)
-        more = Walk(pieces, GRID[low + 1], curve, last, calls=GRID[low])
+        more = ScaleSearch(pieces, GRID[low + 1], curve, last, calls=GRID[low])
         fits = True
         while fits and (part := more.part()) is not None:
             adding.further = adding.further and not more.quotes
@@ -258,7 +258,7 @@ class Part(NamedTuple):
         return caps
 
 
-class Walk:
+class ScaleSearch:
     """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
     them, `place` that of the oldest one in its place; where these differ, it `quotes`. `calls`: the scale
     that says which calls may stand, where that is another one."""

@@ -12,20 +12,20 @@ from typing import NamedTuple
 from refold import entries as e
 from refold.compaction.clips import (
     CHUNK,
+    CachedItemStats,
     Chunk,
     Clips,
     Fact,
     Form,
-    Piece,
+    ItemStats,
     Row,
-    Settled,
     bare,
     empty_size,
     least_step,
 )
 from refold.compaction.grade import SMALL, Curve, Estimate, Looks, estimate, grade
-from refold.compaction.reading import reading
-from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
+from refold.compaction.path_index import path_index
+from refold.compaction.plan_context import PlanContext, last_reply, legal_cut, may_leave, newest_step
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.session.edits import said_by
 from refold.session.history import History
@@ -89,7 +89,7 @@ class Layout:
         return tuple(items[index].entries[0] for index in sorted(self.forms))
 
 
-class Before(NamedTuple):
+class RecordEstimate(NamedTuple):
     """The record that stands for the path before a position."""
 
     size: Callable[[int, float], int]
@@ -99,11 +99,11 @@ class Before(NamedTuple):
 
 
 def lay_out(
-    s: Situation,
+    s: PlanContext,
     goal: int,
     limit: int,
     curve: Curve,
-    record: Before,
+    record: RecordEstimate,
     *,
     in_place: bool = False,
 ) -> Layout | None:
@@ -153,7 +153,7 @@ def lay_out(
     return laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items))
 
 
-def _cut(s: Situation, begins: int, left: Container[int], slack: int, open_from: int) -> int:
+def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_from: int) -> int:
     """Where the part begins that stays in its place (`legal_cut`). Where the reply with the signed thinking
     left that the tool loop going on starts with: the next reply that starts with its own, if there is one."""
     items, cut = s.items, legal_cut(s, begins, slack, open_from)
@@ -172,7 +172,7 @@ _RECORD = Item(user("(the record)"))
 class _Reader:
     """The items of a view from the first that may be folded on, as grading sees them. Reads from the end."""
 
-    def __init__(self, s: Situation, goal: int, limit: int, *, loose: bool = False) -> None:
+    def __init__(self, s: PlanContext, goal: int, limit: int, *, loose: bool = False) -> None:
         self.s, self.clips, self.items = s, Clips.of(s.session), s.items
         self.goal, self.limit = goal, limit
         self.loose = loose
@@ -189,7 +189,7 @@ class _Reader:
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
         self._facts, self._count = self.clips.facts(s.counter), partial(s.projection.count, counter=s.counter)
-        self._extra, self._reading = s.sizes.extra.item, reading(s.session)
+        self._extra, self._index = s.sizes.extra.item, path_index(s.session)
         turn = _open_turn(s.session)
         self.open_from = 0 if turn is None else s.projection.item_at(turn)
         """The turn that is going on: its signed thinking may not be touched."""
@@ -207,7 +207,7 @@ class _Reader:
         """Items of steps that may not leave as things stand."""
 
     @classmethod
-    def of(cls, s: Situation, goal: int, limit: int) -> _Reader:
+    def of(cls, s: PlanContext, goal: int, limit: int) -> _Reader:
         """One for all rungs that ask the same."""
         key = (cls, goal, limit)
         if key not in s.memo:
@@ -224,8 +224,8 @@ class _Reader:
         self.sizes += [piece[1] for piece in chunk]
         self.chunks.append(Chunk(first, chunk))
 
-    def piece(self, place: int) -> Piece:
-        return Piece._make(self.pieces[place])
+    def piece(self, place: int) -> ItemStats:
+        return ItemStats._make(self.pieces[place])
 
     def known_at(self, places: Sequence[int], level: int) -> list[int | None]:
         """The sizes of items at a level, where no form has to be made to know them."""
@@ -302,7 +302,7 @@ class _Reader:
         if fact is None:
             entry, message, call = self.s.session[item.entries[0]], self._original(item), None
             if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
-                call = self._reading.call_at(at, message.call_id)
+                call = self._index.call_at(at, message.call_id)
             fact = self._facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
         return fact
 
@@ -320,16 +320,18 @@ class _Reader:
         if known is not None and known.item is item and index < self._settled_before and not self.pins:
             self._sizes.append(known.sizes)
             stale = known.made and self._superseded(known.made)
-            return bare(Piece._make(known.piece), stale=True) if stale else known.piece
+            return bare(ItemStats._make(known.piece), stale=True) if stale else known.piece
         piece, fact = self._read(index), self._fact(item)
         # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
         sure = piece.cap is None and not self.pins and (not fact.thinks or index < self.open_from)
         if sure and index < self._settled_before and index not in self._held:
             made = fact.made if type(item.message) is Result else 0
-            self._settled[item.entries[0]] = Settled(item, bare(piece, stale=False), self._sizes[-1], made)
+            self._settled[item.entries[0]] = CachedItemStats(
+                item, bare(piece, stale=False), self._sizes[-1], made
+            )
         return bare(piece, stale=piece.stale)
 
-    def _read(self, index: int) -> Piece:
+    def _read(self, index: int) -> ItemStats:
         s, item, sizes = self.s, self.items[index], dict[int, int]()
         message, extra, fact = item.message, self._extra(index), self._fact(item)
         now = shown = whole = self._count(index) + extra
@@ -337,7 +339,7 @@ class _Reader:
         self._sizes.append(sizes)
         if item.fold is not None or len(item.entries) != 1:
             if not self._one_entry(index, item):
-                return Piece(now, now, cap=0)
+                return ItemStats(now, now, cap=0)
             whole = s.session.cached_count(item.entries[0], self._original(item), s.counter) + extra
         sealed = 0
         if fact.thinks and any(type(part) is Thinking for part in message.parts):
@@ -351,13 +353,13 @@ class _Reader:
         waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
         said = waits or type(message) is Assistant or (not own and fact.typed)
         if self.loose:
-            return Piece(whole, now - sealed, said, stale=stale, call=NEVER)
+            return ItemStats(whole, now - sealed, said, stale=stale, call=NEVER)
         cap = self._cap(index, item, now, own, waits=waits)
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
             sizes.pop(cap, None)
         kept = own or self._large(index)
-        return Piece(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
+        return ItemStats(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
 
     def _large(self, index: int) -> int:
         """Tokens of the calls of a reply, where they are not small."""
@@ -451,7 +453,7 @@ def _open_turn(session: History) -> int | None:
     return turns[-1] if turns else None
 
 
-def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:
+def clip_kept(s: PlanContext, first: int, room: int) -> dict[int, Form]:
     """Items from `first` on made to fit into `room`, the longest first: all to the same level."""
     reader = _Reader(s, room, room)
     sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
+from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
-from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
@@ -68,7 +68,7 @@ class Ask:
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
 
 
-class Errand(NamedTuple):
+class PendingRequest(NamedTuple):
     """Work of an application's own that a fold waits for: a rule that asks a sub-agent. What comes of it lies
     where `finish` finds it."""
 
@@ -103,7 +103,7 @@ class Proposal:
     finish: Callable[[Sequence[str]], Finished]
     """Answers (one per ask) → edits. Pure."""
     asks: tuple[Ask, ...] = ()
-    errands: tuple[Errand, ...] = ()
+    pending: tuple[PendingRequest, ...] = ()
     """Awaited before `finish`, side by side."""
     stretch: tuple[str, str] | None = None
     """First and last entry of what is taken out, for messages and progress bars."""
@@ -159,16 +159,16 @@ def _plain(given: object) -> str:
 
 
 @runtime_checkable
-class Rung(Protocol):
+class Strategy(Protocol):
     """One way to make the view smaller."""
 
     @property
     def name(self) -> str: ...
 
-    def propose(self, s: Situation, /) -> Proposal | Reason: ...
+    def propose(self, s: PlanContext, /) -> Proposal | Reason: ...
 
 
-def propose(rung: Rung, s: Situation) -> Proposal | Reason:
+def propose(rung: Strategy, s: PlanContext) -> Proposal | Reason:
     """What a rung proposes, whoever wrote it."""
     with PluginGuard(f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
         offer = rung.propose(s)
@@ -181,10 +181,10 @@ def propose(rung: Rung, s: Situation) -> Proposal | Reason:
 class Trigger(Protocol):
     """Says whether a fold is due."""
 
-    def due(self, s: Situation, /) -> Due | Reason: ...
+    def due(self, s: PlanContext, /) -> Due | Reason: ...
 
 
-def fired(trigger: Trigger, s: Situation) -> Due | Reason:
+def fired(trigger: Trigger, s: PlanContext) -> Due | Reason:
     """What a trigger says."""
     with PluginGuard("a trigger of the preset") as guard:
         due = trigger.due(s)
@@ -198,7 +198,7 @@ class Stage:
     """A trigger and the rungs to try when it fires, the first that proposes something first."""
 
     trigger: Trigger
-    rungs: tuple[Rung, ...]
+    rungs: tuple[Strategy, ...]
     upkeep: bool = False
     """Housekeeping of a design (turn lines, shrunk results): happens as turns end, whatever the size."""
 
@@ -206,7 +206,7 @@ class Stage:
         expect(self.trigger, Trigger, "a trigger has the method due(situation)")
         expect(self.rungs, tuple, "the rungs of a stage are a tuple")
         for rung in self.rungs:
-            expect(rung, Rung, "a rung has a name and the method propose(situation)")
+            expect(rung, Strategy, "a rung has a name and the method propose(situation)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,10 +222,10 @@ class Plan:
     measure: str
     reason: Due
     proposal: Proposal
-    situation: Situation = field(repr=False)
-    remaining: tuple[Rung, ...] = field(default=(), repr=False)
+    context: PlanContext = field(repr=False)
+    remaining: tuple[Strategy, ...] = field(default=(), repr=False)
     """Rungs to try, in order, if this one fails."""
-    ladder: tuple[Rung, ...] = field(default=(), repr=False)
+    ladder: tuple[Strategy, ...] = field(default=(), repr=False)
     """All rungs of the stage: a changed situation is planned for anew from the first."""
     window: int
 
@@ -244,7 +244,7 @@ class Plan:
     def at(self, work: Callable[[], T]) -> T:
         """Do work that reads the history of this plan, which other plans may read, too. `StalePlan` where
         that history has another view by now; messages may have come."""
-        history = self.situation.session
+        history = self.context.session
         with history.lock:
             if not self.holds(history):
                 raise StalePlan
@@ -257,14 +257,14 @@ class Plan:
 
     @property
     def tokens_before(self) -> int:
-        with self.situation.session.lock:
-            return self.situation.sizes.tokens
+        with self.context.session.lock:
+            return self.context.sizes.tokens
 
     def offers(self) -> Iterator[Callable[[], Proposal | Reason]]:
         """This plan's own proposal, then what the remaining rungs would do instead."""
         yield lambda: self.proposal
         for rung in self.remaining:
-            yield partial(propose, rung, self.situation)
+            yield partial(propose, rung, self.context)
 
     @property
     def rung(self) -> str:

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar, cast, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
 
-from refold.compaction.plan import Reason, Rung, Stage, Trigger
-from refold.compaction.situation import Situation
+from refold.compaction.plan import Reason, Stage, Strategy, Trigger
+from refold.compaction.plan_context import PlanContext
 from refold.errors import PluginGuard, SettingError, UnknownSetting, expect
 from refold.session.projection import Accepts, accept_all
 
@@ -123,7 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """How often a model may call tools in one turn."""
         return None
 
-    def annotator(self) -> Rung | None:
+    def annotator(self) -> Strategy | None:
         """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""
         return None
 
@@ -135,11 +135,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
         return None
 
-    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:  # noqa: ARG002
+    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:  # noqa: ARG002
         """A text about the work that stands in front of the history, where no fold shows it already."""
         return None
 
-    def objection(self, s: Situation) -> Reason | None:  # noqa: ARG002
+    def objection(self, s: PlanContext) -> Reason | None:  # noqa: ARG002
         """Why the view is no good although it may be small enough, where a design can tell."""
         return None
 
@@ -177,8 +177,8 @@ class Preset:
     def budget(self) -> int:
         return self.limit or self.window
 
-    def annotator(self) -> Rung | None:
-        return self._own(self.settings.annotator, Rung, "a rung")
+    def annotator(self) -> Strategy | None:
+        return self._own(self.settings.annotator, Strategy, "a rung")
 
     def soft_trigger(self) -> Trigger | None:
         return self._own(self.settings.soft_trigger, Trigger, "a trigger")
@@ -187,10 +187,10 @@ class Preset:
         delay = self._own(partial(self.settings.cache_delay, age), (int, float), "seconds")
         return None if delay is None or delay >= _LONGEST else delay
 
-    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:
+    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:
         return self._own(partial(self.settings.workspace_of, situation), str, "a text")
 
-    def objection(self, s: Situation) -> Reason | None:
+    def objection(self, s: PlanContext) -> Reason | None:
         return self._own(partial(self.settings.objection, s), Reason, "a reason")
 
     def _own(self, method: Callable[[], T | None], kind: Any, wanted: str) -> T | None:

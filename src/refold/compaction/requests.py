@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold import entries as e
-from refold.compaction.situation import Situation
+from refold.compaction.plan_context import PlanContext
 from refold.costs import same_model
 from refold.errors import BadAnswer
 from refold.messages import Assistant, Message, assistant, user
@@ -68,7 +68,7 @@ def fits(size: int, output: int, window: int | None) -> bool:
     return window is None or size <= int(window * MARGIN) - output
 
 
-def choose_form(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
+def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
     """The form in which this summary will be asked for.
 
     `auto` continues the chat where that reads a cache: the same model writes the summary, its last reply is
@@ -85,7 +85,7 @@ def choose_form(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, outpu
     return "cached-prefix" if same and has_prefix and is_warm(s, ttl) else "stand-alone"
 
 
-def _holds(s: Situation, output: int) -> bool:
+def _holds(s: PlanContext, output: int) -> bool:
     """Does the view, with the instruction and the answer, go into the summariser's window? A rough count says
     so, unless it is close."""
     window = s.writer.window if s.writer else None
@@ -94,7 +94,7 @@ def _holds(s: Situation, output: int) -> bool:
     return fits(s.sizes.tokens + PROMPT, output, window)
 
 
-def is_warm(s: Situation, ttl: float) -> bool:
+def is_warm(s: PlanContext, ttl: float) -> bool:
     """Does the provider still hold the last request in its cache?"""
     last = s.session.last_reply
     return last is not None and 0 <= s.now - last.time < ttl
@@ -125,7 +125,7 @@ class _Models:
         return self.name
 
 
-def continued(s: Situation, instruction: str, *, max_tokens: int | None = None) -> Request:
+def continued(s: PlanContext, instruction: str, *, max_tokens: int | None = None) -> Request:
     """The view as the next chat request would send it, and the instruction. What the last request sent ends
     before the newest reply: up to there the provider has it."""
     messages = tuple(item.message for item in s.items)

@@ -12,11 +12,11 @@ import msgspec
 
 from refold import tracing, worker
 from refold.compaction.plan import Ask
+from refold.compaction.plan_context import Writer
 from refold.compaction.requests import MARGIN, fits, text_of
-from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source, for_digest
 from refold.digest import digest
-from refold.engine.limits import Limits, Meter, Metered
+from refold.engine.limits import Deadline, Metered, RequestQuota
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
@@ -74,14 +74,14 @@ def writer_of(summariser: Summariser) -> Writer | None:
 async def ask_all(
     summariser: Summariser,
     asks: Sequence[Ask],
-    limits: Limits,
+    limits: Deadline,
     *,
     timeout: float | None = None,  # noqa: ASYNC109
 ) -> list[Answer]:
     """The answers to several questions, asked side by side. The first failure ends the others; so do the
     limits, and `timeout` where that is shorter."""
     if isinstance(summariser, ByModel):
-        summariser = replace(summariser, meter=limits.meter)
+        summariser = replace(summariser, quota=limits.quota)
     now = asyncio.get_running_loop().time()
     async with asyncio.timeout_at(limits.end if timeout is None else min(limits.end, now + timeout)):
         return await side_by_side([_answered(summariser, ask) for ask in asks])
@@ -132,7 +132,7 @@ class ByModel:
     parallel: int = 4
     temperature: float | None = None
     retries: Retry = Retry()
-    meter: Meter | None = None
+    quota: RequestQuota | None = None
     """Counts requests; None: they are not counted."""
     run_tool: Callable[[Call], Awaitable[Result | None]] | None = None
     """Runs a read-only tool that the model calls before it summarises (A24); gives None for any other."""
@@ -185,8 +185,8 @@ class ByModel:
         return await self._in_chunks(_Chunks(self, ask, window, output))
 
     def _reads(self, ask: Ask, size: int, window: int | None) -> None:
-        if self.meter:
-            self.meter.reads(ask.purpose, size, window)
+        if self.quota:
+            self.quota.reads(ask.purpose, size, window)
 
     async def _in_chunks(self, plan: _Chunks) -> Answer:
         ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
@@ -194,7 +194,7 @@ class ByModel:
             chunks = list[tuple[Source, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
-                if self.meter and plan.requests(len(chunks)) > self.meter.left:
+                if self.quota and plan.requests(len(chunks)) > self.quota.left:
                     raise BadAnswer("too_large", "reading all of it would take too many requests")
             level = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             answers += level
@@ -223,7 +223,7 @@ class ByModel:
     async def _ask(self, ask: Ask, request: Request) -> Answer:
         if self.temperature is not None:
             request = msgspec.structs.replace(request, temperature=self.temperature)
-        model = Metered(self.model, self.meter)
+        model = Metered(self.model, self.quota)
         gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
         calls, usages = CALLS if ask.tools else 0, list[Usage]()
         async with gate:
@@ -235,8 +235,8 @@ class ByModel:
                 usages.append(reply.usage or Usage())
                 messages = (*request.messages, reply.message, *results)
                 request = msgspec.structs.replace(request, messages=messages)
-                if self.meter:
-                    self.meter.answered_calls += 1
+                if self.quota:
+                    self.quota.answered_calls += 1
                 reply = await self._complete(model, request)
         usage = total([*usages, reply.usage or Usage()])
         return Answer(ask.accept(text_of(reply.message)), model.requests, usage)

@@ -10,7 +10,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import words_left_out
 from refold.compaction.plan import Plan
-from refold.compaction.situation import Question as Outlook
+from refold.compaction.plan_context import PlanRequest as Outlook
 from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, client_compaction, compaction, replies, verbatim

@@ -10,8 +10,7 @@ import msgspec
 
 from refold.protocols import ToolSpec
 from refold.recall.tool import SPEC
-from refold.shrink.base import Limits
-from refold.shrink.todo import recapped
+from refold.shrink.rules import Limits, recapped
 from refold.tools.base import Effect, Envelope, Place, success, tool
 from refold.tools.workspace import Refused
 

@@ -59,8 +59,16 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
     return list(found.items())
 
 
-Conversations = Iterator["tuple[str, Loaded] | Outcome"]
-"""Of one file, each with its format; or what became of it where there is nothing to take."""
+class Conversation(NamedTuple):
+    """One of a file, as it was read."""
+
+    format: str
+    loaded: Loaded
+    session: Session
+
+
+Conversations = Iterator["Conversation | Outcome"]
+"""Of one file; or what became of it where there is nothing to take."""
 
 
 def conversations(path: Path, *, named: bool = True, format: str | None = None) -> Conversations:
@@ -72,9 +80,9 @@ def conversations(path: Path, *, named: bool = True, format: str | None = None) 
             if not any(entry.on_path for entry in loaded.entries):
                 yield Outcome(file=str(path), state="skipped", format=kind, text="no messages in it")
                 continue
-            Session.of(loaded)  # a log that is no tree is refused before anything is written
+            session = Session.of(loaded)  # a log that is no tree is refused before anything is written
             there = True
-            yield kind, loaded
+            yield Conversation(kind, loaded, session)
     except FormatError as error:
         yield Outcome(file=str(path), state="failed" if named or there else "skipped", text=str(error))
     except RefoldError as error:
@@ -108,12 +116,12 @@ def reading(asked: Asked) -> list[Parcel | Outcome]:
         if isinstance(one, Outcome):
             found.append(one)
             continue
-        kind, loaded = one
+        loaded = one.loaded
         info = loaded.info or SessionInfo(id=asked.file.stem)
         infos = (entry.meta for entry in loaded.entries if isinstance(entry, Info))
         origin = next((meta[ORIGIN] for meta in infos if ORIGIN in meta), "")
         lines = list(map(stored.encode, loaded.entries))
-        found.append(Parcel(kind, info, lines, len(loaded.problems), origin))
+        found.append(Parcel(one.format, info, lines, len(loaded.problems), origin))
     return found
 
 

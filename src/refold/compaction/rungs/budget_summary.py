@@ -13,8 +13,8 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.by_rule import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
-from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
 from refold.digest import Source as DigestSource
 from refold.messages import Bash, Result, User, content
@@ -32,7 +32,7 @@ class BudgetSummary:
     reserve_tokens: int
     name: str = "summary"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         path = s.session.path
         if path and isinstance(path[-1], e.Fold):
             return Reason("just_folded", "nothing was said since the last fold")
@@ -47,7 +47,7 @@ class BudgetSummary:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
         return self._proposal(s, cut, previous, files, lists, history, prefix)
 
-    def _cut(self, s: Situation, previous: e.Fold | None) -> Cut:
+    def _cut(self, s: PlanContext, previous: e.Fold | None) -> Cut:
         path, start = s.session.path, s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
@@ -63,7 +63,7 @@ class BudgetSummary:
 
     def _proposal(
         self,
-        s: Situation,
+        s: PlanContext,
         cut: Cut,
         previous: e.Fold | None,
         files: e.Files,
@@ -104,7 +104,7 @@ class BudgetSummary:
 
     def _ask(
         self,
-        s: Situation,
+        s: PlanContext,
         lists: int,
         purpose: str,
         sources: tuple[Source, ...],

@@ -33,7 +33,7 @@ LINES = 4_096
 """Entries whose lines are kept; they are made again where they are wanted again."""
 
 
-class Reading:
+class PathIndex:
     """What the first `length` entries of a path say; grows with it."""
 
     def __init__(self, session: History) -> None:
@@ -186,8 +186,8 @@ class Filed:
     sizes: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int])
 
 
-def reading(session: History) -> Reading:
+def path_index(session: History) -> PathIndex:
     """The reading of a session's whole path; costs what is new since the last call."""
-    known = session.followers.of(Reading, lambda: Reading(session))
+    known = session.followers.of(PathIndex, lambda: PathIndex(session))
     known.follow()
     return known
