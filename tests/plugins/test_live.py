@@ -104,7 +104,7 @@ def test_a_compaction_of_the_program_is_a_beginning() -> None:
     live.shown("ses_1", talk(20), WINDOW)
     summary = step(50)
     summary["info"]["summary"] = True
-    compacted = [asked(49, "", **{"type": "compaction"}), summary, asked(51, "Go on.")]
+    compacted = [asked(49, "", type="compaction"), summary, asked(51, "Go on.")]
     assert live.shown("ses_1", compacted, WINDOW) is None
 
 
