@@ -260,7 +260,8 @@ class Summary:
         written = s.counter.text(notes)
         if written <= target:
             return view
-        if written > view.goal // 2:
+        # Longer notes than that cost more of the newest messages than they tell (compactions at 8,000 tokens).
+        if written > max(target * 4 // 3, view.goal // 4):
             raise BadAnswer("too_long", f"the summary has {written:,} tokens, {target:,} were asked for")
         laid = grading(s, self.shape, written=written, factor=self.factor)
         return laid if isinstance(laid, Graded) and not laid.in_place else view
