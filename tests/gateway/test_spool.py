@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,40 @@ def test_a_gateway_writes_down_what_one_before_it_could_not(
     assert not list(tmp_path.glob("*.spool/*"))
     for session in sessions(tmp_path / "a.db"):
         assert [text for role, text in said(session)].count("Fine.") == 1, "written down once"
+
+
+def test_requests_wait_where_neither_disk_nor_memory_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back-pressure comes last; where nothing is ever written, requests pass, and what is lost is counted."""
+    monkeypatch.setattr(spool, "MEMORY", 40_000)
+    monkeypatch.setattr(spool.Spool, "_current", lambda self: (_ for _ in ()).throw(OSError(28, "full")))
+    write = worker.Worker._write_together
+
+    def slow(self: worker.Worker, batch: Any) -> Any:
+        time.sleep(0.02)
+        return write(self, batch)
+
+    def never(self: worker.Worker, batch: Any) -> Any:
+        return ()
+
+    async def work() -> None:
+        store = f"sqlite:{tmp_path / 'a.db'}"
+        for how, lost, seconds in ((slow, False, 20.0), (never, True, 0.05)):
+            monkeypatch.setattr(worker.Worker, "_write_together", how)
+            monkeypatch.setattr(worker_client, "ROOM_SECONDS", seconds)
+            async with gateway(server.url, store=store) as (made, client):
+                for n in range(0, 60, 4):
+                    talks = [[("user", f"{n + m}? " + "x" * 2_000)] for m in range(4)]
+                    answers = await asyncio.gather(
+                        *(ask(client, "openai", body("openai", talk)) for talk in talks)
+                    )
+                    assert {status for status, _, _ in answers} == {200}
+            assert bool(made.worker.counts["unrecorded"]) == lost
+
+    with WireServer(*(["Fine."] * 120)) as server:
+        run(work)
+    assert len(_recorded(tmp_path / "a.db")) == 60
 
 
 @pytest.mark.parametrize("failing", [0, 2])

@@ -56,6 +56,7 @@ class Exchange:
     async def run(self, raw: bytes) -> web.StreamResponse:
         """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
         written down meanwhile."""
+        await self.worker.room()
         if is_shared(self.routing.settings, self.request.path):
             raw = await self._own(raw)
         marked = is_marked(self.routing.settings, self.request.path, raw)

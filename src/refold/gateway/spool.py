@@ -79,6 +79,11 @@ class Spool:
         self._in_memory += len(packet)
         return Place(None, 0, len(packet), packet)
 
+    @property
+    def is_crowded(self) -> bool:
+        """The disk takes nothing, and half of the room in memory is used."""
+        return self._in_memory > MEMORY // 2
+
     def read(self, place: Place) -> bytes:
         return place.data if place.segment is None else os.pread(place.segment.file, place.size, place.at)
 

@@ -51,6 +51,8 @@ END_SECONDS = 60.0
 """How long a worker may take to write down what it has."""
 BEAT_SECONDS, DEAD_SECONDS = 5.0, 30.0
 """How often a worker is asked whether it is there; one that says nothing for so long is replaced."""
+ROOM_SECONDS = 5.0
+"""How long a request waits for a worker that writes nothing while the spool is crowded."""
 ANSWER_SECONDS = 300.0
 """How long anybody waits for an answer of the worker."""
 
@@ -69,11 +71,13 @@ class WorkerClient:
         self._spool = Spool(folder_of(opening.settings.store))
         self._ids = count(1)
         self._unwritten: dict[int, Place] = {}
+        """Packets that are not written down yet, by their ids, the oldest first."""
         self._numbered: dict[int, tuple[int, bool]] = {}
         """Of packets that are not written down: the exchange they belong to, and whether they begin it."""
         self._begun: dict[int, tuple[int, Place]] = {}
         """Requests that are written down, until their replies are: another worker needs them first."""
-        """Packets that are not written down yet, by their ids, the oldest first."""
+        self._progress = asyncio.Event()
+        """Something was written down."""
         self._drained = asyncio.Event()
         """The worker has been given all of them, or will not get more."""
         self._unsent: deque[int] = deque()
@@ -138,6 +142,15 @@ class WorkerClient:
 
     def number(self) -> int:
         return next(self._numbers)
+
+    async def room(self) -> None:
+        """Wait while the spool is crowded, as long as the worker goes on writing: where it does not, requests
+        are passed on all the same."""
+        with suppress(TimeoutError):
+            while self._spool.is_crowded:
+                self._progress.clear()
+                async with asyncio.timeout(ROOM_SECONDS):
+                    await self._progress.wait()
 
     def tell(self, packet: Note | Reply) -> None:
         """To be written down: kept until it is, and never waited for."""
@@ -216,6 +229,7 @@ class WorkerClient:
                 if (place := self._unwritten.pop(packet.id, None)) is not None:
                     self._waiting -= place.size
                     self._written(packet.id, place)
+                    self._progress.set()
                     self._give()
             elif (asked := self._asked.get(packet.number)) is not None and not asked.done():
                 asked.set_result(packet)
