@@ -23,6 +23,8 @@ from refold.session.dialects.common import listing
 STYLE = Style(result_limit=0, system=None)
 _REFERENCE = re.compile(r"^\[refold record ([\w.-]+)#(\w+)\]$", re.MULTILINE)
 _NEXT_CALL, _NEXT_RESULT = r"\n\[Assistant tool call\]: ", r"\n\[Tool result\]: "
+_SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
+_ANALYSIS = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
 _CONVERSATION = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
 
 
@@ -182,6 +184,12 @@ def told_results(call: Call, session: Session) -> list[Result]:
         result(each.id, text, name=each.name)
         for each, text in zip(reversed(calls), reversed(texts), strict=False)
     ][::-1]
+
+
+def notes_of(text: str) -> str:
+    """What a model wrote to such a call, without what the program throws away."""
+    found = _SUMMARY.search(text)
+    return (found[1] if found else _ANALYSIS.sub("", text)).strip()
 
 
 def record_of(view: View, session: str, leaf: str) -> str:

@@ -60,6 +60,8 @@ class RequestRewriter:
         if asked is None:
             return Order(number=question.number, done="pass unread"), None
         if is_candidate(self.settings, question.raw) and (call := call_of(asked, question.raw)):
+            if self.settings.notes and question.notes is None:
+                return Order(number=question.number, notes=True), None
             answer = await self._record(question, call)
             if answer is not None:
                 return answer, None
@@ -203,7 +205,9 @@ class RequestRewriter:
 
     async def _record(self, question: Question, call: Call) -> Speech | None:
         """A record of the conversation as the answer to a compaction call; None: there is none that fits."""
-        asked, engine = call.asked, self.routing.recorder(call.asked.name)
+        written = None if question.notes is None else replies.read(call.asked.dialect, question.notes)
+        notes = "" if written is None else client_compaction.notes_of(written.message.text)
+        asked, engine = call.asked, self.routing.recorder(call.asked.name, notes)
         if call.row.told:
             session = self._told_session(call)
             if session is None:

@@ -17,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from refold import tokens
-from refold.compaction.reading import reading
+from refold.compaction.path_index import path_index
 from refold.compaction.record import NOTE, WORDS, pins_text
 from refold.compaction.transcript import for_digest, sources
 from refold.compare.money import worth
@@ -73,7 +73,7 @@ def _alone(name: str) -> Generator[None]:
 def texts(session: Session) -> Iterator[tuple[str, str]]:
     """Each with the hook that says it, empty where there is nothing to say; what is waited for first comes
     first."""
-    told, counter, end = reading(session), tokens.get(), len(session.path)
+    told, counter, end = path_index(session), tokens.get(), len(session.path)
     sayings = [saying for saying in words.once(told.sayings, end) if saying.id not in session.pins]
 
     def own(room: int) -> str:

@@ -87,6 +87,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Answer the compaction calls of coding agents with a record; off: their model writes the summary."""
     record_tokens: int | None = None
     """Size of that record; unset: 16,000 or an eighth of the window, the smaller."""
+    notes: bool = False
+    """The program's model is asked first, as without a gateway: what it writes stands in the record."""
     recall: bool = False
     """Once a session is folded, its model may ask for what it does not see any more."""
     largest: int = 64 * 1024 * 1024
