@@ -236,6 +236,7 @@ class Chat:
                 return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
         self.place.approve = lambda question: self._approve(call, question)
+        self.place.output = lambda text: self.tell(events.Output(call, text))
         try:
             result = (await call_tool(self.tools, call, self.place)).result(call)
             if tool is not None and tool.effect != "read" and not result.is_error:
@@ -255,12 +256,19 @@ class Chat:
             if self.ask is nobody:
                 self.unasked.append(call)
                 return Refuse(UNASKED)
-            answer = await self.ask(call, verdict)
+            details = self._bounds(confined) if self.tools[call.name].effect == "run" else ()
+            answer = await self.ask(call, msgspec.structs.replace(verdict, details=details))
             if answer == "no":
                 return Refuse("The user does not want this. Ask what to do instead, or do without.")
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
+
+    def _bounds(self, confined: bool) -> tuple[str, ...]:
+        """Where a command runs, and what it could do there."""
+        if not confined:
+            return (f"in {self.root}; without a sandbox it has the network, and writes wherever you can",)
+        return (f"in {self.root}; it writes nowhere else but in /tmp, and has no network",)
 
     async def _approve(self, call: Call, question: str) -> bool:
         """Asked in every mode: what a command left for git to run is beyond the sandbox."""

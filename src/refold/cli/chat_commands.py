@@ -293,6 +293,15 @@ async def help(t: Talk, _: str) -> None:
     )
 
 
+async def expand(t: Talk, which: str) -> None:
+    """`/expand N` shows all of what was shown in part; `/expand` the last of it."""
+    texts = t.printer.collapsed
+    number = which or str(len(texts))
+    if not number.isdecimal() or not 0 < int(number) <= len(texts):
+        raise UsageError("/expand takes a number that stands behind a shortened text, as in (/expand 3)")
+    t.screen.print(texts[int(number) - 1], soft_wrap=True)
+
+
 async def quit(t: Talk, _: str) -> None:
     t.leaving = True
 
@@ -311,6 +320,7 @@ COMMANDS = {
     "memory": Command("Long-term notes.", memory, "[add TEXT]"),
     "cost": Command("What was paid so far.", cost),
     "restore": Command("Bring files and conversation back to a point.", restore, "[NUMBER]"),
+    "expand": Command("All of what was shown in part.", expand, "[NUMBER]"),
     "export": Command("Write the conversation in another format.", export, "FORMAT FILE"),
     "help": Command("This list.", help),
     "quit": Command("Leave; the conversation is kept.", quit),

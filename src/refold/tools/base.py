@@ -103,6 +103,8 @@ class Place:
     """Folder of commands for what they write beside the workspace; made when it is first needed."""
     git_guard: GitGuard | None = None
     """Knows what git would run later; made when it is first needed."""
+    output: Callable[[str], None] | None = None
+    """Hears what a command writes while it runs. Set for one call."""
     approve: Callable[[str], Awaitable[bool]] | None = None
     """Asks the user whether a change that a command made may stay. Set for one call."""
 

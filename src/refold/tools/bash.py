@@ -66,8 +66,8 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
     limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST
     with place.workspace.own_changes():
         if place.unconfined:
-            return await _run(words, ground, limit)
-        return await guarded(place, arguments.command, lambda: _run(words, ground, limit))
+            return await _run(words, ground, limit, place.output)
+        return await guarded(place, arguments.command, lambda: _run(words, ground, limit, place.output))
 
 
 async def guarded(place: Place, command: str, run: Callable[[], Awaitable[Envelope]]) -> Envelope:
@@ -136,16 +136,21 @@ class _Kept:
         return text
 
 
-async def _drain(stream: asyncio.StreamReader | None, kept: _Kept) -> None:
+Hear = Callable[[str], None]
+
+
+async def _drain(stream: asyncio.StreamReader | None, kept: _Kept, hear: Hear | None) -> None:
     while stream is not None and (data := await stream.read(1 << 16)):
         kept.add(data)
+        if hear is not None:
+            hear(without_escapes(data.decode(errors="replace")))
 
 
-async def _run(words: list[str], ground: Ground, limit: float) -> Envelope:
+async def _run(words: list[str], ground: Ground, limit: float, hear: Hear | None) -> Envelope:
     started = time.monotonic()
     process = await _start(words, ground)
     out, err = _Kept(CHARS), _Kept(CHARS)
-    reading = asyncio.gather(_drain(process.stdout, out), _drain(process.stderr, err))
+    reading = asyncio.gather(_drain(process.stdout, out, hear), _drain(process.stderr, err, hear))
     late = False
     try:
         async with asyncio.timeout(limit):
