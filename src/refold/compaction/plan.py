@@ -138,7 +138,7 @@ class Proposal:
 
     def __post_init__(self) -> None:
         ends = ("", "") if self.stretch is None else self.stretch
-        expect(ends, tuple, "a stretch is the ids of two entries, the first and the last")
+        expect(ends, tuple, "a stretch must be a tuple of two entry ids, the first and the last")
         if [isinstance(id, str) for id in cast("tuple[object, ...]", ends)] != [True, True]:
             raise WrongType(
                 f"{ends!r} will not do: a stretch is the ids of two entries, the first and the last"

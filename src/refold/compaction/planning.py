@@ -90,7 +90,7 @@ def _first(s: PlanContext, rungs: Sequence[Strategy]) -> tuple[Proposal, Sequenc
                 return offer, rungs[number + 1 :]
             offer = refusal
         reason = offer if reason is None else reason
-    return Reason("nothing_to_fold", "no rung has anything to fold") if reason is None else reason
+    return Reason("nothing_to_fold", "nothing left to fold") if reason is None else reason
 
 
 def refused(s: PlanContext, proposal: Proposal) -> Reason | None:
