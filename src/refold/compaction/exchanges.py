@@ -15,7 +15,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan_context import PlanContext
-from refold.compaction.transcript import Source, sources_of
+from refold.compaction.transcript import Source, source_of
 from refold.messages import (
     AnyPart,
     Assistant,
@@ -110,7 +110,7 @@ def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int)
 def head_sources(s: PlanContext, last: int) -> tuple[Source, ...]:
     """What was said before item `last`; summary nodes say nothing."""
     head = s.items[s.projection.first : last]
-    return sources_of(s.session, [x for x in head if x.fold is None or node_of(s, x) is None])
+    return tuple(source_of(s.session, x) for x in head if x.fold is None or node_of(s, x) is None)
 
 
 def node_of(s: PlanContext, item: Item) -> e.Fold | None:

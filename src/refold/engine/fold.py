@@ -162,7 +162,7 @@ def _make(
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
     items = [item for _, item in after]
-    noted = FoldDetails(reads_left=list(reads_left(session, s.items, items))).stored()
+    noted = FoldDetails(reads_left=list(reads_left(s.items, items))).stored()
     gone = left(session, s.items, items, s.counter)
     details = {**fold.details, **noted}
     return msgspec.structs.replace(fold, tokens_after=tokens, left=gone, details=details)
