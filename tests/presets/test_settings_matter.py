@@ -16,7 +16,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.errors import RefoldError, SettingError
 from refold.models.scripted import Scripted, say
 from refold.presets.augment import PROMPT
-from refold.shrink import write
+from refold.shrink import RULES
 from tests.virtual import run_virtually
 
 START = 1_700_000_000.0
@@ -74,7 +74,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("augment", "summary_node_request_message_template"): ("{summary} and {abridged_history}",),
     ("augment", "abridged_history_params"): ({"total_chars_limit": 400},),
     ("layered", "limits"): ({"read_lines": 2},),
-    ("layered", "rules"): ({"bash": write},),
+    ("layered", "rules"): ({"bash": RULES["write"]},),
     ("rounds", "workspace"): (lambda session: f"{len(session.path)} entries",),
     ("pi", "models"): ({MODEL: {"keep_recent_tokens": 500}},),
     ("refold", "output_reserve"): (3_000,),

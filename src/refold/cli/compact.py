@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ from refold.cli.options import (
     preset_options,
     refuse_existing,
 )
-from refold.cli.output import bar, console, emit, say, say_next, styled, table, waiting
+from refold.cli.output import bar, console, emit, say, say_next, styled, table, waiting, write_private
 from refold.cli.show import about_fold, view_dict
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from refold.session import Session, View
 
 
-PROGRAMS = {"claude": "claude-code", "codex": "codex"}
+PROGRAMS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
 """What a user calls a program that a fold is resumed in, and its format."""
 
 
@@ -53,6 +55,7 @@ PROGRAMS = {"claude": "claude-code", "codex": "codex"}
     type=click.Choice(tuple(PROGRAMS)),
     help="Write the fold as a new session of that program, and print the command that resumes it.",
 )
+@click.option("--run", is_flag=True, help="With --resume: run that command instead of printing it.")
 @json_option
 def command(
     file: str,
@@ -64,6 +67,7 @@ def command(
     force: bool,
     in_place: bool,
     resume: str | None,
+    run: bool,
     as_json: bool,
 ) -> None:
     """Fold a transcript until its view fits.
@@ -82,11 +86,13 @@ def command(
 
     if resume and in_place:
         raise click.UsageError("--in-place folds the file itself, --resume makes a new one: give one of them")
+    if run and (resume is None or as_json):
+        raise click.UsageError("--run starts the program of --resume PROGRAM, and does not go with --json")
     refuse_existing(output, force)
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
     writer = named_model(model or preset.settings.summary_model)
-    engine = Engine(preset, model=writer, hooks=Hooks.installed())
+    engine = Engine(preset, model=writer, summariser="same", hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus))
     if output:
         Path(output).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +101,7 @@ def command(
     view = engine.view(done.session)
     limit = preset.budget
     fits, why = done.verdict(engine, view, limit)
-    new = _exported(done.session, PROGRAMS[resume]) if resume and fits else None
+    new = _exported(done.session, resume) if resume and fits else None
     if as_json:
         more = {"in_place": written and _fields(written), "resume": new}
         emit({**as_dict(done, view, limit, passes or 1, fits, why), **more})
@@ -109,11 +115,15 @@ def command(
         elif place is not None:
             say(f"{file} is left as it was")
         elif not output and session.store is None:
-            say("nothing was written: -o FILE saves it, --resume claude (or codex) goes on with it there")
+            choices = "|".join(PROGRAMS)
+            say(f"nothing was written: -o FILE saves it, --resume {choices} goes on with it there")
         elif done.folds:
             say_next(f"show {quote(output or file)} --full")
     if not fits:
         raise SystemExit(1)
+    if run and new is not None:
+        sys.stdout.flush()
+        os.execvp("sh", ("sh", "-c", new["command"]))  # the program has the terminal for itself
 
 
 def _in_place(file: str, passes: int | None) -> InPlace:
@@ -127,9 +137,20 @@ def _in_place(file: str, passes: int | None) -> InPlace:
 def _exported(session: Session, program: str) -> dict[str, str]:
     """A new session of the program, where it looks for its own."""
     from refold.registry.installed import install
+    from refold.stores import data_folder
+    from refold.transcripts.export import export
+    from refold.transcripts.opencode_write import Importable
     from refold.transcripts.resumable import resumable
 
-    made = resumable(session, program)
+    if program == "opencode":  # its database is its own: a command of its own takes the file
+        made = export(session, program)
+        assert isinstance(made, Importable)
+        file = data_folder() / "exported" / f"{made.id}.json"
+        write_private(file, made.data)
+        folder = os.path.realpath(session.info.cwd or Path.cwd())
+        command = made.command.replace("FILE", quote(str(file)), 1)
+        return {"id": made.id, "file": str(file), "command": f"cd {quote(folder)} && {command}"}
+    made = resumable(session, PROGRAMS[program])
     return {"id": made.id, "file": str(install(made)), "command": made.command}
 
 

@@ -58,7 +58,7 @@ async def _perform(
         if isinstance(outcome, e.Fold):
             session.append(outcome, after=session.base)
             return outcome
-        failed = outcome
+        failed = plan.context.memo[Failed] = outcome
         record_failure(session, plan.preset, failed)
         if not _is_at(session, plan):
             break

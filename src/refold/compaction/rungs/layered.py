@@ -15,7 +15,7 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.details import LayeredDetails
 from refold.compaction.path_index import path_index
-from refold.compaction.plan import Ask, Finished, PendingRequest, Proposal, Reason
+from refold.compaction.plan import Ask, Failed, Finished, PendingRequest, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, finished, left_alone, round_at, touches
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
 from refold.compaction.transcript import Source, message_of_item, source_of
@@ -129,6 +129,7 @@ def _seen(s: PlanContext) -> int:
 
 
 NOTICE = "Summary generation timed out, keeping recent history only."
+FAILED = "Summary generation failed ({why}), keeping recent history only."
 HEADING = "[Archive of earlier history. It is a record; the task in progress is in the messages that follow.]"
 STYLE = transcript.Style(thinking="", result_limit=4_000, system=None)
 
@@ -168,6 +169,13 @@ def _after_archives(s: PlanContext) -> int:
     return max((end + 1 for end in ends if end is not None), default=s.projection.floor)
 
 
+def _notice(s: PlanContext) -> str:
+    """What the user is told (E10): why there is no archive, now or where none is tried any more."""
+    recorded = (one for one in reversed(s.session.annotations(e.Failure)) if one.rung == "archive")
+    failed: Failed | e.Failure | None = s.memo.get(Failed, next(recorded, None))
+    return NOTICE if failed is None or failed.code == "timeout" else FAILED.format(why=failed.text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeepRecent:
     """Where no archive could be written: the old rounds leave the view without one, and the user is told."""
@@ -182,7 +190,7 @@ class KeepRecent:
     def _proposal(self, s: PlanContext, old: OldRounds) -> Proposal:
         path = s.session.path
         stretch = path[old.first].id, path[old.last].id
-        details = LayeredDetails(archive=True, notice=NOTICE).stored()
+        details = LayeredDetails(archive=True, notice=_notice(s)).stored()
         edit = e.Edit(*stretch, old.kept, "trim")
         kept = sum(s.counter.message(message) for message in old.kept)
         return Proposal(
@@ -227,7 +235,6 @@ class Archive(KeepRecent):
             asks=(self._ask(s, old),),
             tokens_after=bare.tokens_after + self.tokens,
             timeout=self.timeout,
-            failure_text=NOTICE,
         )
 
     def _ask(self, s: PlanContext, old: OldRounds) -> Ask:
