@@ -260,7 +260,7 @@ class Summary:
         written = s.counter.text(notes)
         if written <= target:
             return view
-        # Longer notes than that cost more of the newest messages than they tell (compactions at 8,000 tokens).
+        # Longer notes cost more of the newest messages than they tell (compactions at 8,000 tokens).
         if written > max(target * 4 // 3, view.goal // 4):
             raise BadAnswer("too_long", f"the summary has {written:,} tokens, {target:,} were asked for")
         laid = grading(s, self.shape, written=written, factor=self.factor)
