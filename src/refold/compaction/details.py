@@ -200,7 +200,7 @@ def _row(session: History, id: str, message: Message, counter: TokenCounter) -> 
     )
 
 
-# ── freshness (R18): nobody may go on as if the model still saw a file ──────────────────────────
+# ── freshness (R18): a file whose text left the view has to be read again ───────────────────────
 
 FILES = 5
 TOKENS = 5_000

@@ -1,7 +1,7 @@
 """Exchanges: a view read as requests and the replies they got.
 
 A request is user text and/or tool results; its reply is text and/or tool calls. In an agent loop every
-model call is one exchange. A request at the very end that nobody answered yet is no exchange.
+model call is one exchange. An unanswered request at the very end is no exchange.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def node_of(s: PlanContext, item: Item) -> e.Fold | None:
 
 
 def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
-    """Sources as exchanges: a new one begins where somebody speaks after the assistant."""
+    """Sources as exchanges: a new one begins where another speaks after the assistant."""
     groups: list[list[Source]] = []
     for before, source in zip((None, *sources), sources, strict=False):
         answered = before is not None and isinstance(before.message, Assistant)

@@ -128,7 +128,7 @@ _LABEL = re.compile(
 
 
 def inert(text: str, *, redacts: bool = True) -> str:
-    """What somebody said, without secrets, unable to close the frame it is handed over in or to pose as
+    """A text without secrets, unable to close the frame it is handed over in or to pose as
     another message."""
     return _LABEL.sub("› ", without_tags(visible(redact(text)[0] if redacts else text), *FRAMES))
 

@@ -95,8 +95,8 @@ class ShrinkRounds:
 
 
 def _pending(one: Shrinking, answers: Answers, key: tuple[int, str]) -> PendingRequest:
-    """Asks a rule. Its answer lies beside the session, so that a fold that comes to nothing asks nobody
-    twice."""
+    """Asks a rule. Its answer lies beside the session, so that a fold that fails asks for it
+    only once."""
 
     async def run() -> None:
         answers[key] = await one.awaited()
