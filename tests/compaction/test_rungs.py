@@ -358,8 +358,8 @@ def test_a_fold_says_which_files_are_no_longer_in_view() -> None:
     ]
     s = context(m.user("go"), *said)
     items = list(s.items)
-    assert details.reads_left(s.session, items, items[-2:]) == ("b.py", "a.py")
-    assert details.reads_left(s.session, items, items) == ()
+    assert details.reads_left(items, items[-2:]) == ("b.py", "a.py")
+    assert details.reads_left(items, items) == ()
 
 
 # ── the end that a design may borrow ────────────────────────────────────────────────────────────

@@ -616,7 +616,7 @@ IMAGE = [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
 def test_B7_what_a_later_compaction_shows_again_counts_as_what_it_is() -> None:
     session = written(spoken("user", IMAGE), spoken("user", "word"), compacted("n2"), compacted("n1", "S2"))
     session.append(m.user("next"))
-    assert Engine(pi()).planner.situation(session).sizes.anchored(bare=True) == 1 + 1200 + 1 + 1
+    assert Engine(pi()).planner.context(session).sizes.anchored(bare=True) == 1 + 1200 + 1 + 1
 
 
 def test_B7_B14_tokens_before_take_no_usage_from_before_the_newest_compaction() -> None:

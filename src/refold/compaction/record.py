@@ -1,7 +1,7 @@
 """The record: the message that stands for what left its place, and the floor that no fold can go below.
 
 It opens with where things stand. The user's own words and the pins come next, outside the frame: they still
-hold. Everything else is framed as a record, not a request, and defused, whoever wrote it. It is built of rows
+hold. Everything else is framed as a record, not a request, and defused. It is built of rows
 that know the entries they come from, and becomes text in one place.
 """
 
@@ -90,7 +90,7 @@ class FoldBudget:
     """Seconds that a provider keeps what it was sent."""
 
     def within(self, s: PlanContext) -> FoldBudget:
-        """What a fold aims at in this situation, in what the provider counts, where that is known to be more
+        """What a fold aims at here, in what the provider counts, where that is known to be more
         than we do; not where nothing could fit then: that is for the provider to say. The goal is a share of
         what system prompt and tools leave (R2); what was refused as too long is halved at least."""
         goal, budget, fixed = s.sizes.room(self.goal), s.sizes.room(self.budget), s.sizes.fixed

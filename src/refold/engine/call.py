@@ -123,7 +123,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
 
 
 def refused(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
-    """Write an overflow down; other errors are for the caller, and what fails where nobody is any more."""
+    """Write an overflow down; other errors, and those on a branch that was left, are for the caller."""
     session = place.session
     if not place.is_here or is_overflow(planner, session, error) is None:
         return False

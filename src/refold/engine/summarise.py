@@ -64,7 +64,7 @@ class Summariser(Protocol):
 
 
 def writer_of(summariser: Summariser) -> Writer | None:
-    """What a decision may know of whoever writes summaries; None where it is no model."""
+    """What a decision may know of the model that writes summaries; None where there is none."""
     if not summariser.uses_model:
         return None
     window = summariser.window or summariser.model.context_window if isinstance(summariser, ByModel) else None
@@ -88,7 +88,7 @@ async def ask_all(
 
 
 async def _answered(summariser: Summariser, ask: Ask) -> Answer:
-    """What a summariser says, whoever wrote it."""
+    """A summariser's answer, checked."""
     asked = PluginGuard("what the preset asks")
     with asked, AwaitedPluginGuard(f"the summariser {summariser.name!r}") as guard:
         answer = await summariser.answer(ask)
@@ -113,7 +113,7 @@ def checked(summariser: Summariser) -> Summariser:
 async def side_by_side(work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
-        if tasks:  # not `gather`: cancelled, that waits for everybody, also for who does not care
+        if tasks:  # not `gather`: cancelled, that would wait for tasks that ignore it
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         failed = (task for task in tasks if task.done() and task.exception())
         return [task.result() for task in (*failed, *tasks)][-len(tasks) :]

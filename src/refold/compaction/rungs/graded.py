@@ -165,7 +165,7 @@ def _split_turn(s: PlanContext, position: int) -> int | None:
 
 @dataclass(frozen=True)
 class Clip:
-    """Old and large messages clipped in their place. Nobody is asked, nothing leaves."""
+    """Old and large messages clipped in their place. No model is asked, nothing leaves."""
 
     shape: FoldBudget
     name: str = "clip"
