@@ -179,6 +179,7 @@ def test_R11_paths_are_given_from_where_the_session_works() -> None:
     [
         ("pytest -q", "Exit code 1\n2 failed, 11 passed in 0.3s", True, "exit 1: 2 failed, 11 passed"),
         ("pytest -q", "13 passed in 0.3s", False, "13 passed"),
+        ("go test ./...", "Exit code 1\nFAIL\tapp/store\t0.2s\nok  \tapp/web\t(cached)", True, "exit 1: FAIL app/store 0.2s"),
         ("npm test | tail", "Tests:  1 failed, 4 passed, 5 total", False, "Tests: 1 failed, 4 passed, 5 total"),
         ("make", '{"output":"cc x.c","metadata":{"exit_code":0}}', False, "exit 0"),
         ("make | tail", "cc x.c", False, ""),

@@ -89,7 +89,7 @@ def _ran(line: str, ended: ToolOutcome) -> str:
         missing = "No such file" in ended.error
         return _status(ended, ended.error) if missing else "" if ended.error else "nothing found"
     run = check_run(line)
-    quote = summary_line(ended.body) if run else ""
+    quote = summary_line(ended.body, failed=ended.failed) if run else ""
     if quote and ended.failed and ended.exit is None:
         quote = f"failed: {quote}"
     if ended.failed or ended.error or quote:
