@@ -205,6 +205,9 @@ def test_R11_the_outcome_of_a_tool_only_where_it_failed() -> None:
         == "String to replace not found in file."
     )
     assert ended("Read", {"file_path": "a.py"}, "Error handling\n" * 200) == ""
+    assert ended("Grep", {"pattern": "x"}, "No matches found") == "nothing found"
+    assert ended("Glob", {"pattern": "*.x"}, "No files found") == "nothing found"
+    assert ended("Grep", {"pattern": "x"}, "a.py:1: No matches found") == ""
     for tool in ("Edit", "Grep", "Skill"):
         refusal = "<tool_use_error>File has not been read yet.</tool_use_error>"
         assert ended(tool, {"file_path": "a.py"}, refusal, True) == "File has not been read yet."
