@@ -19,6 +19,7 @@ _FOLDER = re.compile(
 _FRAME = re.compile(
     r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
     r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
+    r"|Shell cwd was reset to "
 )
 _LARGEST = 4_000_000
 _LISTS = ("matches", "paths", "entries")
