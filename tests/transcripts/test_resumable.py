@@ -633,11 +633,11 @@ def test_with_mcp_the_command_sets_the_server_up(monkeypatch: pytest.MonkeyPatch
     [server] = json.loads(claude[claude.index("--mcp-config") + 1])["mcpServers"].items()
     assert server[0] == "refold"
     assert server[1]["args"] == ["mcp"]
-    assert os.path.isabs(server[1]["command"])
+    assert Path(server[1]["command"]).is_absolute()
     [_, _, _, *codex] = command("--to", "codex", "--with-mcp")
     assert codex[:2] == ["codex", "resume"]
     settings = tomllib.loads("\n".join(codex[at + 1] for at, word in enumerate(codex) if word == "-c"))
-    assert settings["mcp_servers"]["refold"] == server[1]
+    assert settings["mcp_servers"]["refold"] == {**server[1], "required": True}
     assert not {"--mcp-config", "-c"} & {*command("--to", "claude-code"), *command("--to", "codex")}
 
 

@@ -55,7 +55,8 @@ def command(id: str) -> str:
 
 
 def with_server(server: Sequence[str]) -> str:
-    values = {"command": server[0], "args": [*server[1:]]}
+    # Required: the first request waits for it. Codex has the tool from then on or not at all.
+    values = {"command": server[0], "args": [*server[1:]], "required": True}
     settings = (f"mcp_servers.refold.{name}={m.compact_json(value)}" for name, value in values.items())
     return "".join(f" -c {shlex.quote(setting)}" for setting in settings)
 
