@@ -14,7 +14,7 @@ from refold import messages as m
 from refold.engine import Engine
 from refold.errors import ModelError
 from refold.gateway.client_compaction import CALLS, record_of
-from refold.gateway.letters import Reply
+from refold.gateway.ipc import Reply
 from refold.gateway.replies import read
 from refold.models.scripted import Line
 from refold.session import Session

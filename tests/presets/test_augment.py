@@ -919,7 +919,7 @@ def test_A23_a_node_that_stays_above_the_trigger_is_said_to() -> None:
 def test_chunked_where_the_head_passes_the_summarisers_window() -> None:
     session = chat(*[20_000] * 8)
     model = Scripted(then=lambda r: f"about {len(r.messages)} messages", context_window=16_000)
-    made = fold(Engine(augment(), model=model), session)
+    made = fold(Engine(augment(), model=model, summariser="same"), session)
     assert made.requests == len(model.requests) > 1
 
 

@@ -32,6 +32,7 @@ ARGUMENTS = {
     "TodoWrite": "todos",
     "Task": "description prompt",
     "recall_conversation": "turn_numbers query keys",
+    "compact_conversation": "focus keep",
 }
 
 

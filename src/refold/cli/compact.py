@@ -92,7 +92,7 @@ def command(
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
     writer = named_model(model or preset.settings.summary_model)
-    engine = Engine(preset, model=writer, hooks=Hooks.installed())
+    engine = Engine(preset, model=writer, summariser="same", hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus))
     if output:
         Path(output).parent.mkdir(parents=True, exist_ok=True)

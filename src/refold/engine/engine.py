@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
@@ -25,7 +25,7 @@ from refold.engine.limits import Deadline
 from refold.engine.maintenance import Memory, keep_memory, maintain, make_fit
 from refold.engine.planner import WANTED, Planner, PlanRequest
 from refold.engine.replica import Turns, at_replica
-from refold.engine.summarise import ByDigest, ByModel, Summariser
+from refold.engine.summarise import ByDigest, ByModel, Summariser, writes_well
 from refold.engine.summarise import checked as checked_summariser
 from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
@@ -56,7 +56,7 @@ class Engine:
         *,
         model: Model | str | None = None,
         counter: TokenCounter | str = "o200k",
-        summariser: Summariser | None = None,
+        summariser: Summariser | Literal["same", "digest"] | None = None,
         hooks: Hooks | None = None,
         memory: Memory | None = None,
         auto: bool = True,
@@ -65,11 +65,11 @@ class Engine:
         chosen = presets.preset_of(preset)
         ruler = counter_named(counter) if isinstance(counter, str) else checked_counter(counter)
         self.model = None if model is None else self._model_of(model)
-        writer = chosen.settings.summary_model or self.model
-        if summariser is not None:
-            by = checked_summariser(summariser)
-        else:
+        if summariser is None or isinstance(summariser, str):
+            writer = chosen.settings.summary_model or self._own_writer(summariser)
             by = ByDigest(ruler) if writer is None else ByModel(self._model_of(writer), ruler)
+        else:
+            by = checked_summariser(summariser)
         self.planner = Planner(chosen, ruler, by, auto, clock)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
@@ -78,6 +78,14 @@ class Engine:
         self.memory = memory
         """Long-term notes; compressed at the end of a turn where there are too many (A19)."""
         self._turns = Turns()
+
+    def _own_writer(self, summariser: str | None) -> Model | None:
+        """The engine's model where it writes summaries: always (`same`), never (`digest`), or else where they
+        are worth their call."""
+        if summariser not in (None, "same", "digest"):
+            raise UsageError(f'summariser is "same", "digest" or a Summariser, not {summariser!r}')
+        asked = self.model is not None and (summariser == "same" or writes_well(self.model))
+        return self.model if asked and summariser != "digest" else None
 
     @property
     def preset(self) -> Preset:

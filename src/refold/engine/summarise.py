@@ -120,6 +120,15 @@ async def side_by_side(work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answ
         await ended(tasks)
 
 
+SMALL_WINDOW = 32_000
+"""Models with smaller windows write summaries that are worth no more than the newest messages."""
+
+
+def writes_well(model: Model) -> bool:
+    """Is a summary by this model worth its call? No local model's, and none of one with a small window."""
+    return not model.name.startswith("local:") and (model.context_window or SMALL_WINDOW) >= SMALL_WINDOW
+
+
 @dataclass
 class ByModel:
     """Summaries written by a model. A head larger than the model's window is summarised in chunks, and

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 from refold.compaction.record import HEAD
 from refold.compaction.transcript import Source, Style, render
 from refold.gateway.requests import PROMPTS, Asked, Wire, since
-from refold.gateway.sealed import Reference
+from refold.gateway.signed_reference import Reference
 from refold.messages import Message, Result, result
 from refold.registry.configuration import GatewaySettings
 from refold.session import Session, View

@@ -177,7 +177,7 @@ class Conversations:
                 )
             preset = presets.make(preset, {"window": window})
         asked = model_named(model) if isinstance(model, str) else model
-        self.engine = Engine(preset, model=asked, hooks=hooks)
+        self.engine = Engine(preset, model=asked, summariser="same", hooks=hooks)
         self._store = store
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._lock = asyncio.Lock()

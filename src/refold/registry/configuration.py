@@ -47,6 +47,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Files of rules at the root of a project, beside `CODE_LAW.md`: such as `AGENTS.md`."""
     variables: tuple[str, ...] = ()
     """Further variables that commands see, such as `CFLAGS`."""
+    compact_tool: bool = False
+    """The model may have the conversation folded (`compact_conversation`)."""
     permission: Literal["ask", "edits", "read-only", "all"] = "ask"
     max_iterations: int | None = None
     text_protocol: bool | None = None
@@ -76,7 +78,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keys: dict[str, str] = {}
     """Owner → SHA-256 of the key, in hexadecimal digits."""
     secret_env: str | None = None
-    """Name of the variable that holds what references to folded sessions are sealed with; without it they
+    """Name of the variable that holds what references to folded sessions are signed with; without it they
     hold until the gateway is stopped."""
     protocols: bool | None = None
     """Answer the providers' own requests for compaction and clearing; off: the upstream does. Unset: where

@@ -45,7 +45,7 @@ class _Apart:
         return self._model.stream(apart)
 
 
-class Windows:
+class ModelRouting:
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
         self._config = configuration.load()
@@ -81,7 +81,7 @@ class Windows:
                 self._engines.clear()
             preset: Preset = models.preset(name, {"window": window}, config=self._config)
             writer = None if self._summariser is None else _Apart(self._summariser)
-            engine = Engine(preset, model=writer)
+            engine = Engine(preset, model=writer, summariser="same")
             self._engines[name, window] = engine
         return engine
 
