@@ -62,7 +62,9 @@ class Cast:
         (OUT / f"{name}.cast").write_text(text)
 
 
-def record(name: str, client: Run, lines: Sequence[str], *, steps: int, title: str, compact_at: int = 0) -> None:
+def record(
+    name: str, client: Run, lines: Sequence[str], *, steps: int, title: str, compact_at: int = 0
+) -> None:
     with WireServer(then=answering(client, steps)) as server:
         client.set_up(server, compact_at or None)
         if client.program == "opencode":
@@ -71,7 +73,9 @@ def record(name: str, client: Run, lines: Sequence[str], *, steps: int, title: s
         for line in lines:
             cast.run(line, client.environment, client.project)
         folder = str(client.folder)
-        cast.write(name, {str(client.project): "~/project", f"{folder}/home": "~", folder: "~", str(ROOT): "refold"})
+        cast.write(
+            name, {str(client.project): "~/project", f"{folder}/home": "~", folder: "~", str(ROOT): "refold"}
+        )
 
 
 def _small_window(client: Run) -> None:
@@ -103,7 +107,9 @@ def main() -> None:
                     'refold run --window 20000 claude -p "Count up." --allowedTools Bash',
                     "refold sessions",
                 ]
-                record(name, Fresh("claude", place), lines, steps=14, title="refold run claude: the first fold")
+                record(
+                    name, Fresh("claude", place), lines, steps=14, title="refold run claude: the first fold"
+                )
             elif name == "claude-code":
                 lines = [
                     "refold plugin install claude-code --no-status-line",
@@ -123,7 +129,9 @@ def main() -> None:
                     "refold sessions",
                     "refold plugin remove codex",
                 ]
-                record(name, Plugged("codex", place), lines, steps=6, title="refold in Codex", compact_at=5_000)
+                record(
+                    name, Plugged("codex", place), lines, steps=6, title="refold in Codex", compact_at=5_000
+                )
             else:
                 lines = [
                     "refold plugin install opencode",

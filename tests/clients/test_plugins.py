@@ -111,7 +111,7 @@ def test_claude_code_is_given_back_what_its_compaction_dropped(tmp_path: Path) -
         for part in (
             "The user's own words",
             "Pinned by the user",
-            'kind=\\"decisions\\"',
+            'kind=\\"decisions and findings\\"',
             'kind=\\"what was done\\"',
         ):
             assert given.count(part.replace('\\"', '\\\\\\"') if part.startswith("kind") else part) == 1, part
