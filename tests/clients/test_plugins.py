@@ -16,10 +16,11 @@ import pytest
 
 from refold import messages as m
 from refold.models.scripted import Line
+from refold.plugins.install import HERE
 from refold.registry.sessions import stored
 from refold.stores import open_store
 from refold.testing.wire import WireServer
-from tests.clients.kit import INSTALLED
+from tests.clients.kit import INSTALLED, ROOT
 from tests.clients.test_run import Run
 
 pytestmark = pytest.mark.clients
@@ -147,6 +148,19 @@ def test_claude_code_calls_recall(tmp_path: Path) -> None:
         client.program_says("-p", "Never touch b.txt.")
         client.program_says("-p", "What must not be touched?", "--allowedTools", tool, "--continue")
     assert "refold-record" in json.dumps(server.bodies[-1]["messages"][-1])
+
+
+@pytest.mark.parametrize("folder", [ROOT, HERE])
+def test_claude_code_takes_the_plugin_from_a_marketplace(folder: Path, tmp_path: Path) -> None:
+    client = Plugged("claude", tmp_path)
+    with WireServer(then=lambda _: "Answer.") as server:
+        client.set_up(server)
+        assert "passed" in client.program_says("plugin", "validate", str(HERE / "refold"))
+        client.program_says("plugin", "marketplace", "add", str(folder))
+        client.program_says("plugin", "install", "refold@refold")
+        assert "refold@refold" in client.program_says("plugin", "list")
+        client.program_says("-p", "/refold:ledger")
+    assert "Nothing was compacted." in json.dumps(server.bodies[-1]["messages"])
 
 
 @pytest.mark.parametrize("missing", ["program", "store"])
