@@ -91,8 +91,13 @@ class Fresh(Run):
     @property
     def environment(self) -> dict[str, str]:
         path = f"{self.folder / 'bin'}:{self.folder / 'refold' / 'bin'}:{os.environ['PATH']}"
-        kept = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "UV_"))}
-        return {**super().environment, **kept, "PATH": path, "PYTHONPATH": ""}
+        own = {key: value for key, value in super().environment.items() if not key.endswith("_PROXY")}
+        pip = {
+            key: value
+            for key, value in os.environ.items()
+            if key.startswith("PIP_") or key.endswith("_PROXY")
+        }
+        return {**own, **pip, "PATH": path, "PYTHONPATH": ""}
 
 
 def main() -> None:
@@ -104,11 +109,11 @@ def main() -> None:
             if name == "run":
                 lines = [
                     f"python3 -m venv {place / 'refold'} && {place / 'refold'}/bin/pip install -q '{ROOT}[gateway]'",
-                    'refold run --window 20000 claude -p "Count up." --allowedTools Bash',
+                    'refold run --window 32000 claude -p "Count up." --allowedTools Bash',
                     "refold sessions",
                 ]
                 record(
-                    name, Fresh("claude", place), lines, steps=14, title="refold run claude: the first fold"
+                    name, Fresh("claude", place), lines, steps=8, title="refold run claude: the first fold"
                 )
             elif name == "claude-code":
                 lines = [
