@@ -52,7 +52,11 @@ MODES = ("ask", "edits", "read-only", "all")
     help="What the agent may do without asking: nothing that changes something, edits, only reads, all.  "
     "[default: ask]",
 )
-@click.option("--compact", is_flag=True, help="Calls, results and messages in between on one line each.")
+@click.option(
+    "--compact",
+    is_flag=True,
+    help="Show less: calls, results and messages in between on one line each. (To fold: /compact.)",
+)
 @click.option("--quiet", is_flag=True, help="Only the last message of a turn.")
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
@@ -86,6 +90,7 @@ def command(
     """
     from msgspec.structs import asdict
 
+    from refold.agent.rules import own_files, rule_files
     from refold.registry import configuration
 
     if resume and go_on:
@@ -109,6 +114,7 @@ def command(
             preset=preset,
             preset_settings=given,
             summariser=summariser,
+            own_rules=tuple(own_files(configuration.path())),
             notes=_notes,
             memory=MemoryFile(default_path()),
         )
@@ -124,7 +130,9 @@ def command(
         if model is None and config.model is None:
             say(NO_MODEL)
             say(OFFER)
-        Terminal(make, verbosity, resumes=go_on or resume is not None).run()
+        files = rule_files(Path.cwd().resolve(), config.chat.rules, own_files(configuration.path()))
+        rules = [file.label for file in files]
+        Terminal(make, verbosity, resumes=go_on or resume is not None, rules=rules).run()
         return
     _once(make(), words, piped if prompt is not None else None, verbosity, as_json or output_format == "json")
 

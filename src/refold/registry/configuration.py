@@ -44,7 +44,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The coding agent. Options of its command win."""
 
     rules: tuple[str, ...] = ()
-    """Files of rules at the root of a project, beside `CODE_LAW.md`: such as `AGENTS.md`."""
+    """Files of rules at the root of a project, beside `AGENTS.md`, `CLAUDE.md` and `CODE_LAW.md`."""
     variables: tuple[str, ...] = ()
     """Further variables that commands see, such as `CFLAGS`."""
     compact_tool: bool = False
