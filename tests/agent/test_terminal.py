@@ -280,7 +280,7 @@ def test_restore_brings_files_and_conversation_back(project: Project) -> None:
 def test_without_a_model_it_starts_and_offers_what_there_is(project: Project) -> None:
     run = project.nursery.start(["chat", "--store", project.store], project.root, environment(project.home))
     project.runs.append(run)
-    run.until("No model is configured.", "/model local:smollm2", "/model demo", "› ")
+    run.until("No model is configured", "/model local:smollm2", "/model demo", "› ")
     run.say("hello", "no model")
     run.say("/model demo", "from now on scripted:demo answers")
     run.say("hello", "→ LS", "scripted demonstration")

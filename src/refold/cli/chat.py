@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from refold.session import Session
 
 NO_MODEL = (
-    'No model is configured. Pass --model NAME (such as anthropic:claude-sonnet-5-5) or put model = "NAME" '
-    "into the configuration file, with the provider's key in ANTHROPIC_API_KEY or OPENAI_API_KEY."
+    "No model is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY (one is enough), pass --model NAME "
+    '(such as anthropic:claude-sonnet-5-5), or put model = "NAME" into {file}.'
 )
 OFFER = (
     "Type /model local:smollm2 for a small model on this machine, /model demo for a scripted demonstration."
@@ -127,8 +127,8 @@ def command(
 
         if as_json or output_format == "json":
             raise click.UsageError("JSON is for scripts: give a prompt with -p, or pipe one in")
-        if model is None and config.model is None:
-            say(NO_MODEL)
+        if model is None and config.chat_model() is None:
+            say(NO_MODEL.format(file=configuration.path()))
             say(OFFER)
         files = rule_files(Path.cwd().resolve(), config.chat.rules, own_files(configuration.path()))
         rules = [file.label for file in files]
@@ -140,9 +140,11 @@ def command(
 def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as_json: bool) -> None:
     from refold.cli import chat_once
     from refold.cli.chat_screen import Printer
+    from refold.registry import configuration
 
     if chat.model is None:
-        raise click.UsageError(f"{NO_MODEL} For a look without one: --model demo")
+        sentence = NO_MODEL.format(file=configuration.path())
+        raise click.UsageError(f"{sentence} For a look without one: --model demo")
     if not words.strip():
         raise click.UsageError("there is nothing to say: give a prompt with -p, or pipe one in")
     printer = None if as_json else Printer(console(), verbosity)
