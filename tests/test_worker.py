@@ -275,6 +275,6 @@ def test_no_clip_is_made_for_a_rung_that_cannot_do() -> None:
     reason = Clip(shape).propose(s)
     assert isinstance(reason, Reason)
     assert reason.code == "not_enough"
-    assert not Clips.of(session).counted(s.counter)
+    assert not Clips.of(session, s.counter).counted()
     assert isinstance(grading(s, shape), Graded)  # another rung can
-    assert Clips.of(session).counted(s.counter)
+    assert Clips.of(session, s.counter).counted()

@@ -196,7 +196,7 @@ def test_a_summary_that_is_too_long_is_refused() -> None:
     s = context(*work(20), window=600, writer=Writer("w"))
     found = Summary(shape(300)).propose(s)
     with pytest.raises(BadAnswer) as caught:
-        done(found, many("word", 600))
+        done(found, "so it goes on " * 150)
     assert caught.value.code == "too_long"
 
 

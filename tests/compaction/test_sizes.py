@@ -101,12 +101,10 @@ def folded(usage: m.Usage) -> Sizes:
     return context(session=session).sizes
 
 
-def test_usage_from_before_a_fold_counts_only_where_it_is_asked_for() -> None:
+def test_usage_from_before_a_fold_does_not_count() -> None:
     sizes = folded(m.Usage(input=70))
     assert sizes.anchored() == sizes.tokens == 5 + 4 + 1 + 2
-    assert sizes.anchored(stale=True) == 70 + 2
     assert sizes.anchored(bare=True) == 2 + 4 + 1 + 2, "a summary without its frame"
-    assert folded(m.Usage()).anchored(stale=True, bare=True) == 2 + 4 + 1 + 2
 
 
 # ── cuts ────────────────────────────────────────────────────────────────────────────────────────

@@ -105,6 +105,10 @@ def test_R23_the_line_of_a_long_answer_has_whole_sentences_from_all_of_it() -> N
         ('{"status": "cancelled", "reservation": "K1NW8N", "flights": [1, 2], "note": "%s"}' % ("x" * 90),
          "status: cancelled, reservation: K1NW8N, flights: 2 values, note: " + "x" * 59 + "…"),
         (f"[{', '.join(['12'] * 60)}]", "60 values"),
+        ('{"issues": [{"id": "1", "title": "Login fails"}, {"id": "2", "title": "Slow start"}], "hasNextPage": false}',
+         "issues: 2 values (Login fails; Slow start), hasNextPage: False"),
+        ('Web search results for query: "x"\n\nLinks: [{"title":"A","url":"u"},{"title":"B","url":"v"},'
+         '{"title":"C","url":"w"},{"title":"D","url":"z"}]\n\nI found some.', "4 values (A; B; C; …)"),
     ],
 )  # fmt: skip
 def test_R11_what_an_answer_in_json_says(result: str, told: str) -> None:
@@ -200,6 +204,9 @@ def test_R11_the_outcome_of_a_tool_only_where_it_failed() -> None:
         == "String to replace not found in file."
     )
     assert ended("Read", {"file_path": "a.py"}, "Error handling\n" * 200) == ""
+    for tool in ("Edit", "Grep", "Skill"):
+        refusal = "<tool_use_error>File has not been read yet.</tool_use_error>"
+        assert ended(tool, {"file_path": "a.py"}, refusal, True) == "File has not been read yet."
 
 
 def test_R11_an_error_names_files_from_where_the_session_works() -> None:

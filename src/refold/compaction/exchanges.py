@@ -31,7 +31,7 @@ from refold.messages import (
 )
 from refold.session.history import History
 from refold.session.items import Item
-from refold.shrink.squeeze import squeezed
+from refold.shrink.truncate_message import truncate_message
 from refold.tokens.estimate import Chars
 from refold.tokens.fitting import largest
 from refold.tokens.parts import part_strings
@@ -174,7 +174,7 @@ def cut_exchange(exchange: tuple[Source, ...], limit: int) -> tuple[Source, ...]
             if over <= 0:
                 return tuple(sources)
             room = int(max(sizes[index] - over, MARKUP) * factor)
-            message = squeezed(sources[index].message, room, e.key(sources[index].id))
+            message = truncate_message(sources[index].message, room, e.key(sources[index].id))
             smaller = msgspec.structs.replace(sources[index], message=message)
             if (size := json_size([smaller])) < sizes[index]:
                 over -= sizes[index] - size

@@ -151,7 +151,7 @@ def _make(
     if not finished.framed:
         fold = quoted(fold, session)
     after = s.projection.after(fold)
-    clips = Clips.of(session).counted(s.counter)
+    clips = Clips.of(session, s.counter).counted()
     for key, item in after:
         if (size := clips.get(id(item.message))) is not None:
             session.cached_count(key, item.message, s.counter, size)

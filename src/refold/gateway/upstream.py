@@ -15,10 +15,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from refold.errors import SettingError
-from refold.gateway.door import UPSTREAM_KEYS, Caller, Refusal
-from refold.gateway.openings import look_after, next_piece
+from refold.gateway.auth import UPSTREAM_KEYS, Caller, Refusal
 from refold.gateway.replies import KEPT, READABLE
 from refold.gateway.stored_ids import IdReader
+from refold.gateway.stream_probe import look_after, next_piece
 from refold.registry.configuration import GatewaySettings
 
 HOPS = frozenset(

@@ -78,7 +78,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keys: dict[str, str] = {}
     """Owner → SHA-256 of the key, in hexadecimal digits."""
     secret_env: str | None = None
-    """Name of the variable that holds what references to folded sessions are sealed with; without it they
+    """Name of the variable that holds what references to folded sessions are signed with; without it they
     hold until the gateway is stopped."""
     protocols: bool | None = None
     """Answer the providers' own requests for compaction and clearing; off: the upstream does. Unset: where
@@ -87,6 +87,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Answer the compaction calls of coding agents with a record; off: their model writes the summary."""
     record_tokens: int | None = None
     """Size of that record; unset: 16,000 or an eighth of the window, the smaller."""
+    notes: bool = False
+    """The program's model is asked first, as without a gateway: what it writes stands in the record."""
     recall: bool = False
     """Once a session is folded, its model may ask for what it does not see any more."""
     largest: int = 64 * 1024 * 1024

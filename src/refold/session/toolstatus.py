@@ -26,6 +26,7 @@ _TEXTS = ("content", "diff", "stdout", "recap", "answer", "text")
 _BEFORE = re.compile(r"Command: [^\0]{0,2000}?\nDirectory: [^\n]{0,400}\n(?:Output: )?")
 """What stands before an output: the call said it."""
 _REMINDER = ("<system-reminder>", "</system-reminder>")
+_REFUSAL = ("<tool_use_error>", "</tool_use_error>")
 _PADDING = re.compile(r"(?<! ) {40,}+(?=\n)")
 """Lines that a terminal filled up. (Less than that may be code that somebody has to match.)"""
 _STOPPED = re.compile(
@@ -57,11 +58,18 @@ def stopped(row: str) -> bool:
     return _STOPPED.match(row) is not None
 
 
+def without_tag(text: str) -> str:
+    """What a tool answered without the tag that marks it as an error."""
+    opens, closes = _REFUSAL
+    return text.removeprefix(opens).removesuffix(closes) if text.startswith(opens) else text
+
+
 def bare(text: str) -> str:
-    """An output without what its tool put around it: an envelope, or lines. A status other than 0 stays,
-    once."""
+    """An output without what its tool put around it: an envelope, a tag, or lines. A status other than 0
+    stays, once."""
     if (inside := printed(text)) is not None:
         return inside
+    text = without_tag(text)
     text = _PADDING.sub("", text) if " " * 40 in text else text
     if head := _BEFORE.match(text):
         text = text[head.end() :] or text

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import signal
-import tempfile
 import time
-import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +19,7 @@ from refold.tools import sandbox
 from refold.tools.base import Envelope, Place, as_word, success, tool
 from refold.tools.git_guard import GitGuard
 from refold.tools.sandbox import Ground
+from refold.tools.scratch import folder_for
 from refold.tools.workspace import Refused
 
 T = TypeVar("T")
@@ -109,8 +107,7 @@ async def _to_its_end(work: Callable[[], T]) -> T:
 def scratch(place: Place) -> Path:
     """The folder of commands for what they write beside the workspace, for as long as the place lasts."""
     if place.scratch is None:
-        place.scratch = Path(tempfile.mkdtemp(prefix="refold-")).resolve()
-        weakref.finalize(place, shutil.rmtree, place.scratch, ignore_errors=True)
+        place.scratch = folder_for(place)
     return place.scratch
 
 

@@ -172,10 +172,9 @@ class Importer:
                 append_all(self.store, candidate, map(stored.decode, lines))
                 return candidate, "imported", len(lines)
             there = self.store.load(candidate).entries
-            shared = min(len(there), len(lines))
-            if [stored.encode(entry) for entry in there[:shared]] == lines[:shared]:
-                rest = lines[len(there) :]
-                append_all(self.store, candidate, map(stored.decode, rest), _tip(there))
+            if (rest := _rest(there, lines)) is not None:
+                append_all(self.store, candidate, rest, _tip(there))
+                self._known[candidate] = len(there) + len(rest)
                 return candidate, "grown" if rest else "unchanged", len(rest)
         raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
 
@@ -195,6 +194,20 @@ class Importer:
         append_all(self.store, parcel.origin, cast("list[AnyEntry]", rest), _tip(there))
         self._known[parcel.origin] += len(rest)
         return parcel.origin, "grown", len(rest)
+
+
+def _rest(there: Sequence[AnyEntry], lines: Sequence[bytes]) -> list[AnyEntry] | None:
+    """What a transcript holds that the store does not; None where the store holds another conversation. What
+    is only noted beside the messages, by the user or by a reading that ended earlier, may differ."""
+    told = {entry.id: entry for entry in map(stored.decode, lines)}
+    encoded = dict(zip(told, lines, strict=True))
+    said = [entry for entry in there if isinstance(entry, PathEntry)]
+    if any(encoded.get(entry.id, line) != line for entry in said for line in (stored.encode(entry),)):
+        return None
+    known = {entry.id for entry in there}
+    rest = [entry for id, entry in told.items() if id not in known]
+    goes_on = any(isinstance(entry, PathEntry) for entry in rest)
+    return None if goes_on and any(entry.id not in told for entry in said) else rest
 
 
 def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:

@@ -51,14 +51,14 @@ class BudgetSummary:
         path, start = s.session.path, s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
-            # The summary that the new one will replace takes no room.
+            # Summaries of compactions take no room: the new one replaces the newest, which replaced the others.
             if isinstance(entry, e.MessageEntry):
                 return s.session.cached_count(entry.id, entry.message, s.measure)
-            return 0 if entry is previous else size_of(entry, s.measure)
+            return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
 
         wanted = s.wanted_cut
         if wanted is None:
-            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size)
+            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size, previous=previous)
         return cut_at(path, start, s.projection.position_of(wanted))
 
     def _proposal(
@@ -99,7 +99,7 @@ class BudgetSummary:
             files=files,
             smaller=False,
             tokens_after=kept + limit + lists,
-            tokens_before=s.sizes.anchored(stale=True, bare=True),
+            tokens_before=s.sizes.anchored(bare=True),
         )
 
     def _ask(
@@ -216,21 +216,26 @@ class Cut(NamedTuple):
 
 def in_context(entry: e.Entry) -> bool:
     """Does the entry show up in a context of this design?"""
-    return isinstance(entry, (e.MessageEntry, e.Note, e.BranchSummary, e.Fold))
+    return isinstance(entry, (e.MessageEntry, e.Fold)) or _speaks_for_user(entry)
+
+
+def _speaks_for_user(entry: e.Entry) -> bool:
+    """A program's message, or the summary of a branch, unless that is empty."""
+    return isinstance(entry, e.Note) or (isinstance(entry, e.BranchSummary) and bool(entry.summary))
 
 
 def is_cut_point(entry: e.Entry) -> bool:
     """May a kept part begin here? Never at a tool result: its call would be missing."""
     if isinstance(entry, e.MessageEntry):
         return not isinstance(entry.message, Result)
-    return isinstance(entry, (e.Note, e.BranchSummary))
+    return _speaks_for_user(entry)
 
 
 def begins_turn(entry: e.Entry) -> bool:
     """User messages and whatever else speaks for the user begin a turn."""
     if isinstance(entry, e.MessageEntry):
         return isinstance(entry.message, (User, Bash))
-    return isinstance(entry, (e.Note, e.BranchSummary))
+    return _speaks_for_user(entry)
 
 
 def size_of(entry: e.Entry, measure: TokenCounter) -> int:
@@ -246,10 +251,16 @@ def size_of(entry: e.Entry, measure: TokenCounter) -> int:
 
 
 def cut_by_budget(
-    path: Sequence[e.AnyPathEntry], *, start: int, keep: int, size: Callable[[e.Entry], int]
+    path: Sequence[e.AnyPathEntry],
+    *,
+    start: int,
+    keep: int,
+    size: Callable[[e.Entry], int],
+    previous: e.Fold | None = None,
 ) -> Cut:
     """Walk back from the end until `keep` is reached; cut at the first legal point from there on, or at
-    the last one before. Metadata directly in front of the cut stays with it. Costs what is kept."""
+    the last one before. Metadata directly in front of the cut stays with it, also where only the `previous`
+    fold is between: its summary stands at the beginning. Costs what is kept."""
     left, reached = keep, start
     for index in range(len(path) - 1, start - 1, -1):
         tokens = size(path[index])
@@ -261,9 +272,10 @@ def cut_by_budget(
     point = next((i for i in chain(behind, before) if is_cut_point(path[i])), None)
     if point is None:
         return Cut(start)
-    position = point
-    while position > start and not in_context(path[position - 1]):
-        position -= 1
+    position = at = point
+    while at > start and (path[at - 1] is previous or not in_context(path[at - 1])):
+        at -= 1
+        position = position if path[at] is previous else at
     return Cut(position, cut_at(path, start, point).turn_start)
 
 

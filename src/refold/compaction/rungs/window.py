@@ -44,7 +44,7 @@ STYLE_ZH = replace(
     cut="[… 省略 {cut} 个字符]",
     total_cut="[… 记录在 {limit} 个字符处截断]",
 )
-_ZH_TITLES = dict(zip(TITLES.values(), ["目标", "决定", "已完成", "事实"], strict=True))
+_ZH_TITLES = dict(zip(TITLES.values(), ["目标", "已完成", "事实"], strict=True))
 _ZH_SPEAKERS = dict(zip(ROLES.values(), ["用户", "助手", "工具", "用户执行", "系统"], strict=True))
 _DIGEST_LABEL = re.compile(
     rf"^## (?P<title>{'|'.join(_ZH_TITLES)})$"

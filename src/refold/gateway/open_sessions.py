@@ -6,8 +6,8 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeVar, cast
@@ -17,10 +17,11 @@ import msgspec
 from refold import entries as e
 from refold.engine.background import Watch
 from refold.errors import Conflict, SessionExists, StorageError, UnknownName
-from refold.gateway.door import Refusal
+from refold.gateway.auth import Refusal
+from refold.gateway.replies import Recorded
 from refold.gateway.requests import Asked
-from refold.messages import Assistant, Message, Thinking, Usage
-from refold.protocols import SessionInfo, Store
+from refold.messages import Assistant, Message, Thinking
+from refold.protocols import Grouping, SessionInfo, Store
 from refold.registry.engine import Engine
 from refold.registry.sessions import stored
 from refold.session import Session
@@ -45,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Book:
+class OpenSession:
     """An open session."""
 
     session: Session
@@ -64,11 +65,11 @@ class Turn:
     """Where it stands: its answer comes behind."""
 
 
-class Books:
+class OpenSessions:
     def __init__(self, spec: str) -> None:
         self._spec = spec
         self._store: Store | None = None
-        self._open: OrderedDict[str, Book] = OrderedDict()
+        self._open: OrderedDict[str, OpenSession] = OrderedDict()
         self._size = 0
         self._closing: set[asyncio.Task[None]] = set()
         self.ends = inf
@@ -83,7 +84,7 @@ class Books:
         return self._store
 
     async def within(
-        self, asked: Asked, work: Callable[[Book], Awaitable[T]], patience: float = PATIENCE
+        self, asked: Asked, work: Callable[[OpenSession], Awaitable[T]], patience: float = PATIENCE
     ) -> T:
         """Do something to the session of a request, nobody else of this process being in it. A store that
         fails, since others keep it locked, is tried for so many seconds; others go on meanwhile."""
@@ -100,15 +101,15 @@ class Books:
             await asyncio.sleep(random.uniform(pause / 2, pause))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _within(self, asked: Asked, work: Callable[[Book], Awaitable[T]]) -> T:
+    async def _within(self, asked: Asked, work: Callable[[OpenSession], Awaitable[T]]) -> T:
         """Do something to the session of a request, nobody else of this process being in it. Where another
         program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
-        book = self.of(asked)
-        async with book.lock:  # kept while we try: others of this process would only be in our way
+        opened = self.of(asked)
+        async with opened.lock:  # kept while we try: others of this process would only be in our way
             for tried in range(1, TRIES + 1):
                 try:
-                    book.session.refresh()
-                    return await work(book)
+                    opened.session.refresh()
+                    return await work(opened)
                 except Conflict:
                     if tried == TRIES:
                         raise
@@ -120,23 +121,37 @@ class Books:
                     raise
         raise AssertionError("unreachable")
 
-    def of(self, asked: Asked) -> Book:
+    def of(self, asked: Asked) -> OpenSession:
         """The session of a request, opened or made. The longest unused ones are closed."""
-        book = self._open.get(asked.session) or Book(self._opened(asked))
-        self._open[asked.session] = book
+        opened = self._open.get(asked.session) or OpenSession(self._opened(asked))
+        self._open[asked.session] = opened
         self._open.move_to_end(asked.session)
-        self._size += asked.size - book.size
-        book.size = asked.size
+        self._size += asked.size - opened.size
+        opened.size = asked.size
         for id, old in list(self._open.items())[:-1] if self._size > OPEN else ():
             if self._size > OPEN and not old.lock.locked():
                 self.drop(id)
-        return book
+        return opened
+
+    @contextmanager
+    def grouped(self) -> Generator[Group]:
+        """What is written within the block is one commit, where the store can; where that fails, sessions
+        that were opened are read anew."""
+        group = Group(self)
+        try:
+            store = self.store
+            with store.grouped() if isinstance(store, Grouping) else nullcontext():
+                yield group
+        except BaseException:
+            for id in group.ids:
+                self.drop(id)
+            raise
 
     def holds(self, id: str, entry: str) -> bool:
         """Is there a session of this id that has this entry?"""
-        book = self._open.get(id)
+        opened = self._open.get(id)
         try:
-            return entry in (book.session if book is not None else stored(self.store, id))
+            return entry in (opened.session if opened is not None else stored(self.store, id))
         except UnknownName:
             return False
 
@@ -148,10 +163,10 @@ class Books:
 
     def drop(self, id: str) -> None:
         """It is read anew next time."""
-        if (book := self._open.pop(id, None)) is not None:
-            self._size -= book.size
-            if book.watch is not None:
-                self._closing.add(task := asyncio.ensure_future(book.watch.close()))
+        if (opened := self._open.pop(id, None)) is not None:
+            self._size -= opened.size
+            if opened.watch is not None:
+                self._closing.add(task := asyncio.ensure_future(opened.watch.close()))
                 task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
@@ -172,19 +187,40 @@ class Books:
             return stored(self.store, id)
 
 
-def watched(book: Book, engine: Engine) -> Watch:
+class Later(Exception):
+    """A session is in use: what is to be written has to wait."""
+
+
+class Group:
+    """The sessions that are written to in one commit."""
+
+    def __init__(self, sessions: OpenSessions) -> None:
+        self._sessions = sessions
+        self.ids: set[str] = set()
+
+    def opened(self, asked: Asked) -> OpenSession:
+        """The session of a request, as the store has it. Raises `Later`."""
+        opened = self._sessions.of(asked)
+        if opened.lock.locked():
+            raise Later
+        self.ids.add(asked.session)
+        opened.session.refresh()
+        return opened
+
+
+def watched(opened: OpenSession, engine: Engine) -> Watch:
     """What prepares folds of this session ahead, as this engine makes them."""
-    if book.watch is None or book.watch.planner is not engine.planner:
-        book.watch = engine.watch(book.session)
-        book.watch.enter()
-    return book.watch
+    if opened.watch is None or opened.watch.planner is not engine.planner:
+        opened.watch = engine.watch(opened.session)
+        opened.watch.enter()
+    return opened.watch
 
 
-def taken(book: Book, asked: Asked) -> Turn:
+def taken(opened: OpenSession, asked: Asked) -> Turn:
     """Write a request down. The path says afterwards what the request says, word for word, and nothing else:
     all that is made of it is the sender's own. The same list again is a retry: its answer stands beside the
     first one."""
-    session = book.session
+    session = opened.session
     if asked.since is not None and asked.since not in session:
         text = "the session that this compaction item stands for is gone"
         raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
@@ -192,14 +228,16 @@ def taken(book: Book, asked: Asked) -> Turn:
     return Turn(asked, session.leaf)
 
 
-def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, meta: dict[str, Any]) -> None:
+def answered(opened: OpenSession, turn: Turn, reply: Recorded) -> None:
     """Write an answer down, behind its request. A client may have gone on before the stream had ended, here
     or with another gateway of the same store: then it has told us the answer already, or is on another
     branch and stays there."""
-    session = book.session
-    message, thoughts = _handed_back(turn.asked, message)
+    session = opened.session
+    usage, said_beside = reply.usage, {"cut": True} if reply.cut else dict[str, Any]()
+    message, thoughts = _handed_back(turn.asked, reply.message)
     if thoughts:
-        meta = {"gateway": {**meta.get("gateway", {}), "thinking": msgspec.to_builtins(thoughts)}}
+        said_beside["thinking"] = msgspec.to_builtins(thoughts)
+    meta = {"gateway": said_beside} if said_beside else {}
     entry = session.make(
         e.MessageEntry, message=message, parent=turn.leaf, usage=usage, model=turn.asked.model, meta=meta
     )

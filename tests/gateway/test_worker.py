@@ -1,4 +1,4 @@
-"""The desk: a process of its own, whose end stops nobody; folds that are prepared ahead; overflow in streams."""
+"""The worker: a process of its own, whose end stops nobody; folds that are prepared ahead; overflow in streams."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from aiohttp import web
 
 from refold import entries as e
 from refold import messages as m
-from refold.gateway import desk, spool
-from refold.gateway import line as lines
-from refold.gateway.letters import Broken, Opening
+from refold.gateway import spool, worker, worker_client
+from refold.gateway.ipc import Broken, Opening
 from refold.models.scripted import Line
 from refold.registry.configuration import GatewaySettings
 from refold.testing.wire import WireServer
@@ -57,14 +56,14 @@ def test_a_worker_whose_tasks_have_just_ended_finishes() -> None:
     """From Python 3.12 on waiting for tasks that have ended does not let the loop take another round."""
 
     async def finish() -> None:
-        worker = desk.Desk(
+        started = worker.Worker(
             Opening(settings=GatewaySettings(upstream="http://127.0.0.1:9"), secret=b""), lambda _: None
         )
-        task = worker._begin(asyncio.sleep(0))
+        task = started._begin(asyncio.sleep(0))
         await task
-        worker._tasks.add(task)
-        asyncio.get_running_loop().call_soon(worker._tasks.discard, task)
-        await worker.finish()
+        started._tasks.add(task)
+        asyncio.get_running_loop().call_soon(started._tasks.discard, task)
+        await started.finish()
 
     with alarm(20):
         asyncio.run(finish())
@@ -101,7 +100,7 @@ def test_an_overflow_told_inside_of_a_stream_is_folded_and_tried_once_more(
         ):
             status, done, data = await ask(client, dialect, body(dialect, long_talk(8)))
             assert (status, data) == (200, b"data: fine\n\n") and done.endswith("retried")
-            assert made.line.counts["overflow"] == 1
+            assert made.worker.counts["overflow"] == 1
         assert sizes[1] < sizes[0]
 
     run(work)
@@ -133,16 +132,16 @@ def test_an_error_after_something_was_said_is_handed_on() -> None:
 def test_a_desk_that_dies_stops_nobody_and_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(worker_client, "AGAIN_SECONDS", 0.1)
     pids: list[int] = []
-    start = lines._process
+    start = worker_client._process
 
     def process(there: Any) -> Any:
         worker = start(there)
         pids.append(worker.join.__self__.pid)
         return worker
 
-    monkeypatch.setattr(lines, "_process", process)
+    monkeypatch.setattr(worker_client, "_process", process)
 
     async def work() -> None:
         store = f"sqlite:{tmp_path / 'a.db'}"
@@ -150,7 +149,7 @@ def test_a_desk_that_dies_stops_nobody_and_is_started_again(
             _, done, _ = await ask(client, "openai", body("openai", long_talk(8)))
             assert done.startswith("fold")
             os.kill(pids[0], signal.SIGKILL)
-            await until(lambda: bool(made.line.counts["desk_lost"]))
+            await until(lambda: bool(made.worker.counts["worker_lost"]))
             _, done, _ = await ask(client, "openai", body("openai", [("user", "x")]))
             assert done == "pass"
             status, _, data = await ask(client, "openai", body("openai", long_talk(60)))
@@ -158,7 +157,7 @@ def test_a_desk_that_dies_stops_nobody_and_is_started_again(
             await until(lambda: len(pids) > 1)
             _, done, _ = await ask(client, "openai", body("openai", long_talk(8)))
             assert done.startswith("fold")
-        assert made.line.counts["unrecorded"] == 0
+        assert made.worker.counts["unrecorded"] == 0
 
     with WireServer("One.", "Two.", "Three.") as server:
         run(work)
@@ -175,19 +174,19 @@ def test_a_desk_lets_go_of_the_line_at_its_end(monkeypatch: pytest.MonkeyPatch, 
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: errors.append(args.exc_type))
 
-    async def finish(self: desk.Desk) -> None:
+    async def finish(self: worker.Worker) -> None:
         self._send(said)  # pyright: ignore[reportPrivateUsage]
         if fails:
             raise MemoryError("no more")
 
     async def work() -> None:
-        line = lines.Line(opening, in_process=False)
+        line = worker_client.WorkerClient(opening, in_process=False)
         await line.open()
         async with asyncio.timeout(20):
             await line.close()
         assert line.counts["last"] == 1
 
-    monkeypatch.setattr(desk.Desk, "finish", finish)
+    monkeypatch.setattr(worker.Worker, "finish", finish)
     run(work)
     assert errors == ([MemoryError] if fails else [])
 
@@ -199,7 +198,7 @@ def test_too_much_that_waits_in_memory_is_not_taken_and_counted(monkeypatch: pyt
         async with gateway(server.url) as (made, client):
             status, _, _ = await ask(client, "openai", body("openai", [("user", "x")]))
             assert status == 200
-            assert made.line.counts["unrecorded"] == 2
+            assert made.worker.counts["unrecorded"] == 2
 
     with WireServer("One.") as server:
         run(work)

@@ -1,6 +1,6 @@
-"""What the server and the desk write to each other: the one moves bytes, the other reads them.
+"""What the server and the worker write to each other: the one moves bytes, the other reads them.
 
-Each letter is a length and MessagePack. The server never waits for an answer to what it only wants written
+Each packet is a length and MessagePack. The server never waits for an answer to what it only wants written
 down.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 from refold.registry.configuration import GatewaySettings
 
 LIMIT = 1 << 20
-"""Bytes that are read ahead of a letter."""
+"""Bytes that are read ahead of a packet."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     id: int = 0
-    """Of this letter, where it is kept until it is done."""
+    """Of this packet, where it is kept until it is done."""
     path: str
     raw: bytes
     names: dict[str, str] = {}
@@ -40,6 +40,8 @@ class Question(Request, frozen=True, tag="question"):
 
     refused: str | None = None
     """The upstream has said that it is too long, in these words."""
+    notes: Reply | None = None
+    """What the upstream answers to a compaction call that was passed on for its notes."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
@@ -55,7 +57,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True, tag="opening"):
-    """The first letter to a desk that is a process of its own."""
+    """The first packet to a worker that is a process of its own."""
 
     settings: GatewaySettings
     secret: bytes
@@ -88,14 +90,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):
-    """Is the desk there?"""
+    """Is the worker there?"""
 
 
-ToDesk: TypeAlias = Note | Question | Reply | Opening | Recall | Issued | Check | Ping
+ToWorker: TypeAlias = Note | Question | Reply | Opening | Recall | Issued | Check | Ping
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the desk, about the request of that number."""
+    """Of the worker, about the request of that number."""
 
     number: int
     counts: tuple[str, ...] = ()
@@ -103,7 +105,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(Answer, frozen=True, tag="done"):
-    """The letter of this id is written down, or never will be."""
+    """The packet of this id is written down, or never will be."""
 
     id: int = 0
 
@@ -129,6 +131,8 @@ class Order(Answer, frozen=True, tag="order"):
     """None: what came."""
     done: str = "pass"
     extras: Extras | None = None
+    notes: bool = False
+    """The answer is no answer to the client: ask again with it (`Question.notes`)."""
 
 
 class Speech(Answer, frozen=True, tag="speech"):
@@ -149,24 +153,24 @@ class Refused(Answer, frozen=True, tag="refused"):
 
 
 class Broken(Answer, frozen=True, tag="broken"):
-    """The desk cannot do it: the store fails, or something nobody thought of."""
+    """The worker cannot do it: the store fails, or something nobody thought of."""
 
     error: str
 
 
-FromDesk: TypeAlias = Done | Order | Speech | Refused | Broken
+FromWorker: TypeAlias = Done | Order | Speech | Refused | Broken
 
 _encoder = msgspec.msgpack.Encoder()
-to_desk: msgspec.msgpack.Decoder[ToDesk] = msgspec.msgpack.Decoder(ToDesk)
-from_desk: msgspec.msgpack.Decoder[FromDesk] = msgspec.msgpack.Decoder(FromDesk)
+to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
 
 
-def packed(letter: ToDesk | FromDesk) -> bytes:
-    data = _encoder.encode(letter)
+def packed(packet: ToWorker | FromWorker) -> bytes:
+    data = _encoder.encode(packet)
     return len(data).to_bytes(4, "big") + data
 
 
-async def letters(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[Any]) -> AsyncGenerator[Any]:
+async def packets(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[Any]) -> AsyncGenerator[Any]:
     """All that come, until the other side is gone."""
     while True:
         try:

@@ -13,18 +13,18 @@ from refold.compaction.plan import Plan
 from refold.compaction.plan_context import PlanRequest as Outlook
 from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
-from refold.gateway import books, client_compaction, compaction, replies, verbatim
-from refold.gateway.books import Book, Books, Turn
+from refold.gateway import client_compaction, compaction, open_sessions, replies, verbatim
+from refold.gateway.auth import Refusal
 from refold.gateway.client_compaction import Call, call_of, is_candidate
 from refold.gateway.compaction import Expanded
-from refold.gateway.customs import restored
-from refold.gateway.door import Refusal
+from refold.gateway.custom_tools import restored
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
-from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, Recall, Reply, Request, Speech
+from refold.gateway.ipc import Extras, FromWorker, Opening, Order, Question, Recall, Reply, Request, Speech
+from refold.gateway.model_routing import ModelRouting
+from refold.gateway.open_sessions import OpenSession, OpenSessions, Turn
 from refold.gateway.requests import COMPACT, WIRES, Asked, model_named, read, since
-from refold.gateway.sealed import Seal
+from refold.gateway.signed_reference import ReferenceSigner
 from refold.gateway.verbatim import Shown, beyond_log, list_of
-from refold.gateway.windows import Windows
 from refold.messages import Message, User, result, user
 from refold.recall import tool
 from refold.recall.log import path_index
@@ -39,27 +39,29 @@ MARKS = 4
 """Blocks with `cache_control` that Anthropic allows."""
 
 
-class Answers:
-    def __init__(self, opening: Opening, shelf: Books) -> None:
-        self.settings, self._books = opening.settings, shelf
-        self.windows, self._seal = Windows(opening.settings), Seal(opening.secret)
+class RequestRewriter:
+    def __init__(self, opening: Opening, open_sessions: OpenSessions) -> None:
+        self.settings, self._open_sessions = opening.settings, open_sessions
+        self.routing, self._signer = ModelRouting(opening.settings), ReferenceSigner(opening.secret)
 
     def read(self, request: Request) -> tuple[Asked | None, Expanded | None]:
         """The request; and what it says that only a gateway understands."""
         asked = read(request.path, request.raw, request.names, request.owner)
         if asked is not None and is_candidate(self.settings, request.raw):
-            asked = client_compaction.referring(asked, self._books.holds)
+            asked = client_compaction.referring(asked, self._open_sessions.holds)
         if asked is None or not compaction.is_marked(self.settings, request.path, request.raw):
             return asked, None
-        expanded = compaction.expand(asked.dialect, asked.wire, self._seal, request.owner)
+        expanded = compaction.expand(asked.dialect, asked.wire, self._signer, request.owner)
         return since(asked, expanded.items, expanded.reference), expanded
 
-    async def to(self, question: Question) -> tuple[FromDesk, Turn | None]:
+    async def to(self, question: Question) -> tuple[FromWorker, Turn | None]:
         """Raises `Refusal` where nothing that fits can be made."""
         asked, expanded = self.read(question)
         if asked is None:
             return Order(number=question.number, done="pass unread"), None
         if is_candidate(self.settings, question.raw) and (call := call_of(asked, question.raw)):
+            if self.settings.notes and question.notes is None:
+                return Order(number=question.number, notes=True), None
             answer = await self._record(question, call)
             if answer is not None:
                 return answer, None
@@ -68,32 +70,34 @@ class Answers:
             asked.body.pop("context_management")
         compact = question.path == COMPACT or (expanded is not None and expanded.trigger)
 
-        async def answered(book: Book) -> tuple[FromDesk, Turn | None]:
+        async def answered(opened: OpenSession) -> tuple[FromWorker, Turn | None]:
             if compact:
-                return await self._compact(question, asked, book), None
-            return await self._prepare(question, asked, book, wish)
+                return await self._compact(question, asked, opened), None
+            return await self._prepare(question, asked, opened, wish)
 
-        return await self._books.within(asked, answered)
+        return await self._open_sessions.within(asked, answered)
 
     async def _prepare(
-        self, question: Question, asked: Asked, book: Book, wish: Wish | None
-    ) -> tuple[FromDesk, Turn]:
-        turn, session = books.taken(book, asked), book.session
-        engine = self.windows.engine_for(asked.name)
-        books.watched(book, engine)
+        self, question: Question, asked: Asked, opened: OpenSession, wish: Wish | None
+    ) -> tuple[FromWorker, Turn]:
+        turn, session = open_sessions.taken(opened, asked), opened.session
+        engine = self.routing.engine_for(asked.name)
+        open_sessions.watched(opened, engine)
         if question.refused is not None:
             engine.failed(session, question.refused, model=asked.model)
         before = engine.view(session, system=asked.beside).tokens
-        fold = await self._wished_fold(asked, book, wish.compact, before) if wish else None
+        fold = await self._wished_fold(asked, opened, wish.compact, before) if wish else None
         preset = engine.preset_for(session, asked.model)
         if wish and not fold and asked.since is None and question.refused is None:
             wire, applied = cleared(asked.said, wish, lambda wire: _tokens(engine, asked, wire))
             if _tokens(engine, asked, wire) <= preset.budget:
                 return self._order(question, asked, wire, "pass", applied=applied), turn
-        view = await self._fitting(engine, asked, book)
+        view = await self._fitting(engine, asked, opened)
         turn.leaf = session.leaf
         if fold is not None and wish and wish.compact and wish.compact.pause_after_compaction:
-            return self._paused(question, asked, self._item(question, asked, book, view), before, view), turn
+            return self._paused(
+                question, asked, self._item(question, asked, opened, view), before, view
+            ), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
         shown = verbatim.shown(view, asked, session, preset.window - view.tokens)
@@ -107,52 +111,52 @@ class Answers:
         applied = None
         if wish is not None:
             wire, applied = cleared(wire, wish, lambda wire: _tokens(engine, asked, wire))
-        item = None if fold is None else self._item(question, asked, book, view)
+        item = None if fold is None else self._item(question, asked, opened, view)
         return self._order(question, asked, wire, done if folded else "pass", applied, item, fold), turn
 
     async def _wished_fold(
-        self, asked: Asked, book: Book, compact: Compact | None, tokens: int
+        self, asked: Asked, opened: OpenSession, compact: Compact | None, tokens: int
     ) -> e.Fold | None:
         """The client wants its history compacted from some size on."""
         if compact is None:
             return None
-        usual = DEFAULT_TRIGGER if asked.dialect == "anthropic" else self.windows.of(asked.name) * 3 // 4
+        usual = DEFAULT_TRIGGER if asked.dialect == "anthropic" else self.routing.of(asked.name) * 3 // 4
         trigger = compact.trigger.value if compact.trigger else usual
         if tokens < trigger:
             return None
-        return await self._folded(asked, book, trigger, compact.instructions)
+        return await self._folded(asked, opened, trigger, compact.instructions)
 
     async def _folded(
-        self, asked: Asked, book: Book, at_most: int, instructions: str | None = None
+        self, asked: Asked, opened: OpenSession, at_most: int, instructions: str | None = None
     ) -> e.Fold | None:
         """A fold because the client wants one, however much room the window has."""
-        engine = self.windows.engine_for(asked.name, at_most)
+        engine = self.routing.engine_for(asked.name, at_most)
         wanted: dict[str, Any] = {"force": True, "system": asked.beside, "instructions": instructions}
         try:
-            plan = await engine.planner.planned(book.session, Outlook(**wanted))
+            plan = await engine.planner.planned(opened.session, Outlook(**wanted))
         except DoesNotFit:  # nothing that could be taken out would make it small enough
             return None
-        made = await engine.apply(book.session, plan) if isinstance(plan, Plan) else None
+        made = await engine.apply(opened.session, plan) if isinstance(plan, Plan) else None
         return made if isinstance(made, e.Fold) else None
 
-    async def _fitting(self, engine: Engine, asked: Asked, book: Book) -> View:
+    async def _fitting(self, engine: Engine, asked: Asked, opened: OpenSession) -> View:
         """Whatever a preset promises: what is larger than the window is not sent."""
         code = "context_length_exceeded"
         try:
-            view = await engine.prepare(book.session, system=asked.beside, model=asked.model)
+            view = await engine.prepare(opened.session, system=asked.beside, model=asked.model)
         except (DoesNotFit, OverflowAgain) as error:
             text = f"prompt is too long: {error}"
             raise Refusal(400, text, "invalid_request_error", code=code) from error
-        window = engine.preset_for(book.session, asked.model).window
+        window = engine.preset_for(opened.session, asked.model).window
         if view.tokens > window:
             text = f"prompt is too long: {view.tokens} tokens > {window} maximum, folded as far as possible"
             raise Refusal(400, text, "invalid_request_error", code=code)
         return view
 
-    def _item(self, question: Question, asked: Asked, book: Book, view: View) -> Wire:
-        assert book.session.leaf is not None
-        sealed = self._seal.seal(book.session.id, book.session.leaf, question.owner)
-        return compaction.item_of(asked.dialect, sealed, view)
+    def _item(self, question: Question, asked: Asked, opened: OpenSession, view: View) -> Wire:
+        assert opened.session.leaf is not None
+        signed = self._signer.sign(opened.session.id, opened.session.leaf, question.owner)
+        return compaction.item_of(asked.dialect, signed, view)
 
     def _order(
         self,
@@ -184,34 +188,36 @@ class Answers:
         done = f"compact {before} {view.tokens}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
-    async def _compact(self, question: Question, asked: Asked, book: Book) -> Speech:
+    async def _compact(self, question: Question, asked: Asked, opened: OpenSession) -> Speech:
         """Fold because the client wants it, and a reference to what came of it."""
-        books.taken(book, asked)
-        session, engine = book.session, self.windows.engine_for(asked.name)
+        open_sessions.taken(opened, asked)
+        session, engine = opened.session, self.routing.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
-        await self._folded(asked, book, before)
+        await self._folded(asked, opened, before)
         after = engine.view(session, system=asked.beside).tokens
         if session.leaf is None:
             raise Refusal(400, "there is nothing to compact", "invalid_request_error")
-        sealed = self._seal.seal(session.id, session.leaf, question.owner)
+        signed = self._signer.sign(session.id, session.leaf, question.owner)
         whole, stream = question.path == COMPACT, bool(asked.body.get("stream"))
-        body, kind = compaction.compacted(sealed, asked.name, before, after, whole=whole, stream=stream)
+        body, kind = compaction.compacted(signed, asked.name, before, after, whole=whole, stream=stream)
         done = f"compact {before} {after}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     async def _record(self, question: Question, call: Call) -> Speech | None:
         """A record of the conversation as the answer to a compaction call; None: there is none that fits."""
-        asked, engine = call.asked, self.windows.recorder(call.asked.name)
+        written = None if question.notes is None else replies.read(call.asked.dialect, question.notes)
+        notes = "" if written is None else client_compaction.notes_of(written.message.text)
+        asked, engine = call.asked, self.routing.recorder(call.asked.name, notes)
         if call.row.told:
             session = self._told_session(call)
             if session is None:
                 return None
             asked = msgspec.structs.replace(asked, session=session)
 
-        async def made(book: Book) -> tuple[int, View, str]:
-            session = book.session
+        async def made(opened: OpenSession) -> tuple[int, View, str]:
+            session = opened.session
             if not call.row.told:
-                books.taken(book, asked)
+                open_sessions.taken(opened, asked)
             for told in client_compaction.told_results(call, session) if call.row.told else ():
                 session.append(told)
             before = engine.view(session).tokens
@@ -221,7 +227,7 @@ class Answers:
             return before, engine.view(session), session.leaf or ""
 
         try:
-            before, view, leaf = await self._books.within(asked, made)
+            before, view, leaf = await self._open_sessions.within(asked, made)
         except DoesNotFit:
             return None
         if view.tokens > engine.preset.budget or not leaf:
@@ -238,18 +244,18 @@ class Answers:
         """Of a call that only tells the conversation: the session of its record before, or else the longest
         of the same name that begins as it does."""
         referred, told = client_compaction.referred(call.text), call.told
-        for session in sorted(self._books.beside(call.asked), key=len, reverse=True):
+        for session in sorted(self._open_sessions.beside(call.asked), key=len, reverse=True):
             first = next((said.text for x in session.path if isinstance(said := said_by(x), User)), "")
             if session.id == referred if referred else first and first in told:
                 return session.id
         return None
 
-    async def recalled(self, letter: Recall, turn: Turn) -> Order:
+    async def recalled(self, packet: Recall, turn: Turn) -> Order:
         """What was sent, what the model said to it, and what it wanted to know: of the path of this request,
         whoever else has been in the session meanwhile."""
         dialect = dialects.get(turn.asked.dialect)
         reply = replies.read(
-            dialect.name, Reply(number=letter.number, status=200, kind=letter.kind, data=letter.said)
+            dialect.name, Reply(number=packet.number, status=200, kind=packet.kind, data=packet.said)
         )
         if reply is None:
             raise ValueError("a call that cannot be read")
@@ -259,28 +265,28 @@ class Answers:
             index = path_index(history, turn.leaf)
             return [result(call.id, tool.answer(index, call.arguments), name=tool.NAME) for call in calls]
 
-        async def results(book: Book) -> list[Message]:
-            return await on_replica(book.session, answered)
+        async def results(opened: OpenSession) -> list[Message]:
+            return await on_replica(opened.session, answered)
 
-        found = await self._books.within(turn.asked, results)
-        body = msgspec.json.decode(letter.body, type=dict[str, Any])
+        found = await self._open_sessions.within(turn.asked, results)
+        body = msgspec.json.decode(packet.body, type=dict[str, Any])
         # A list of messages begins with the user's: this one is not sent, its request is there already.
         items = repair([Item(message) for message in (user("…"), reply.message, *found)], dialect.name)
         more = messages_of(Shown(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
         body[dialect.field] = [*body[dialect.field], *more]
-        return Order(number=letter.number, body=msgspec.json.encode(body), counts=("recalled",))
+        return Order(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
 
     def fits(self, question: Question) -> bool:
         """Fewer bytes than the window has tokens, and nothing that has to be looked at."""
         marked = compaction.is_marked(self.settings, question.path, question.raw)
         known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)
-        return known and len(question.raw) < self.windows.of(model_named(question.raw))
+        return known and len(question.raw) < self.routing.of(model_named(question.raw))
 
-    def ahead(self, book: Book, asked: Asked) -> None:
+    def ahead(self, opened: OpenSession, asked: Asked) -> None:
         """An answer was written down: where the next request will likely be too long, begin to fold."""
-        if asked.size > self.windows.of(asked.name):
-            engine = self.windows.engine_for(asked.name)
-            books.watched(book, engine).consider(Outlook(system=asked.beside, model=asked.model))
+        if asked.size > self.routing.of(asked.name):
+            engine = self.routing.engine_for(asked.name)
+            open_sessions.watched(opened, engine).consider(Outlook(system=asked.beside, model=asked.model))
 
 
 def messages_of(shown: Shown, asked: Asked) -> list[Wire]:

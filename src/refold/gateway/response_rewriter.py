@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from refold.gateway.compaction import block_events
-from refold.gateway.letters import Extras
+from refold.gateway.ipc import Extras
 from refold.gateway.replies import one_line_end, payload_of
 from refold.recall.tool import NAME
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from refold.errors import SettingError
-from refold.gateway.door import Door
+from refold.gateway.auth import Auth
 from refold.registry.configuration import GatewaySettings
 from refold.stores import open_store
 from refold.testing.wire import WireServer
@@ -61,12 +61,12 @@ def test_without_keys_only_this_machine_is_served(headers: dict[str, str]) -> No
 
 def test_others_than_this_machine_need_keys() -> None:
     with pytest.raises(SettingError, match="keys"):
-        Door(GatewaySettings(host="0.0.0.0"))
-    Door(GatewaySettings(host="0.0.0.0", keys=KEYS))
+        Auth(GatewaySettings(host="0.0.0.0"))
+    Auth(GatewaySettings(host="0.0.0.0", keys=KEYS))
     with pytest.raises(SettingError, match="SHA-256"):
-        Door(GatewaySettings(keys={"ann": "plain"}))
+        Auth(GatewaySettings(keys={"ann": "plain"}))
     with pytest.raises(SettingError, match="65535"):
-        Door(GatewaySettings(port=99_999))
+        Auth(GatewaySettings(port=99_999))
 
 
 def test_nobody_gets_past_a_key_and_the_upstream_never_sees_it() -> None:

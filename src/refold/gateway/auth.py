@@ -82,7 +82,7 @@ class Caller(msgspec.Struct, frozen=True):
     """Headers that the upstream never sees, because keys of the gateway stand in them."""
 
 
-class Door:
+class Auth:
     def __init__(self, settings: GatewaySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings, self._clock = settings, clock
         self._keys = frozenset(settings.keys.values())

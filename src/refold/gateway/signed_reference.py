@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from refold.gateway.door import Refusal
+from refold.gateway.auth import Refusal
 
 MARK = "refold1"
 LIFE = 90 * 86_400.0
@@ -26,17 +26,17 @@ class Reference(msgspec.Struct, frozen=True):
     until: float
 
 
-class Seal:
+class ReferenceSigner:
     def __init__(self, secret: bytes, *, clock: Callable[[], float] = time.time) -> None:
         self._secret, self._clock = secret, clock
 
-    def seal(self, session: str, leaf: str, owner: str) -> str:
+    def sign(self, session: str, leaf: str, owner: str) -> str:
         reference = Reference(session, leaf, owner, self._clock() + LIFE)
         payload = _packed(msgspec.json.encode(reference))
         return f"{MARK}.{payload}.{self._signature(payload)}"
 
-    def open(self, text: object, owner: str) -> Reference:
-        """What was sealed for this owner; `Refusal` for anything else."""
+    def verified(self, text: object, owner: str) -> Reference:
+        """What was signed for this owner; `Refusal` for anything else."""
         mark, _, rest = text.partition(".") if isinstance(text, str) else ("", "", "")
         payload, _, signature = rest.partition(".")
         good = hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(payload).encode())
