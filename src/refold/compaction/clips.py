@@ -318,13 +318,6 @@ class ItemReader:
             fact = self.clips.facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
         return fact
 
-    def _superseded(self, made: int) -> bool:
-        """Is it the result of a call that was made again later in just the same way? The newest says how
-        things are."""
-        known = len(self._made)
-        self._made.add(made)
-        return len(self._made) == known
-
     def _count(self, index: int) -> int:
         return self.s.projection.count(index, self.s.counter)
 
@@ -332,8 +325,11 @@ class ItemReader:
         s, item, sizes = self.s, self.items[index], dict[int, int]()
         message, extra, fact = item.message, self._extra(index), self._fact(item)
         now = shown = whole = self._count(index) + extra
-        stale = bool(fact.made) and type(message) is Result and self._superseded(fact.made)
+        made = fact.made if type(message) is Result else 0
+        stale = made in self._made
         self._sizes.append(sizes)
+        if made:
+            self._made.add(made)
         if item.fold is not None or len(item.entries) != 1:
             if not self._one_entry(index, item):
                 return ItemStats(now, now, cap=0)
@@ -396,7 +392,9 @@ class ItemReader:
         if self._fixed(index, item):
             return 0
         if waits:
-            room = self._for_unanswered() * now / max(self.unanswered, 1)
+            missing = self.unanswered / UNANSWERED - self.limit
+            for_all = max(self.unanswered - FADES * missing, LEAST * self.limit)
+            room = for_all * now / max(self.unanswered, 1)
         elif own or self._fact(item).typed:
             room = TYPED * self.goal
             if 0 < own <= room:
@@ -404,11 +402,6 @@ class ItemReader:
         else:
             return None
         return 0 if now <= room else max(int(room), LEVELS[0])
-
-    def _for_unanswered(self) -> float:
-        """Tokens for unanswered results."""
-        missing = self.unanswered / UNANSWERED - self.limit
-        return max(self.unanswered - FADES * missing, LEAST * self.limit)
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items

@@ -73,27 +73,16 @@ async def perform_with_hooks(
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
     with tracing.fold(session.id, plan.preset) as span:
-        outcome = await _perform_with_hooks(hooks, session, plan, summariser, limits, budget)
+        try:
+            outcome = await steer(hooks, session, plan, summariser)
+            if isinstance(outcome, Assignment):
+                outcome = await perform(session, outcome.plan, outcome.summariser, limits, budget=budget)
+        except BaseException as error:
+            code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
+            await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
+            raise
+        await tell_outcome(hooks, session, plan, outcome)
         tracing.folded(span, outcome)
-    return outcome
-
-
-async def _perform_with_hooks(
-    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Deadline, budget: int | None
-) -> e.Fold | Failed:
-    if not hooks:
-        return await perform(session, plan, summariser, limits, budget=budget)
-    try:
-        assignment = await steer(hooks, session, plan, summariser)
-        if isinstance(assignment, Failed):
-            outcome: e.Fold | Failed = assignment
-        else:
-            outcome = await perform(session, assignment.plan, assignment.summariser, limits, budget=budget)
-    except BaseException as error:
-        code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
-        await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
-        raise
-    await tell_outcome(hooks, session, plan, outcome)
     return outcome
 
 

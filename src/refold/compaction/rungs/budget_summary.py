@@ -51,7 +51,7 @@ class BudgetSummary:
         path, start = s.session.path, s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
-            # Summaries of compactions take no room: the new one replaces the newest, which replaced the others.
+            # Summaries of compactions take no room: the new one replaces all of them.
             if isinstance(entry, e.MessageEntry):
                 return s.session.cached_count(entry.id, entry.message, s.measure)
             return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
