@@ -139,7 +139,7 @@ class Proposal:
     def __post_init__(self) -> None:
         ends: object = ("", "") if self.stretch is None else self.stretch
         if not isinstance(ends, tuple) or [type(id) for id in cast("tuple[object, ...]", ends)] != [str, str]:
-            raise WrongType(f"{ends!r} will not do: a stretch is the ids of its first and its last entry")
+            raise WrongType(f"a stretch must be the ids of its first and its last entry (got {ends!r})")
 
 
 def checked_result(name: str, kind: Any, wanted: str, work: Callable[[], T]) -> T:

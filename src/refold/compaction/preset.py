@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:
         """Settings that arrive as data, where numbers may be texts and objects JSON; errors name the key."""
-        expect(given, Mapping, "settings are a dict of their names and values")
+        expect(given, Mapping, "settings must be a dict")
         known = {field.name: field for field in fields(cls)}
         for key in given:
             if key not in known:

@@ -96,7 +96,8 @@ async def _answered(summariser: Summariser, ask: Ask) -> Answer:
             raise guard.refuse(answer, "an Answer(text) is wanted")
     answer = validated(answer)
     if len(answer.text) > LONGEST:
-        raise BadAnswer("inflated", f"a summary of {len(answer.text):,} characters is none")
+        limit = f"{len(answer.text):,} characters; the limit is {LONGEST:,}"
+        raise BadAnswer("inflated", f"the summary has {limit}")
     return answer
 
 
@@ -104,8 +105,8 @@ def checked(summariser: Summariser) -> Summariser:
     """A summariser, if it is one and says plainly who it is."""
     with PluginGuard("the summariser"):
         expect(summariser, Summariser, "a summariser has a name, uses_model and answer(ask)")
-        expect(summariser.name, str, "a summariser is named by a text")
-        expect(summariser.uses_model, bool, "uses_model of a summariser is True or False")
+        expect(summariser.name, str, "the name of a summariser must be a string")
+        expect(summariser.uses_model, bool, "uses_model of a summariser must be True or False")
     return summariser
 
 

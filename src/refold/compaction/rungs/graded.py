@@ -172,7 +172,7 @@ class Clip:
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if is_long_dialogue(s, self.shape):
-            return Reason("dialogue", "a conversation without tools has no results to clip")
+            return Reason("dialogue", "the conversation has no tool results to clip")
         view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
