@@ -360,7 +360,8 @@ def pin_rows(session: History) -> list[Row]:
     Pins of other branches are left out: what was said there may be another person's."""
     rows = list[Row]()
     for id in session.pins:
-        position, message = session.position(id), said_by(session[id])
+        position = session.position(id)
+        message = None if position is None else said_by(session[id])
         if position is not None and message is not None:
             text = pin_text(session[id], message)
             rows.append(Row(f"\n{text}" if rows else text, (position,)))
