@@ -271,6 +271,7 @@ def workspace_text(s: PlanContext, budget: int) -> str:
 class LineBook:
     """What was worked out for lines once: kept beside the session, as long as the lines are the same."""
 
+    texts: dict[tuple[str, str, int, str], str] = field(default_factory=dict[Any, str])
     sizes: dict[tuple[str, str], int] = field(default_factory=dict[Any, int])
     last: tuple[list[Line], int, str, list[Line]] | None = None
     """Lines, budget, counter and what merging made of them."""
@@ -344,8 +345,12 @@ def line_of(s: PlanContext, round: Round, known: dict[str, str]) -> str | None:
 
 
 def by_rule(s: PlanContext, round: Round, limit: int) -> str:
-    said = transcript.messages_between(s.session, round.first, round.last + 1)
-    return rule_line(abridged.groups(said, continues=False), limit, s.counter)
+    path, texts = s.session.path, LineBook.of(s.session).texts
+    key = (path[round.first].id, path[round.last].id, limit, s.counter.name)
+    if key not in texts:
+        said = transcript.messages_between(s.session, round.first, round.last + 1)
+        texts[key] = rule_line(abridged.groups(said, continues=False), limit, s.counter)
+    return texts[key]
 
 
 # ── which finished rounds stay (D2) ─────────────────────────────────────────────────────────────
