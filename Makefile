@@ -146,9 +146,11 @@ test-browser: ready-browser
 	$(BIN)/python -m pytest tests/compare/test_reader.py tests/compare/test_browser.py -rs
 
 # Their install scripts only copy a program from one folder to another: not needed, and not run.
+# opencode wants the last package beside every plug-in, and would fetch it itself.
 $(CLIENTS): Makefile
 	npm install --prefix .clients --no-save --no-audit --no-fund --ignore-scripts \
 		@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 opencode-ai@1.18.18 @earendil-works/pi-coding-agent@0.87.1
+	npm install --prefix .clients/opencode-plugin --no-audit --no-fund --ignore-scripts @opencode-ai/plugin@1.18.18
 	@touch $(CLIENTS)
 
 # Each in an environment of its own: what one of them needs would disturb the others.

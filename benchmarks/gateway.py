@@ -102,7 +102,7 @@ def processor(process: subprocess.Popen[str]) -> Figures:
             own += took
         elif process.pid == int(fields[1]):
             others += took
-    return {"processor_s": round(own, 1), **({"desk_processor_s": round(others, 1)} if others else {})}
+    return {"processor_s": round(own, 1), **({"worker_processor_s": round(others, 1)} if others else {})}
 
 
 def recorded(store: Path) -> Figures:

@@ -530,7 +530,7 @@ def _first_bytes(row: dict[str, Any]) -> list[str]:
         for key in ("p50_ms", "p99_ms")
     ]
     times = [f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms"]
-    taken = [f"{row[key]:.1f} s" for key in ("processor_s", "desk_processor_s") if key in row]
+    taken = [f"{row[key]:.1f} s" for key in ("processor_s", "worker_processor_s") if key in row]
     written = f"{row['entries'] / (2 * row['answers']):.0%}" if "entries" in row else ""
     return [*times, *added, f"{row['errors']}", f"{row['truncated']}", written, " + ".join(taken)]
 

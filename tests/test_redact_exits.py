@@ -251,7 +251,7 @@ ELSEWHERE = {
     "models": "says nothing of a session",
     "presets": "says nothing of a session",
     "run": "the program's own terminal; the gateway beside it logs as `serve` does",
-    "serve": "logs routes, states and counts, and no text: tests/gateway/test_door.py",
+    "serve": "logs routes, states and counts, and no text: tests/gateway/test_auth.py",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -157,6 +158,16 @@ class Lines(Protocol):
 
     def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
         """Like `append`, for lines as `lines` gives them."""
+        ...
+
+
+@runtime_checkable
+class Grouping(Protocol):
+    """Optional power of a store: several calls, also of several sessions, are one commit."""
+
+    def grouped(self) -> AbstractContextManager[object]:
+        """What this thread writes within the block is durable when the block ends: all of it, or, where the
+        block or the commit fails, none. Then sessions in memory are ahead of the store: open them again."""
         ...
 
 

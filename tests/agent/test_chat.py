@@ -489,3 +489,30 @@ def test_A6_the_first_reply_of_a_process_arms_the_cache_timer(tmp_path: Path) ->
         await chat.close()
 
     asyncio.run(first_turn())
+
+
+# ── compact_conversation ────────────────────────────────────────────────────────────────────────
+
+
+def test_the_model_may_have_the_conversation_folded_before_the_next_request(tmp_path: Path) -> None:
+    wants = say(m.call("c", "compact_conversation", focus="the parser", keep=["port 8443"]))
+    long = [f"Answer {number}. " + " ".join(f"w{number}-{k}" for k in range(300)) for number in range(40)]
+    chat, model = made(tmp_path, *long, wants, "Going on.", window=64_000, compact_tool=True)
+    for number in range(40):
+        asyncio.run(chat.say(f"Question {number}."))
+    before = chat.engine.view(chat.session).tokens
+    assert asyncio.run(chat.say("Sum up, then go on.")).text == "Going on."
+    [fold] = [entry for entry in chat.session.path if isinstance(entry, Fold)]
+    assert fold.tokens_after < before
+    asked, told = (counter_named().text(repr(request.messages)) for request in model.requests[-2:])
+    assert told < 0.75 * asked and "port 8443" in repr(model.requests[-1].messages)
+    assert "folded now" in model.requests[-1].messages[-1].text
+
+
+def test_the_tool_is_off_by_default_and_says_where_there_is_nothing_to_fold(tmp_path: Path) -> None:
+    chat, _ = made(tmp_path, "Hello.")
+    assert "compact_conversation" not in chat.tools
+    chat, model = made(tmp_path, say(m.call("c", "compact_conversation")), "Fine.", compact_tool=True)
+    asyncio.run(chat.say("Hello."))
+    assert "Nothing was folded" in model.requests[-1].messages[-1].text
+    assert not [x for x in chat.session.path if isinstance(x, Fold)]

@@ -86,7 +86,7 @@ def difference(session: Session, asked: Case, answer: Record) -> str:
     session.move(ids[asked.leaf])
     settings = {"reserve_tokens": asked.reserve, "keep_recent_tokens": asked.keep, "window": asked.window}
     engine = Engine(presets.get("pi", **settings))
-    situation = engine.planner.situation(session)
+    situation = engine.planner.context(session)
     ours: Record = {
         "path": [number(entry) for entry in session.path],
         "context": [shown(session, item) for item in situation.items],

@@ -18,7 +18,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.gateway.kit import gateway, upstream
-from tests.gateway.test_door import KEYS
+from tests.gateway.test_auth import KEYS
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _BLOCK = {

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from refold import entries as e
 from refold import messages as m
-from refold.gateway.books import Book, Books
+from refold.gateway.open_sessions import OpenSession, OpenSessions
 from refold.gateway.requests import read
 from refold.models.scripted import Line
 from refold.protocols import SessionInfo
@@ -29,7 +29,7 @@ from refold.session import Session
 from refold.stores import open_store
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run, upstream
-from tests.gateway.test_door import KEYS
+from tests.gateway.test_auth import KEYS
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, sessions
 from tests.strategies import examples
 
@@ -173,7 +173,7 @@ def test_recall_sees_what_the_request_says_and_nothing_of_others(
                 of_ann[:] = [
                     x.id for x in known if isinstance(x, e.MessageEntry) and "ann-3" in x.message.text
                 ]
-            assert made.line.counts["recalled"] == 2
+            assert made.worker.counts["recalled"] == 2
 
     def arguments() -> dict[str, Any]:
         match how:
@@ -313,24 +313,24 @@ def test_owners_are_compared_whole(one: str, other: str, name: str | None, named
     """Two owners never share a session, however they and their sessions are called."""
     raw = json.dumps(body("openai", [("user", "One?")])).encode()
 
-    async def opened(shelf: Books, owner: str, name: str | None) -> str:
+    async def opened(open_sessions: OpenSessions, owner: str, name: str | None) -> str:
         asked = read(PATHS["openai"], raw, {} if name is None else {"x-refold-session": name}, owner)
         assert asked is not None
 
-        async def id_of(book: Book) -> str:
-            return book.session.id
+        async def id_of(opened: OpenSession) -> str:
+            return opened.session.id
 
-        return await shelf.within(asked, id_of)
+        return await open_sessions.within(asked, id_of)
 
     async def work() -> None:
-        shelf = Books("memory:")
+        open_sessions = OpenSessions("memory:")
         ids = [
-            await opened(shelf, one, name),
-            await opened(shelf, other, named),
-            await opened(shelf, one, name),
+            await opened(open_sessions, one, name),
+            await opened(open_sessions, other, named),
+            await opened(open_sessions, one, name),
         ]
         assert ids[0] == ids[2] and (one == other or ids[0] != ids[1])
-        await shelf.close()
+        await open_sessions.close()
 
     run(work)
 
@@ -560,7 +560,7 @@ def crowd(
                 else:  # some designs cannot make everything fit
                     assert status == 400 and b"too long" in data
                     del talk[4:]
-            assert made.line.counts["folded"]
+            assert made.worker.counts["folded"]
 
     with WireServer(then=answer) as server:
         configured(server)

@@ -11,8 +11,8 @@ from aiohttp import ClientSession
 from openai.types.responses import CompactedResponse, Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from refold.gateway.door import Refusal
-from refold.gateway.sealed import LIFE, Seal
+from refold.gateway.auth import Refusal
+from refold.gateway.signed_reference import LIFE, ReferenceSigner
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
 from tests.gateway.test_sessions import long_talk, sessions
@@ -92,11 +92,11 @@ def test_a_compaction_item_stands_for_what_was_said_before(tmp_path: Path) -> No
 @pytest.mark.parametrize("stream", [True, False])
 def test_foreign_and_forged_items_are_refused(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        monkeypatch.setenv("SECRET", "of the seal")
-        seal = Seal(b"of the seal")
+        monkeypatch.setenv("SECRET", "of the signer")
+        signer = ReferenceSigner(b"of the signer")
         async with gateway(server.url, secret_env="SECRET") as (_, client):
-            good = seal.seal("no-such", "entry", "")
-            other = seal.seal("s", "e", "bob")
+            good = signer.sign("no-such", "entry", "")
+            other = signer.sign("s", "e", "bob")
             for forged in (
                 "gAAAAA==",
                 good[:-2] + "xx",
@@ -119,16 +119,16 @@ def test_foreign_and_forged_items_are_refused(stream: bool, monkeypatch: pytest.
 
 def test_a_reference_expires() -> None:
     now = [1000.0]
-    seal = Seal(b"secret", clock=lambda: now[0])
-    sealed = seal.seal("s", "e", "ann")
-    assert seal.open(sealed, "ann").leaf == "e"
+    signer = ReferenceSigner(b"secret", clock=lambda: now[0])
+    signed = signer.sign("s", "e", "ann")
+    assert signer.verified(signed, "ann").leaf == "e"
     with pytest.raises(Refusal, match="somebody else"):
-        seal.open(sealed, "bob")
+        signer.verified(signed, "bob")
     with pytest.raises(Refusal, match="not made"):
-        Seal(b"other").open(sealed, "ann")
+        ReferenceSigner(b"other").verified(signed, "ann")
     now[0] += LIFE + 1
     with pytest.raises(Refusal, match="old"):
-        seal.open(sealed, "ann")
+        signer.verified(signed, "ann")
 
 
 def test_where_it_is_switched_off_the_upstream_answers() -> None:

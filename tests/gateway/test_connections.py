@@ -13,7 +13,7 @@ from aiohttp import web
 
 from refold.gateway import connections
 from tests.gateway.kit import gateway, run, upstream
-from tests.gateway.test_door import BODY, KEYS, PATH
+from tests.gateway.test_auth import BODY, KEYS, PATH
 from tests.gateway.test_strangers import post
 
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from refold.models.scripted import say
 from refold.testing import wire_streams
 from tests.gateway.kit import gateway, run, upstream
-from tests.gateway.test_door import KEYS
+from tests.gateway.test_auth import KEYS
 from tests.gateway.test_pass_through import PATHS as ALL
 from tests.gateway.test_pass_through import strange_body
 from tests.gateway.test_sessions import PATHS, body, long_talk

@@ -1,4 +1,4 @@
-"""No piece of work keeps the server's loop for long: what takes time is done by the desk."""
+"""No piece of work keeps the server's loop for long: what takes time is done by the worker."""
 
 from __future__ import annotations
 

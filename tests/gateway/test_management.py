@@ -142,7 +142,7 @@ def test_compaction_from_a_size_on_gives_a_block_that_later_requests_go_on_from(
             ]
             status, told = await post(client, "/v1/messages", anthropic(more, COMPACT, stream=False))
             assert status == 200 and [block["type"] for block in told["content"]] == ["text"]
-            # Who does not keep what it is sealed with still has the text.
+            # A client that does not keep the signed reference still has the text.
             block = {"type": "compaction", "content": block["content"]}
             more = [{"role": "assistant", "content": [block, {"type": "text", "text": "So."}]}, *talk(0)]
             status, _ = await post(client, "/v1/messages", anthropic(more))
@@ -151,7 +151,7 @@ def test_compaction_from_a_size_on_gives_a_block_that_later_requests_go_on_from(
             more = [{"role": "assistant", "content": [block]}, *talk(0)]
             status, told = await post(client, "/v1/messages", anthropic(more))
             assert status == 400 and "compaction" in told["error"]["message"]
-            assert made.line.counts["compacted"] == 1
+            assert made.worker.counts["compacted"] == 1
 
     with WireServer("One.", "Two.", "Three.") as server:
         run(work)

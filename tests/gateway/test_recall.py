@@ -83,7 +83,7 @@ def test_what_the_model_recalls_never_reaches_the_client(dialect: str, stream: b
             assert (text, calls) == ("Let me look. It was value-7.", [])
             assert stop in (None, "stop", "end_turn")
             assert NAME.encode() not in data
-            assert made.line.counts["recalled"] == 1
+            assert made.worker.counts["recalled"] == 1
 
     first = Line(content=(m.Text("Let me look. "), RECALL), usage=m.Usage(input=100, output=10))
     with WireServer(first, "It was value-7.") as server:

@@ -213,7 +213,7 @@ def test_what_is_too_long_is_folded_and_everything_else_stays(dialect: str, tmp_
             more = [*talk, ("assistant", "Done."), ("user", "More?")]
             status, done, _ = await ask(client, dialect, {**asked, **body(dialect, more)})
             assert status == 200 and done.startswith("fold ")
-            assert made.line.counts["folded"] == 2
+            assert made.worker.counts["folded"] == 2
 
     with WireServer("Done.", "More.") as server:
         run(work)
@@ -246,7 +246,7 @@ def test_an_overflow_is_folded_and_tried_once_more(dialect: str) -> None:
         async with gateway(server.url, window=200_000) as (made, client):
             status, done, _ = await ask(client, dialect, body(dialect, long_talk(8)))
             assert status == 200 and done.startswith("fold ") and done.endswith(" retried"), done
-            assert made.line.counts["overflow"] == 1
+            assert made.worker.counts["overflow"] == 1
 
     with WireServer(TOO_LONG, "Fits now.") as server:
         run(work)
@@ -292,7 +292,7 @@ def test_a_store_that_fails_passes_what_fits_and_refuses_what_does_not(tmp_path:
             assert (status, done) == (200, "pass unread")
             status, _, said = await ask(client, "openai", body("openai", long_talk(24)))
             assert status == 503 and json.loads(said)["error"]["code"] == "try_again"
-        assert made.line.counts["unrecorded"] == 2
+        assert made.worker.counts["unrecorded"] == 2
 
     with WireServer("a", "b") as server:
         run(work)

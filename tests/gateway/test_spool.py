@@ -7,19 +7,21 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import apsw
 import pytest
 
-from refold.gateway import desk, spool
-from refold.gateway import line as lines
-from refold.gateway.letters import Note, Reply
+from refold.gateway import spool, worker, worker_client
+from refold.gateway.ipc import Note, Reply
+from refold.stores.sqlite import SqliteStore
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
-from tests.gateway.test_desk import until
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
+from tests.gateway.test_worker import until
 
 
 def _recorded(path: Path) -> set[str]:
@@ -31,7 +33,7 @@ def _recorded(path: Path) -> set[str]:
 def _break_off(folder: Path) -> None:
     """As if the gateway had died while it was writing."""
     [left] = folder.glob("*.spool/*")
-    left.write_bytes(left.read_bytes() + b"\0\0\1\0half of a letter")
+    left.write_bytes(left.read_bytes() + b"\0\0\1\0half of a packet")
 
 
 def _family(pid: int) -> list[int]:
@@ -41,7 +43,7 @@ def _family(pid: int) -> list[int]:
 def test_what_the_worker_cannot_take_yet_waits_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "WAITING", 10)
+    monkeypatch.setattr(worker_client, "WAITING", 10)
     monkeypatch.setattr(spool, "SEGMENT", 2_000)
 
     async def work() -> None:
@@ -52,7 +54,7 @@ def test_what_the_worker_cannot_take_yet_waits_on_disk(
                     *(ask(client, "openai", body("openai", talk)) for talk in talks)
                 )
                 assert {status for status, _, _ in answers} == {200}
-        assert made.line.counts["unrecorded"] == 0
+        assert made.worker.counts["unrecorded"] == 0
 
     with WireServer(*(["Fine."] * 30)) as server:
         run(work)
@@ -63,16 +65,16 @@ def test_what_the_worker_cannot_take_yet_waits_on_disk(
 def test_a_gateway_writes_down_what_one_before_it_could_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = desk.Desk.take
+    take = worker.Worker.take
 
-    def lazy(self: desk.Desk, letter: Any) -> None:
-        if not isinstance(letter, Note | Reply):
-            take(self, letter)
+    def lazy(self: worker.Worker, packet: Any) -> None:
+        if not isinstance(packet, Note | Reply):
+            take(self, packet)
 
     async def work() -> None:
         store = f"sqlite:{tmp_path / 'a.db'}"
         with monkeypatch.context() as patch:
-            patch.setattr(desk.Desk, "take", lazy)
+            patch.setattr(worker.Worker, "take", lazy)
             async with gateway(server.url, store=store, window=16_000) as (_, client):
                 for dialect in PATHS:
                     await ask(client, dialect, body(dialect, [("user", f"{dialect}?")], stream=False))
@@ -93,18 +95,86 @@ def test_a_gateway_writes_down_what_one_before_it_could_not(
         assert [text for role, text in said(session)].count("Fine.") == 1, "written down once"
 
 
+def test_requests_wait_where_neither_disk_nor_memory_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back-pressure comes last; where nothing is ever written, requests pass, and what is lost is counted."""
+    monkeypatch.setattr(spool, "MEMORY", 40_000)
+    monkeypatch.setattr(spool.Spool, "_current", lambda self: (_ for _ in ()).throw(OSError(28, "full")))
+    write = worker.Worker._write_together
+
+    def slow(self: worker.Worker, batch: Any) -> Any:
+        time.sleep(0.02)
+        return write(self, batch)
+
+    def never(self: worker.Worker, batch: Any) -> Any:
+        return ()
+
+    async def work() -> None:
+        store = f"sqlite:{tmp_path / 'a.db'}"
+        for how, lost, seconds in ((slow, False, 20.0), (never, True, 0.05)):
+            monkeypatch.setattr(worker.Worker, "_write_together", how)
+            monkeypatch.setattr(worker_client, "ROOM_SECONDS", seconds)
+            async with gateway(server.url, store=store) as (made, client):
+                for n in range(0, 60, 4):
+                    talks = [[("user", f"{n + m}? " + "x" * 2_000)] for m in range(4)]
+                    answers = await asyncio.gather(
+                        *(ask(client, "openai", body("openai", talk)) for talk in talks)
+                    )
+                    assert {status for status, _, _ in answers} == {200}
+            assert bool(made.worker.counts["unrecorded"]) == lost
+
+    with WireServer(*(["Fine."] * 120)) as server:
+        run(work)
+    assert len(_recorded(tmp_path / "a.db")) == 60
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_exchanges_of_many_sessions_are_one_commit_and_each_its_own_where_that_fails(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, set_up, commits = worker.Worker.take, SqliteStore._set_up, list[bool]()
+
+    def lazy(self: worker.Worker, packet: Any) -> None:
+        if not isinstance(packet, Note | Reply):
+            take(self, packet)
+
+    def counted(self: SqliteStore, connection: apsw.Connection) -> None:
+        set_up(self, connection)
+        connection.set_commit_hook(lambda: commits.append(True) or len(commits) <= failing)
+
+    async def work() -> None:
+        store = f"sqlite:{tmp_path / 'a.db'}"
+        with monkeypatch.context() as patch:
+            patch.setattr(worker.Worker, "take", lazy)
+            async with gateway(server.url, store=store) as (_, client):
+                for n in range(30):
+                    await ask(client, "openai", body("openai", [("user", f"Question {n}?")]))
+        monkeypatch.setattr(SqliteStore, "_set_up", counted)
+        async with gateway(server.url, store=store) as (made, _):
+            await until(lambda: made.worker.counts["recorded"] == 30)
+        assert made.worker.counts["unrecorded"] == 0
+
+    with WireServer(*(["Fine."] * 30)) as server:
+        run(work)
+    assert _recorded(tmp_path / "a.db") == {f"Question {n}?" for n in range(30)}
+    for session in sessions(tmp_path / "a.db"):
+        assert said(session).count(("assistant", "Fine.")) == 1
+    assert failing or len(commits) < 10
+
+
 @pytest.mark.slow
 def test_what_a_killed_worker_had_not_written_down_the_next_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, pids = lines._process, list[int]()
+    start, pids = worker_client._process, list[int]()
 
     def process(there: Any) -> Any:
         worker = start(there)
         pids.append(worker.join.__self__.pid)
         return worker
 
-    monkeypatch.setattr(lines, "_process", process)
+    monkeypatch.setattr(worker_client, "_process", process)
 
     async def work() -> None:
         async with gateway(
@@ -116,11 +186,11 @@ def test_what_a_killed_worker_had_not_written_down_the_next_one_does(
             await ask(client, "openai", body("openai", [("user", "long?"), *long_talk(8)]))
             asked = [ask(client, "openai", body("openai", [("user", f"{n}?")])) for n in range(20)]
             answers = asyncio.gather(*asked)
-            await until(lambda: made.line.counts["recorded"] > 3)
+            await until(lambda: made.worker.counts["recorded"] > 3)
             os.kill(pids[0], signal.SIGKILL)
             assert {status for status, _, _ in await answers} == {200}
-            await until(lambda: len(pids) > 1 and not made.line._unwritten)
-        assert made.line.counts["unrecorded"] == 0
+            await until(lambda: len(pids) > 1 and not made.worker._unwritten)
+        assert made.worker.counts["unrecorded"] == 0
 
     with WireServer(*(["Fine."] * 41)) as server:
         run(work)

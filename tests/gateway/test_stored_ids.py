@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from tests.gateway.kit import gateway, run, upstream
-from tests.gateway.test_door import KEYS
+from tests.gateway.test_auth import KEYS
 
 ANN = {"x-refold-key": "secret-of-ann"}
 BOB = {"Authorization": "Bearer secret-of-bob"}

@@ -13,14 +13,14 @@ import pytest
 from aiohttp import web
 
 from refold import messages as m
-from refold.gateway.letters import Extras
+from refold.gateway.ipc import Extras
+from refold.gateway.response_rewriter import shape_of
 from refold.gateway.server import is_climbing
-from refold.gateway.shapes import shape_of
 from tests.gateway.kit import gateway, run, upstream
-from tests.gateway.test_desk import ERRORS, events, until
-from tests.gateway.test_door import BODY, KEYS, PATH
+from tests.gateway.test_auth import BODY, KEYS, PATH
 from tests.gateway.test_faults import answer_of
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
+from tests.gateway.test_worker import ERRORS, events, until
 
 ENDS = [b"\n", b"\r\n", b"\r"]
 
@@ -342,7 +342,7 @@ def test_clients_that_vanish_leave_their_place(tmp_path: Path) -> None:
                     assert reply.status == 503
                 for reply in held:
                     reply.close()
-                await until(lambda: made.door.inside == 0)
+                await until(lambda: made.auth.inside == 0)
 
     run(work)
 

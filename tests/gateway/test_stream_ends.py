@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from tests.gateway.kit import gateway, run, upstream
-from tests.gateway.test_desk import ERRORS, events
 from tests.gateway.test_faults import answer_of
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk
 from tests.gateway.test_strangers import ENDS, streaming
+from tests.gateway.test_worker import ERRORS, events
 
 TEXT = b"said in pieces."
 

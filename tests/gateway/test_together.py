@@ -14,12 +14,12 @@ from aiohttp import ClientSession, web
 
 from refold import entries as e
 from refold.errors import Conflict
-from refold.gateway.books import Book, Books
+from refold.gateway.open_sessions import OpenSession, OpenSessions
 from refold.gateway.requests import Asked
 from refold.protocols import SessionInfo
 from refold.stores.sqlite import SqliteStore
 from tests.gateway.kit import gateway, run, upstream
-from tests.gateway.test_door import KEYS
+from tests.gateway.test_auth import KEYS
 from tests.gateway.test_sessions import ask, body, said, sessions
 
 Talk = list[tuple[str, str]]
@@ -63,7 +63,7 @@ def together(folder: Path, rounds: int, seed: int) -> None:
                 texts = [f"{number}"] * 2 if kind == "same" else [f"{number} left", f"{number} right"]
                 talks = [say(client, talk, text) for client, text in zip(clients, texts, strict=True)]
                 talk = (await asyncio.gather(*talks))[0]
-        assert one.line.counts["unrecorded"] + two.line.counts["unrecorded"] == 0
+        assert one.worker.counts["unrecorded"] + two.worker.counts["unrecorded"] == 0
 
     run(work)
     [session] = sessions(folder / "a.db")
@@ -100,7 +100,7 @@ def test_what_is_tried_again_keeps_its_turn_and_a_session_made_just_now_is_opene
     async def once(name: str, conflicts: int) -> str:
         left = conflicts
 
-        async def write(_: Book) -> str:
+        async def write(_: OpenSession) -> str:
             nonlocal left
             order.append(name)
             left -= 1
@@ -108,11 +108,11 @@ def test_what_is_tried_again_keeps_its_turn_and_a_session_made_just_now_is_opene
                 raise Conflict("a", "b")
             return name
 
-        return await shelf.within(asked, write)
+        return await open_sessions.within(asked, write)
 
     async def work() -> None:
         assert await asyncio.gather(once("first", 3), once("second", 0)) == ["first", "second"]
-        await shelf.close()
+        await open_sessions.close()
 
     create = SqliteStore.create
 
@@ -120,7 +120,7 @@ def test_what_is_tried_again_keeps_its_turn_and_a_session_made_just_now_is_opene
         create(SqliteStore(store.path), info)  # another program's
         create(store, info)
 
-    shelf = Books(spec)
+    open_sessions = OpenSessions(spec)
     monkeypatch.setattr(SqliteStore, "create", late)
     run(work)
     assert order == ["first"] * 4 + ["second"]

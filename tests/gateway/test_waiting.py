@@ -14,28 +14,27 @@ from typing import Any
 import apsw
 import pytest
 
-from refold.gateway import books
-from refold.gateway import line as lines
+from refold.gateway import open_sessions, worker_client
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
-from tests.gateway.test_desk import until
 from tests.gateway.test_sessions import ask, body, long_talk
+from tests.gateway.test_worker import until
 
 
 @pytest.fixture
 def pids(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of the workers that were started."""
-    start, found = lines._process, list[int]()
+    start, found = worker_client._process, list[int]()
 
     def process(there: Any) -> Any:
         worker = start(there)
         found.append(worker.join.__self__.pid)
         return worker
 
-    monkeypatch.setattr(lines, "_process", process)
-    monkeypatch.setattr(lines, "BEAT_SECONDS", 0.1)
-    monkeypatch.setattr(lines, "DEAD_SECONDS", 8.0)
-    monkeypatch.setattr(lines, "END_SECONDS", 2.0)
+    monkeypatch.setattr(worker_client, "_process", process)
+    monkeypatch.setattr(worker_client, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(worker_client, "DEAD_SECONDS", 8.0)
+    monkeypatch.setattr(worker_client, "END_SECONDS", 2.0)
     return found
 
 
@@ -70,7 +69,7 @@ def test_a_stopped_worker_does_not_keep_the_gateway_from_ending(pids: list[int])
 def test_while_the_store_is_locked_what_fits_passes_and_the_rest_is_told_to_try_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(books.Books.within, "__defaults__", (1.0,))
+    monkeypatch.setattr(open_sessions.OpenSessions.within, "__defaults__", (1.0,))
     path = tmp_path / "a.db"
 
     async def work() -> None:
@@ -98,7 +97,7 @@ def test_while_the_store_is_locked_what_fits_passes_and_the_rest_is_told_to_try_
 
 
 def test_a_locked_session_is_in_nobody_elses_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books.Books.within, "__defaults__", (20.0,))
+    monkeypatch.setattr(open_sessions.OpenSessions.within, "__defaults__", (20.0,))
     folder = tmp_path / "sessions"
     folder.mkdir()
 

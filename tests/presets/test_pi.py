@@ -68,7 +68,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 ) -> None:  # fmt: skip
     session = load(f"{name}.jsonl")
     engine = Engine(pi())
-    s = engine.planner.situation(session)
+    s = engine.planner.context(session)
     assert len(s.items) == messages
     assert sum(size_of(x, MEASURE) for x in session.path if isinstance(x, e.MessageEntry)) == estimates
     assert s.sizes.anchored(bare=True) == anchored
@@ -85,7 +85,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 
 @pytest.mark.data
 def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
-    items = Engine(pi()).planner.situation(load("before-compaction.jsonl")).items
+    items = Engine(pi()).planner.context(load("before-compaction.jsonl")).items
     roles = [item.message.role for item in items if item.fold is None]
     assert items[0].fold is not None
     assert sum(1 for item in items if item.fold) == 1
@@ -151,7 +151,7 @@ def check_case(case: dict[str, Any], session: Session) -> None:
         MEASURE.message(x.message) if isinstance(x, e.MessageEntry) else None for x in session.path
     ] == out["tokens"]
     engine = Engine(pi(keep_recent_tokens=case["keepRecentTokens"]))
-    s = engine.planner.situation(session)
+    s = engine.planner.context(session)
     check_context(session, s.items, out["context"]["messages"])
     keep = case["keepRecentTokens"]
     cut = cut_by_budget(session.path, start=0, keep=keep, size=lambda x: size_of(x, MEASURE))
@@ -348,7 +348,7 @@ def test_B6_generic_wordings(text: str) -> None:
 def test_B7_last_usage_plus_estimate_of_what_follows() -> None:
     session = with_usage(5_000)
     session.append(m.user("x" * 400))
-    assert Engine(pi()).planner.situation(session).sizes.anchored() == 5_000 + 100
+    assert Engine(pi()).planner.context(session).sizes.anchored() == 5_000 + 100
 
 
 def test_B9_everything_fits_no_model_call() -> None:
@@ -553,7 +553,7 @@ def test_B13_a_head_larger_than_the_summarisers_window_is_read_in_chunks() -> No
     model = Scripted(
         then=lambda r: f"part about {r.messages[-1].text.count('x')} letters", context_window=8_000
     )
-    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model)
+    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model, summariser="same")
     fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(fold, e.Fold)
     assert fold.requests == len(model.requests) > 3
@@ -616,7 +616,7 @@ IMAGE = [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
 def test_B7_what_a_later_compaction_shows_again_counts_as_what_it_is() -> None:
     session = written(spoken("user", IMAGE), spoken("user", "word"), compacted("n2"), compacted("n1", "S2"))
     session.append(m.user("next"))
-    assert Engine(pi()).planner.situation(session).sizes.anchored(bare=True) == 1 + 1200 + 1 + 1
+    assert Engine(pi()).planner.context(session).sizes.anchored(bare=True) == 1 + 1200 + 1 + 1
 
 
 def test_B7_B14_tokens_before_take_no_usage_from_before_the_newest_compaction() -> None:

@@ -27,10 +27,11 @@ from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
-from refold.compaction.plan import Reason
+from refold.compaction.plan import Failed, Reason
+from refold.compaction.plan_context import PlanRequest
 from refold.compaction.preset import Preset
-from refold.engine.summarise import ByModel
-from refold.engine.upkeep import Memory, keep_memory
+from refold.engine.maintenance import Memory, keep_memory
+from refold.engine.summarise import ByModel, writes_well
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result
@@ -48,6 +49,7 @@ from refold.tools import sandbox
 from refold.tools.base import Envelope, Place, call_tool, failure
 from refold.tools.bash import guarded
 from refold.tools.git_guard import GitGuard
+from refold.tools.task import COMPACT
 from refold.tools.workspace import Refused, Workspace
 
 if TYPE_CHECKING:
@@ -59,8 +61,6 @@ SUB_AGENT = "task-"
 NAME = 60
 """Characters of a conversation's name."""
 DIGEST, SAME = "digest", "same"
-SMALL_WINDOW = 32_000
-"""Models with smaller windows write summaries that are worth no more than the newest messages."""
 """Summarisers: no model; the model of the conversation."""
 
 AskUser = Callable[[Call, Ask], Awaitable[permissions.Answer]]
@@ -133,7 +133,12 @@ class Chat:
         self.place.variables = self.settings.variables
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
-        self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))
+        without = {COMPACT: settings.compact_tool, TASK: main}
+        self.tools = tools.table(frozenset(name for name, wanted in without.items() if not wanted))
+        if settings.compact_tool:
+            self.place.compact = self._compact_next
+        self._wanted_fold: str | None = None
+        """Instructions for the fold that the model wants before the next request."""
         self._watch = AsyncExitStack()
         self._followed: Engine | None = None
         """The engine whose watch is open."""
@@ -231,6 +236,7 @@ class Chat:
                 return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
         self.place.approve = lambda question: self._approve(call, question)
+        self.place.output = lambda text: self.tell(events.Output(call, text))
         try:
             result = (await call_tool(self.tools, call, self.place)).result(call)
             if tool is not None and tool.effect != "read" and not result.is_error:
@@ -250,12 +256,19 @@ class Chat:
             if self.ask is nobody:
                 self.unasked.append(call)
                 return Refuse(UNASKED)
-            answer = await self.ask(call, verdict)
+            details = self._bounds(confined) if self.tools[call.name].effect == "run" else ()
+            answer = await self.ask(call, msgspec.structs.replace(verdict, details=details))
             if answer == "no":
-                return Refuse("The user does not want this. Ask what to do instead, or do without.")
+                return Refuse("The user declined this. Ask what to do instead, or do without.")
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
+
+    def _bounds(self, confined: bool) -> tuple[str, ...]:
+        """Where a command runs, and what it could do there."""
+        if not confined:
+            return (f"in {self.root}; without a sandbox it has the network, and writes wherever you can",)
+        return (f"in {self.root}; it writes nowhere else but in /tmp, and has no network",)
 
     async def _approve(self, call: Call, question: str) -> bool:
         """Asked in every mode: what a command left for git to run is beyond the sandbox."""
@@ -291,6 +304,26 @@ class Chat:
     def _recall(self, arguments: Mapping[str, Any]) -> str:
         within = {entry.id for entry in self.session.path}
         return answer(index_of(self.session), arguments, counter=self.engine.counter, within=within)
+
+    async def compact(self, focus: str = "") -> e.Fold | Failed | Reason:
+        """Fold now, whatever the design's trigger says; the front end is told how it ends."""
+        asked = PlanRequest(force=True, system=self.system(), tools=self.specs, instructions=focus or None)
+        plan = await self.engine.planner.planned(self.session, asked)
+        return plan if isinstance(plan, Reason) else await self.engine.apply(self.session, plan)
+
+    async def _compact_next(self, instructions: str) -> str:
+        """A fold in the middle of a reply's calls would part them from their results: it waits for these."""
+        asked = PlanRequest(force=True, system=self.system(), tools=self.specs, instructions=instructions)
+        plan = await self.engine.planner.planned(self.session, asked)
+        if isinstance(plan, Reason):
+            raise Refused("nothing_to_fold", f"Nothing was folded: {plan.text}.")
+        self._wanted_fold = instructions
+        return "The older part of the conversation is folded now; what you see next is shorter."
+
+    async def _before_asking(self) -> None:
+        wanted, self._wanted_fold = self._wanted_fold, None
+        if wanted is not None:
+            await self.compact(wanted)
 
     # ── sub-agents ──────────────────────────────────────────────────────────────────────────────
 
@@ -352,6 +385,7 @@ class Chat:
             together=self.together,
             system=self.system,
             snapshot=self._snapshot if self.snapshots else None,
+            before_asking=self._before_asking,
             tell=lambda event: self.tell(event),
             most=self.settings.max_iterations,
         )
@@ -375,7 +409,7 @@ class Chat:
             preset = preset.resized(int(window))
         if _is_off(preset):
             preset = preset.settings.fitted(preset.window).build()
-        engine = Engine(preset, model=self._writer(model), hooks=self._hooks())
+        engine = Engine(preset, model=self._writer(model), summariser=SAME, hooks=self._hooks())
         if isinstance(engine.summariser, ByModel):
             engine.summariser.run_tool = self._read_only
         return engine
@@ -391,7 +425,7 @@ class Chat:
         """Who writes summaries; None: the embedded digest."""
         name = self.settings.summariser or self.config.summariser
         if name is None:
-            return model if model is not None and _writes_well(model) else None
+            return model if model is not None and writes_well(model) else None
         if name in (DIGEST, SAME):
             return model if name == SAME else None
         return registry.model(name, config=self.config)
@@ -436,8 +470,3 @@ def envelope(result: Result) -> Envelope | None:
         return msgspec.json.decode(result.text, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-
-
-def _writes_well(model: Model) -> bool:
-    """Is a summary by this model worth its call?"""
-    return not model.name.startswith("local:") and (model.context_window or SMALL_WINDOW) >= SMALL_WINDOW

@@ -72,6 +72,8 @@ class Ask(msgspec.Struct, frozen=True):
     question: str
     grants: tuple[Grant, ...]
     """What "always" would allow."""
+    details: tuple[str, ...] = ()
+    """What a command may do beyond what it says: where it runs, whether it has the network."""
 
     @property
     def offer(self) -> str:

@@ -7,7 +7,7 @@ import stat
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -84,6 +84,8 @@ def command(
     Without -p and with a terminal it is a conversation; /help lists its commands. What is piped in is the
     prompt, or goes along with the one given by -p. Files are mentioned as @path.
     """
+    from msgspec.structs import asdict
+
     from refold.registry import configuration
 
     if resume and go_on:
@@ -97,15 +99,16 @@ def command(
         from refold.cli.memory import default_path
         from refold.stores.memory_file import MemoryFile
 
+        options: dict[str, Any] = {
+            "permission": permission,
+            "text_protocol": text_protocol,
+            "max_iterations": max_iterations,
+        }
         chosen = Settings(
+            **(asdict(config.chat) | {name: value for name, value in options.items() if value}),
             preset=preset,
             preset_settings=given,
-            permission=permission or config.chat.permission,
             summariser=summariser,
-            text_protocol=text_protocol or config.chat.text_protocol,
-            rules=config.chat.rules,
-            variables=config.chat.variables,
-            max_iterations=max_iterations or config.chat.max_iterations,
             notes=_notes,
             memory=MemoryFile(default_path()),
         )

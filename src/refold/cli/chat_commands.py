@@ -22,7 +22,7 @@ from refold.cli.memory import default_path
 from refold.cli.output import first_line, styled, table, write_private
 from refold.cli.plan import print_plan
 from refold.cli.recall import print_hits
-from refold.compaction.plan import Failed, Plan, Reason
+from refold.compaction.plan import Failed, Reason
 from refold.errors import RefoldError, UsageError
 from refold.memory import note
 from refold.messages import Message, Text
@@ -82,19 +82,9 @@ def _needed(argument: str, what: str) -> str:
 
 
 async def compact(t: Talk, focus: str) -> None:
-    chat = t.chat
-    plan = await asyncio.to_thread(
-        chat.engine.plan,
-        chat.session,
-        force=True,
-        system=chat.system(),
-        tools=chat.specs,
-        instructions=focus or None,
-    )
-    if isinstance(plan, Plan):
-        await chat.engine.apply(chat.session, plan)  # the printer is told how it ends
-    else:
-        t.screen.print(f"nothing to fold: {plan.text}")
+    done = await t.chat.compact(focus)  # the printer is told how it ends
+    if isinstance(done, Reason):
+        t.screen.print(f"nothing to fold: {done.text}")
 
 
 async def plan(t: Talk, _: str) -> None:
@@ -261,7 +251,7 @@ async def model(t: Talk, name: str) -> None:
     chat.use(chosen)
     if chosen is not None and chat.session.entries:
         chat.session.append(chat.session.make(e.ModelChange, model=chosen.name))
-    t.screen.print(f"from now on {chosen.name if chosen else 'nobody'} answers")
+    t.screen.print(f"Model: {chosen.name if chosen else 'none'}")
 
 
 async def memory(t: Talk, rest: str) -> None:
@@ -303,6 +293,15 @@ async def help(t: Talk, _: str) -> None:
     )
 
 
+async def expand(t: Talk, which: str) -> None:
+    """`/expand N` shows all of what was shown in part; `/expand` the last of it."""
+    texts = t.printer.collapsed
+    number = which or str(len(texts))
+    if not number.isdecimal() or not 0 < int(number) <= len(texts):
+        raise UsageError("/expand takes a number that stands behind a shortened text, as in (/expand 3)")
+    t.screen.print(texts[int(number) - 1], soft_wrap=True)
+
+
 async def quit(t: Talk, _: str) -> None:
     t.leaving = True
 
@@ -317,10 +316,11 @@ COMMANDS = {
     "context": Command("What fills the window.", context),
     "tree": Command("The conversation as a tree; go elsewhere in it.", tree, "[KEY [summary [focus]]]"),
     "label": Command("Name an entry.", label, "KEY NAME"),
-    "model": Command("Who answers from now on.", model, "[NAME]"),
+    "model": Command("Show or change the model.", model, "[NAME]"),
     "memory": Command("Long-term notes.", memory, "[add TEXT]"),
     "cost": Command("What was paid so far.", cost),
     "restore": Command("Bring files and conversation back to a point.", restore, "[NUMBER]"),
+    "expand": Command("All of what was shown in part.", expand, "[NUMBER]"),
     "export": Command("Write the conversation in another format.", export, "FORMAT FILE"),
     "help": Command("This list.", help),
     "quit": Command("Leave; the conversation is kept.", quit),

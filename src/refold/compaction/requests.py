@@ -1,5 +1,5 @@
-"""Asking for a summary: prompts, two forms of a request, which answers count, when nobody is asked any more;
-how a summary is shown where nothing else goes with it; the system prompt in front of a conversation.
+"""Asking for a summary: prompts, two forms of a request, which answers count, when no model is asked; how a
+summary is shown where nothing else goes with it; the system prompt in front of a conversation.
 
 *Cached prefix*: the last chat request once more, byte for byte, followed by one instruction. The provider has
 that prefix in its cache, so the history costs a tenth of what it costs to send it as a transcript.
@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold import entries as e
-from refold.compaction.situation import Situation
+from refold.compaction.plan_context import PlanContext
 from refold.costs import same_model
 from refold.errors import BadAnswer
 from refold.messages import Assistant, Message, assistant, user
@@ -64,11 +64,11 @@ PROMPT = 600
 
 
 def fits(size: int, output: int, window: int | None) -> bool:
-    """Does a request of this size, with this much to answer, go into a window? Into one nobody knows, yes."""
+    """Does a request of this size, with this much to answer, fit a window? An unknown one: yes."""
     return window is None or size <= int(window * MARGIN) - output
 
 
-def choose_form(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
+def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
     """The form in which this summary will be asked for.
 
     `auto` continues the chat where that reads a cache: the same model writes the summary, its last reply is
@@ -85,7 +85,7 @@ def choose_form(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, outpu
     return "cached-prefix" if same and has_prefix and is_warm(s, ttl) else "stand-alone"
 
 
-def _holds(s: Situation, output: int) -> bool:
+def _holds(s: PlanContext, output: int) -> bool:
     """Does the view, with the instruction and the answer, go into the summariser's window? A rough count says
     so, unless it is close."""
     window = s.writer.window if s.writer else None
@@ -94,7 +94,7 @@ def _holds(s: Situation, output: int) -> bool:
     return fits(s.sizes.tokens + PROMPT, output, window)
 
 
-def is_warm(s: Situation, ttl: float) -> bool:
+def is_warm(s: PlanContext, ttl: float) -> bool:
     """Does the provider still hold the last request in its cache?"""
     last = s.session.last_reply
     return last is not None and 0 <= s.now - last.time < ttl
@@ -125,7 +125,7 @@ class _Models:
         return self.name
 
 
-def continued(s: Situation, instruction: str, *, max_tokens: int | None = None) -> Request:
+def continued(s: PlanContext, instruction: str, *, max_tokens: int | None = None) -> Request:
     """The view as the next chat request would send it, and the instruction. What the last request sent ends
     before the newest reply: up to there the provider has it."""
     messages = tuple(item.message for item in s.items)
@@ -146,7 +146,7 @@ def cached_prefix(
 
     System prompt, tools, messages and sampling stay as they were: a difference in any of them would make
     the provider read everything anew. That is why tools are still offered; the instruction has to say
-    that none may be called, and whoever takes the answer refuses one that calls."""
+    that none may be called, and an answer that calls one is refused."""
     return msgspec.structs.replace(
         chat,
         messages=(*chat.messages, *since, user(instruction)),

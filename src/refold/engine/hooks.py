@@ -11,14 +11,14 @@ import msgspec
 from refold import entries as e
 from refold import tracing, worker
 from refold.compaction import transcript
-from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, propose
+from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Strategy, propose
+from refold.compaction.plan_context import PlanContext, Writer
 from refold.compaction.planning import replan
 from refold.compaction.record import pins_text
 from refold.compaction.requests import focus_line, framing
-from refold.compaction.situation import Situation, Writer
 from refold.compaction.transcript import Source
 from refold.engine.fold import perform
-from refold.engine.limits import Limits
+from refold.engine.limits import Deadline
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
 from refold.errors import UsageError, expect, sentence
 from refold.hooks import (
@@ -66,7 +66,7 @@ async def perform_with_hooks(
     session: Session,
     plan: Plan,
     summariser: Summariser,
-    limits: Limits,
+    limits: Deadline,
     *,
     budget: int | None = None,
 ) -> e.Fold | Failed:
@@ -79,7 +79,7 @@ async def perform_with_hooks(
 
 
 async def _perform_with_hooks(
-    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Limits, budget: int | None
+    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Deadline, budget: int | None
 ) -> e.Fold | Failed:
     if not hooks:
         return await perform(session, plan, summariser, limits, budget=budget)
@@ -112,7 +112,7 @@ async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summaris
     if decision.change == Change():
         return Assignment(plan, summariser)
     model = decision.change.model
-    writer = ByModel(model, plan.situation.counter) if model else summariser
+    writer = ByModel(model, plan.context.counter) if model else summariser
     changed = await _changed(hooks, plan, decision.change)
     if session.base != plan.made_from:
         return Failed("stale", "the conversation went on while it was about to be folded", plan.rung)
@@ -182,7 +182,7 @@ def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompac
         files=plan.files,
         tokens_before=plan.tokens_before,
         window=plan.window,
-        instructions=plan.situation.instructions,
+        instructions=plan.context.instructions,
         model=summariser.name,
     )
 
@@ -194,7 +194,7 @@ def _checked(session: Session, plan: Plan) -> Callable[[Supply | Change], None]:
         check_supply(session, answer)
         if answer.first_kept is not None:
             cut = answer.first_kept
-            plan.at(lambda: _check_cut(plan.situation, cut))
+            plan.at(lambda: _check_cut(plan.context, cut))
         elif isinstance(answer, Supply) and plan.first_kept is None:
             raise UsageError("this fold has no cut of its own: supply first_kept as well")
 
@@ -213,7 +213,7 @@ def check_supply(session: Session, answer: Supply | Change) -> None:
     validated(session.make(e.Fold, edits=(), preset=AUTHOR, files=files, details=answer.details))
 
 
-def _check_cut(s: Situation, first_kept: str) -> None:
+def _check_cut(s: PlanContext, first_kept: str) -> None:
     at = s.session.position(first_kept)
     index = None if at is None else s.projection.item_at(at)
     item = None if index is None or index >= len(s.items) else s.items[index]
@@ -229,7 +229,7 @@ def _check_cut(s: Situation, first_kept: str) -> None:
 
 
 async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
-    s = plan.situation
+    s = plan.context
     s = replace(
         s,
         first_kept=change.first_kept,
@@ -252,16 +252,16 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
 
 @dataclass(frozen=True)
 class _OtherWords:
-    """A rung that asks with somebody else's words."""
+    """A strategy that asks with a hook's words."""
 
-    rung: Rung
+    rung: Strategy
     text: str
 
     @property
     def name(self) -> str:
         return self.rung.name
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         proposal = propose(self.rung, s)
         return _in_words(proposal, self.text) if isinstance(proposal, Proposal) else proposal
 
@@ -287,7 +287,7 @@ def _ask(ask: Ask, text: str) -> Ask:
 def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     """A plan that performs what was supplied and, where that is refused (the view would not become smaller),
     what the design does itself."""
-    s, path = plan.situation, plan.situation.session.path
+    s, path = plan.context, plan.context.session.path
     kept = supply.first_kept or change.first_kept or plan.first_kept
     position = s.session.position(kept or "")
     assert position is not None  # checked when it was answered, or planned
@@ -314,7 +314,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     return replace(plan, proposal=proposal, remaining=plan.ladder)
 
 
-def _message(s: Situation, summary: str, files: e.Files) -> Message:
-    """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
+def _message(s: PlanContext, summary: str, files: e.Files) -> Message:
+    """What stands for the folded part; what the user pinned is carried."""
     pins, text = pins_text(s.session), framing(summary, files)
     return user(f"{pins}\n\n{text}" if pins else text)

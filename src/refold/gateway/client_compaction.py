@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 from refold.compaction.record import HEAD
 from refold.compaction.transcript import Source, Style, render
 from refold.gateway.requests import PROMPTS, Asked, Wire, since
-from refold.gateway.sealed import Reference
+from refold.gateway.signed_reference import Reference
 from refold.messages import Message, Result, result
 from refold.registry.configuration import GatewaySettings
 from refold.session import Session, View
@@ -23,6 +23,8 @@ from refold.session.dialects.common import listing
 STYLE = Style(result_limit=0, system=None)
 _REFERENCE = re.compile(r"^\[refold record ([\w.-]+)#(\w+)\]$", re.MULTILINE)
 _NEXT_CALL, _NEXT_RESULT = r"\n\[Assistant tool call\]: ", r"\n\[Tool result\]: "
+_SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
+_ANALYSIS = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
 _CONVERSATION = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
 
 
@@ -182,6 +184,12 @@ def told_results(call: Call, session: Session) -> list[Result]:
         result(each.id, text, name=each.name)
         for each, text in zip(reversed(calls), reversed(texts), strict=False)
     ][::-1]
+
+
+def notes_of(text: str) -> str:
+    """What a model wrote to such a call, without what the program throws away."""
+    found = _SUMMARY.search(text)
+    return (found[1] if found else _ANALYSIS.sub("", text)).strip()
 
 
 def record_of(view: View, session: str, leaf: str) -> str:

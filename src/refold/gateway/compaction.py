@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from refold import entries as e
-from refold.gateway.door import Refusal
+from refold.gateway.auth import Refusal
 from refold.gateway.requests import COMPACT, DIALECTS, PROMPTS
-from refold.gateway.sealed import Reference, Seal
+from refold.gateway.signed_reference import Reference, ReferenceSigner
 from refold.registry.configuration import GatewaySettings
 from refold.session import View
 from refold.session.dialects.common import listing
@@ -61,13 +61,13 @@ def is_ours(protocols: bool | None, upstream: str | None, dialect: str) -> bool:
     return not own if protocols is None else protocols
 
 
-def expand(dialect: str, wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
+def expand(dialect: str, wire: Sequence[Wire], signer: ReferenceSigner, owner: str) -> Expanded:
     """Raises `Refusal` for items that were forged, and triggers in the middle."""
-    return _blocks(wire, seal, owner) if dialect == "anthropic" else _items(wire, seal, owner)
+    return _blocks(wire, signer, owner) if dialect == "anthropic" else _items(wire, signer, owner)
 
 
-def _blocks(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
-    """Everything before the last block goes. Where a client did not keep what the block is sealed with, its
+def _blocks(wire: Sequence[Wire], signer: ReferenceSigner, owner: str) -> Expanded:
+    """Everything before the last block goes. Where a client did not keep what the block is signed with, its
     text stands for it; one without both says that compaction failed, and nothing."""
     messages: list[Wire] = []
     reference: Reference | None = None
@@ -78,26 +78,26 @@ def _blocks(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
             if not isinstance(block, dict) or cast("Wire", block).get("type") != ITEM:
                 kept.append(block)
                 continue
-            sealed, text = cast("Wire", block).get("encrypted_content"), cast("Wire", block).get("content")
-            if sealed is None and not text:
+            signed, text = cast("Wire", block).get("encrypted_content"), cast("Wire", block).get("content")
+            if signed is None and not text:
                 continue
-            reference = None if sealed is None else seal.open(sealed, owner)
-            messages, kept = [] if sealed is not None else [{"role": "user", "content": str(text)}], []
+            reference = None if signed is None else signer.verified(signed, owner)
+            messages, kept = [] if signed is not None else [{"role": "user", "content": str(text)}], []
         if kept or not blocks:
             messages.append({**message, "content": kept} if blocks else message)
     return Expanded(messages, False, reference)
 
 
-def item_of(dialect: str, sealed: str, view: View) -> Wire:
+def item_of(dialect: str, signed: str, view: View) -> Wire:
     """What stands for the folded part of a view. Anthropic's can be read; OpenAI's cannot."""
     if dialect != "anthropic":
-        return _openai_item(sealed)
+        return _openai_item(signed)
     texts = [f"{item.message.role}: {item.message.text}" for item in view.items if item.fold is not None]
-    return {"content": "\n\n".join(texts) or "(nothing)", "encrypted_content": sealed}
+    return {"content": "\n\n".join(texts) or "(nothing)", "encrypted_content": signed}
 
 
-def _openai_item(sealed: str) -> Wire:
-    return {"id": f"cmp_{secrets.token_hex(12)}", "type": ITEM, "encrypted_content": sealed}
+def _openai_item(signed: str) -> Wire:
+    return {"id": f"cmp_{secrets.token_hex(12)}", "type": ITEM, "encrypted_content": signed}
 
 
 def usage_of(fold: e.Fold | None) -> Wire:
@@ -162,7 +162,7 @@ def sent(event: Wire) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), msgspec.json.encode(event))
 
 
-def _items(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
+def _items(wire: Sequence[Wire], signer: ReferenceSigner, owner: str) -> Expanded:
     items, trigger = list(wire), False
     if items and items[-1].get("type") == TRIGGER:
         trigger = True
@@ -173,17 +173,17 @@ def _items(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
     at = [n for n, item in enumerate(items) if item.get("type") == ITEM]
     if not at:
         return Expanded(items, trigger, None)
-    references = [seal.open(items[n].get("encrypted_content"), owner) for n in at]
+    references = [signer.verified(items[n].get("encrypted_content"), owner) for n in at]
     prompts = [item for item in items[: at[-1]] if item.get("role") in PROMPTS]
     return Expanded([*prompts, *items[at[-1] + 1 :]], trigger, references[-1])
 
 
 def compacted(
-    sealed: str, model: str, before: int, after: int, *, whole: bool, stream: bool
+    signed: str, model: str, before: int, after: int, *, whole: bool, stream: bool
 ) -> tuple[bytes, str]:
     """OpenAI's answer that holds a compaction item alone, and its content type; `whole`: that of the compact
     address."""
-    return _response(_openai_item(sealed), model, before, after, whole=whole, stream=stream)
+    return _response(_openai_item(signed), model, before, after, whole=whole, stream=stream)
 
 
 def text_response(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:

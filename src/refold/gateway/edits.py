@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from refold.gateway.door import Refusal
+from refold.gateway.auth import Refusal
 from refold.session.dialects.common import listing
 
 CLEARED = "[The result of this tool call was cleared to save context.]"

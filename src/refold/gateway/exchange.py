@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
+from refold.gateway.auth import Caller, Refusal
 from refold.gateway.client_compaction import is_candidate
 from refold.gateway.compaction import is_marked
-from refold.gateway.desk import is_overflow
-from refold.gateway.door import Caller, Refusal
-from refold.gateway.letters import (
+from refold.gateway.ipc import (
     Broken,
     Check,
-    FromDesk,
+    FromWorker,
     Note,
     Order,
     Question,
@@ -25,14 +25,15 @@ from refold.gateway.letters import (
     Reply,
     Speech,
 )
-from refold.gateway.line import Line
-from refold.gateway.openings import Opening, opening_of
+from refold.gateway.model_routing import ModelRouting
 from refold.gateway.replies import KEPT, decoded
 from refold.gateway.requests import COMPACT, model_named, names
-from refold.gateway.shapes import Shape, shape_of
+from refold.gateway.response_rewriter import Shape, shape_of
 from refold.gateway.stored_ids import glance, is_shared
+from refold.gateway.stream_probe import Opening, opening_of
 from refold.gateway.upstream import Answer, Handing, Upstream, relay
-from refold.gateway.windows import Windows
+from refold.gateway.worker import is_overflow
+from refold.gateway.worker_client import WorkerClient
 
 READ = 1024 * 1024
 """Bytes of a request that are looked at here: more take too long while others wait."""
@@ -43,43 +44,59 @@ ROUNDS = 5
 @dataclass
 class Exchange:
     upstream: Upstream
-    line: Line
-    windows: Windows
+    worker: WorkerClient
+    routing: ModelRouting
     request: web.Request
     caller: Caller
     number: int
     answer: Answer = field(default_factory=Answer)
     _note: Note | None = None
-    """What the desk has still to be told."""
+    """What the worker has still to be told."""
     _told: bool = False
 
     async def run(self, raw: bytes) -> web.StreamResponse:
         """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
         written down meanwhile."""
-        if is_shared(self.windows.settings, self.request.path):
+        await self.worker.room()
+        if is_shared(self.routing.settings, self.request.path):
             raw = await self._own(raw)
-        marked = is_marked(self.windows.settings, self.request.path, raw)
+        marked = is_marked(self.routing.settings, self.request.path, raw)
         if not marked and self.request.path == COMPACT:
             return await self._ask(raw, Order(number=0))
-        looked_at = marked or is_candidate(self.windows.settings, raw)
-        if not looked_at and len(raw) < READ and len(raw) < self.windows.of(model_named(raw)):
+        looked_at = marked or is_candidate(self.routing.settings, raw)
+        if not looked_at and len(raw) < READ and len(raw) < self.routing.of(model_named(raw)):
             self._note = Note(**self._asked(raw))
             return await self._ask(raw, Order(number=self.number))
-        answer = await self.line.ask(Question(**self._asked(raw)))
-        self._note = Note(**self._asked(raw))  # a desk that comes after this one does not know it
+        answer = await self.worker.ask(Question(**self._asked(raw)))
+        if isinstance(answer, Order) and answer.notes:
+            answer = await self.worker.ask(Question(**self._asked(raw), notes=await self._notes(raw)))
+        self._note = Note(**self._asked(raw))  # a worker that comes after this one does not know it
         if isinstance(answer, Speech):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
         return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
 
+    async def _notes(self, raw: bytes) -> Reply:
+        """What the upstream answers to a compaction call; nothing where it fails."""
+        with suppress(Refusal, aiohttp.ClientError, TimeoutError, OSError):
+            async with self.upstream.asked(self.request, raw, self.caller, plain=True) as answered:
+                return Reply(
+                    number=self.number,
+                    status=answered.status,
+                    kind=answered.content_type,
+                    encoding=answered.headers.get("content-encoding", ""),
+                    data=await answered.read(),
+                )
+        return Reply(number=self.number)
+
     async def _own(self, raw: bytes) -> bytes:
         """The body, if all that it refers to is the caller's own; and its answer will be, too."""
         seen = glance(self.request.path, raw, self.request.headers.get("content-encoding", ""))
         if seen.kept:
-            self.answer.issued = self.line.issuing(self.caller.owner)
+            self.answer.issued = self.worker.issuing(self.caller.owner)
         if not seen.refers:
             return raw
-        return await self.line.checked(Check(number=self.number, owner=self.caller.owner, raw=raw))
+        return await self.worker.checked(Check(number=self.number, owner=self.caller.owner, raw=raw))
 
     async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
         """Pass it on. Where the upstream says that it is too long, once more, folded."""
@@ -102,12 +119,12 @@ class Exchange:
         if not self._told:
             self._told = True
             self._tell_note()
-            self.line.tell(Reply(number=self.number, **self.answer.said()))
+            self.worker.tell(Reply(number=self.number, **self.answer.said()))
 
     def _tell_note(self) -> None:
-        """The desk is told of a request once it is answered: reading it takes time from whoever waits."""
+        """The worker is told of a request once it is answered: reading it takes time from whoever waits."""
         if self._note is not None:
-            self.line.tell(self._note)
+            self.worker.tell(self._note)
             self._note = None
 
     def _sent(self, raw: bytes, order: Order) -> Any:
@@ -126,8 +143,8 @@ class Exchange:
         said = await self._round(shape, handing, answered, head)
         while shape.again and order.extras.recall and body and shape.round < ROUNDS and len(said) <= KEPT:
             kind = answered.content_type
-            letter = Recall(number=self.number, body=body, kind=kind, said=said)
-            order_again = await self.line.ask(letter)
+            packet = Recall(number=self.number, body=body, kind=kind, said=said)
+            order_again = await self.worker.ask(packet)
             body = order_again.body if isinstance(order_again, Order) else None
             if body is None:
                 break  # what the model said so far is all there is
@@ -173,12 +190,12 @@ class Exchange:
         said = decoded(opening.error, encoding).decode("utf-8", "replace")
         if not said or not is_overflow(answered.status, said):
             return None
-        self.line.counts["overflow"] += 1
-        folded = await self.line.ask(Question(**self._asked(raw), refused=said))
+        self.worker.counts["overflow"] += 1
+        folded = await self.worker.ask(Question(**self._asked(raw), refused=said))
         return folded if isinstance(folded, Order) else None
 
-    def _order(self, raw: bytes, answer: FromDesk, marked: bool) -> Order:
-        """What is sent; raises `Refusal`. Where the desk fails, what may fit is passed on as it is."""
+    def _order(self, raw: bytes, answer: FromWorker, marked: bool) -> Order:
+        """What is sent; raises `Refusal`. Where the worker fails, what may fit is passed on as it is."""
         if isinstance(answer, Order):
             return answer
         if isinstance(answer, Refused):
@@ -187,8 +204,8 @@ class Exchange:
         if marked:
             text = f"what this request asks for cannot be done now ({why}): try again"
             raise Refusal(503, text, "overloaded_error", code="try_again", wait=5)
-        if len(raw) // 4 < self.windows.of(model_named(raw)):
-            self.line.counts["passed_open"] += 1
+        if len(raw) // 4 < self.routing.of(model_named(raw)):
+            self.worker.counts["passed_open"] += 1
             return Order(number=self.number, done="pass unread")
         text = f"this request is too long and cannot be folded just now ({why}): try again"
         raise Refusal(503, text, "overloaded_error", code="try_again", wait=5)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from refold.errors import RefoldError
-from refold.gateway.letters import Reply
+from refold.gateway.ipc import Reply
 from refold.messages import Assistant, Usage
 from refold.models.anthropic import MessageStream
 from refold.models.chunks import Malformed

@@ -11,7 +11,7 @@ import msgspec
 
 from refold import messages as m
 from refold.errors import RefoldError
-from refold.gateway.sealed import Reference
+from refold.gateway.signed_reference import Reference
 from refold.preserve.words import typed as typed_text
 from refold.session import dialects
 from refold.session.dialects import anthropic, openai_chat, openai_responses

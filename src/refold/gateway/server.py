@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -22,15 +23,15 @@ from aiohttp.http_parser import RawRequestMessage
 
 from refold import tracing
 from refold.errors import RefoldError, SettingError
+from refold.gateway.auth import Auth, Caller, Refusal, told, with_key_of_path
 from refold.gateway.connections import Connection, Connections, open_files
-from refold.gateway.door import Caller, Door, Refusal, told, with_key_of_path
 from refold.gateway.exchange import Exchange
-from refold.gateway.letters import Check, Opening
-from refold.gateway.line import Line
+from refold.gateway.ipc import Check, Opening
+from refold.gateway.model_routing import ModelRouting
 from refold.gateway.requests import COMPACT, DIALECTS, model_named
 from refold.gateway.stored_ids import is_shared
 from refold.gateway.upstream import Answer, Cut, Upstream, relay
-from refold.gateway.windows import Windows
+from refold.gateway.worker_client import WorkerClient
 from refold.registry.configuration import GatewaySettings
 from refold.stores import open_store
 
@@ -38,7 +39,7 @@ PASSED = (
     ("POST", "/v1/messages/count_tokens"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name:.+}"),
-    # Answers that are kept upstream (`store`, `background`).
+    # RequestRewriter that are kept upstream (`store`, `background`).
     ("GET", "/v1/responses/{id}"),
     ("DELETE", "/v1/responses/{id}"),
     ("GET", "/v1/responses/{id}/input_items"),
@@ -75,12 +76,12 @@ class Gateway:
         listening: socket.socket | None = None,
     ) -> None:
         self.settings, self._log = settings, log or _to_stderr
-        self.door = Door(settings)
+        self.auth = Auth(settings)
         self.upstream = Upstream(settings, _variable(settings.upstream_key_env))
         secret = _variable(settings.secret_env)
-        sealed_with = secret.encode() if secret else secrets.token_bytes(32)
-        self.windows = Windows(settings)
-        self.line = Line(Opening(settings=settings, secret=sealed_with), in_process=in_process)
+        signed_with = secret.encode() if secret else secrets.token_bytes(32)
+        self.routing = ModelRouting(settings)
+        self.worker = WorkerClient(Opening(settings=settings, secret=signed_with), in_process=in_process)
         self.counts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
@@ -97,7 +98,7 @@ class Gateway:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_route("*", "/{rest:.*}", self._served(self._unknown))
         await self.upstream.open()
-        await self.line.open()
+        await self.worker.open()
         # Who hangs up is not waited for.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_SECONDS)
         await self._runner.setup()
@@ -105,8 +106,10 @@ class Gateway:
             self._listening = await self._listen(self._runner.server)
         except (OSError, OverflowError) as error:
             await self.__aexit__()
-            where = f"{self.settings.host} port {self.settings.port}"
-            raise SettingError("gateway", f"nobody can listen at {where}: {error}") from None
+            where, port = self.settings.host, self.settings.port
+            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                raise SettingError("gateway.port", f"{port} is in use; choose another with --port") from None
+            raise SettingError("gateway", f"cannot listen on {where} port {port}: {error}") from None
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         self.url = f"http://{host}:{self._listening.sockets[0].getsockname()[1]}"
         return self
@@ -143,7 +146,7 @@ class Gateway:
         if self._runner is not None:
             await self._runner.cleanup()
         await self.upstream.close()
-        await self.line.close()
+        await self.worker.close()
 
     def _served(
         self, handle: Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
@@ -153,8 +156,8 @@ class Gateway:
         async def served(request: web.Request) -> web.StreamResponse:
             began, status, done = time.monotonic(), 499, ""
             try:
-                caller = self.door.admit(request.headers)
-                with self.door.entered():
+                caller = self.auth.admit(request.headers)
+                with self.auth.entered():
                     response = await handle(request, caller)
                 status, done = response.status, response.headers.get("x-refold", "")
             except Refusal as refusal:
@@ -181,16 +184,16 @@ class Gateway:
             return await self._unknown(request, caller)
         body, answer = await _body(request), Answer()
         if is_shared(self.settings, request.path):
-            number, ids = self.line.number(), [request.match_info["id"]]
-            await self.line.checked(Check(number=number, owner=caller.owner, ids=ids))
+            number, ids = self.worker.number(), [request.match_info["id"]]
+            await self.worker.checked(Check(number=number, owner=caller.owner, ids=ids))
             if not request.path.endswith("/input_items"):  # which tells what the client has sent itself
-                answer.issued = self.line.issuing(caller.owner)
+                answer.issued = self.worker.issuing(caller.owner)
         async with self.upstream.asked(request, body, caller, plain=answer.issued is not None) as answered:
             return await relay(request, answered, answer, "pass")
 
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        number = self.line.number()
-        exchange = Exchange(self.upstream, self.line, self.windows, request, caller, number)
+        number = self.worker.number()
+        exchange = Exchange(self.upstream, self.worker, self.routing, request, caller, number)
         raw = await _body(request)
         if not tracing.is_on():
             return await exchange.run(raw)
@@ -211,15 +214,15 @@ class Gateway:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         try:
-            self.door.admit(request.headers)
+            self.auth.admit(request.headers)
         except Refusal as refusal:
             return told(refusal, request.path)
         lines = ["# TYPE refold_gateway_events_total counter"]
         lines += [
             f'refold_gateway_events_total{{what="{what}"}} {count}'
-            for what, count in sorted((self.counts + self.line.counts).items())
+            for what, count in sorted((self.counts + self.worker.counts).items())
         ]
-        lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.door.inside}", ""]
+        lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.auth.inside}", ""]
         return web.Response(text="\n".join(lines), content_type="text/plain")
 
     def _note(self, request: web.Request, status: int, done: str, seconds: float) -> None:

@@ -1,8 +1,8 @@
 """What is to be written down, kept until it is: in files beside the store, so that neither a worker nor a
 gateway that is killed takes it along, and memory does not fill while a store is slow.
 
-A segment is a file of letters as they are sent. It is locked by the gateway that writes it and removed once
-all of its letters are written down; one that is not locked was left by a gateway that died: its letters are
+A segment is a file of packets as they are sent. It is locked by the gateway that writes it and removed once
+all of its packets are written down; one that is not locked was left by a gateway that died: its packets are
 sent again.
 """
 
@@ -34,13 +34,13 @@ class Full(Exception):
 
 
 class Place(NamedTuple):
-    """Where a letter is."""
+    """Where a packet is."""
 
     segment: _Segment | None
     at: int
     size: int
     data: bytes = b""
-    """The letter itself, where it is in no file."""
+    """The packet itself, where it is in no file."""
 
 
 class _Segment:
@@ -62,22 +62,27 @@ class Spool:
     def __init__(self, folder: Path | None) -> None:
         self._folder, self._segment, self._in_memory = folder, None, 0
 
-    def add(self, letter: bytes) -> Place:
+    def add(self, packet: bytes) -> Place:
         """Once this returns, killing the process does not lose it. Raises `Full`."""
         try:
             segment = self._current()
             if segment is not None:
                 at = segment.size
-                _write(segment.file, letter, at)
-                segment.size += len(letter)
+                _write(segment.file, packet, at)
+                segment.size += len(packet)
                 segment.kept += 1
-                return Place(segment, at, len(letter))
+                return Place(segment, at, len(packet))
         except OSError:
             pass
-        if self._in_memory + len(letter) > MEMORY:
+        if self._in_memory + len(packet) > MEMORY:
             raise Full
-        self._in_memory += len(letter)
-        return Place(None, 0, len(letter), letter)
+        self._in_memory += len(packet)
+        return Place(None, 0, len(packet), packet)
+
+    @property
+    def is_crowded(self) -> bool:
+        """The disk takes nothing, and half of the room in memory is used."""
+        return self._in_memory > MEMORY // 2
 
     def read(self, place: Place) -> bytes:
         return place.data if place.segment is None else os.pread(place.segment.file, place.size, place.at)
@@ -107,13 +112,13 @@ class Spool:
             self._segment = None
 
     def left(self) -> Iterator[Iterator[bytes]]:
-        """The letters of gateways that died. Each file is removed once its letters have been taken."""
+        """The packets of gateways that died. Each file is removed once its packets have been taken."""
         for path in sorted(self._folder.glob(f"*{ENDING}")) if self._folder is not None else ():
             with suppress(OSError):
                 file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     _lock(file)
-                    yield _letters(file)
+                    yield _packets(file)
                     path.unlink()
                 finally:
                     os.close(file)
@@ -139,7 +144,7 @@ def _write(file: int, data: bytes, at: int) -> None:
         data, at = data[written:], at + written
 
 
-def _letters(file: int) -> Iterator[bytes]:
+def _packets(file: int) -> Iterator[bytes]:
     """Whole ones: what was being written when the gateway died is half."""
     at, end = 0, os.fstat(file).st_size
     while at + 4 <= end:

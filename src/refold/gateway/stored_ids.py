@@ -1,4 +1,4 @@
-"""Answers that are kept upstream (`store`, `background`), and whose they are.
+"""RequestRewriter that are kept upstream (`store`, `background`), and whose they are.
 
 Where owners share the upstream's key, the upstream cannot tell them apart: what it keeps for one owner,
 another can neither read nor delete nor continue. The server reads the ids of answers as they pass; the worker
@@ -17,7 +17,7 @@ import msgspec
 
 from refold.entries import State
 from refold.errors import SessionExists, UnknownName
-from refold.gateway.door import Refusal
+from refold.gateway.auth import Refusal
 from refold.gateway.replies import KEPT, one_line_end, payload_of
 from refold.protocols import SessionInfo, Store
 from refold.registry.configuration import GatewaySettings

@@ -15,10 +15,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from refold.errors import SettingError
-from refold.gateway.door import UPSTREAM_KEYS, Caller, Refusal
-from refold.gateway.openings import look_after, next_piece
+from refold.gateway.auth import UPSTREAM_KEYS, Caller, Refusal
 from refold.gateway.replies import KEPT, READABLE
 from refold.gateway.stored_ids import IdReader
+from refold.gateway.stream_probe import look_after, next_piece
 from refold.registry.configuration import GatewaySettings
 
 HOPS = frozenset(
@@ -243,7 +243,8 @@ def address_of(text: str) -> str:
     except ValueError:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
-        raise SettingError("gateway.upstream", "is an address such as https://api.openai.com")
+        meant = "" if "://" in text else f"; did you mean http://{text}?"
+        raise SettingError("gateway.upstream", f"{text!r} is not a URL{meant}")
     return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
 
 

@@ -10,16 +10,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 
-from refold.errors import SettingError
+from refold.errors import SettingError, nearest
 
 ENVIRONMENT = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
 """Providers whose key and address come from variables of this prefix."""
 
 
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.+?)`(?: - at `\$\.?(?P<section>.*?)`)?")
 _QUOTED = re.compile(r"'[^'\n]{2,}'")
 
 
@@ -47,6 +48,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Files of rules at the root of a project, beside `CODE_LAW.md`: such as `AGENTS.md`."""
     variables: tuple[str, ...] = ()
     """Further variables that commands see, such as `CFLAGS`."""
+    compact_tool: bool = False
+    """The model may have the conversation folded (`compact_conversation`)."""
     permission: Literal["ask", "edits", "read-only", "all"] = "ask"
     max_iterations: int | None = None
     text_protocol: bool | None = None
@@ -76,7 +79,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keys: dict[str, str] = {}
     """Owner → SHA-256 of the key, in hexadecimal digits."""
     secret_env: str | None = None
-    """Name of the variable that holds what references to folded sessions are sealed with; without it they
+    """Name of the variable that holds what references to folded sessions are signed with; without it they
     hold until the gateway is stopped."""
     protocols: bool | None = None
     """Answer the providers' own requests for compaction and clearing; off: the upstream does. Unset: where
@@ -85,6 +88,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Answer the compaction calls of coding agents with a record; off: their model writes the summary."""
     record_tokens: int | None = None
     """Size of that record; unset: 16,000 or an eighth of the window, the smaller."""
+    notes: bool = False
+    """The program's model is asked first, as without a gateway: what it writes stands in the record."""
     recall: bool = False
     """Once a session is folded, its model may ask for what it does not see any more."""
     largest: int = 64 * 1024 * 1024
@@ -157,5 +162,17 @@ def parse(text: str, where: str = "configuration") -> Configuration:
     try:
         return msgspec.convert(tomllib.loads(text), Configuration)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        if unknown := _UNKNOWN.fullmatch(str(error)):
+            raise SettingError(where, _unknown_key(unknown["key"], unknown["section"] or "")) from None
         # Values are quoted in some of these texts, and a value may be a key in the wrong place.
         raise SettingError(where, _QUOTED.sub("'…'", str(error))) from None
+
+
+def _unknown_key(key: str, section: str) -> str:
+    """What is wrong with a key that no section has, and which one was meant."""
+    settings: Any = Configuration
+    for name in filter(None, section.replace("[...]", ".*").split(".")):
+        settings = get_args(settings)[-1] if name == "*" else get_type_hints(settings)[name]
+    meant = nearest(key, settings.__struct_fields__)
+    place = f"[{section.replace('[...]', '.*')}] " if section else ""
+    return f'{place}unknown key "{key}"' + (f'; did you mean "{meant}"?' if meant else "")

@@ -30,7 +30,7 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
-from refold.shrink.excerpt import Telling, without_numbers
+from refold.shrink.excerpt import SalientLines, without_numbers
 from refold.shrink.pages import page
 from refold.shrink.tables import tabulated
 from refold.text.frames import TAG
@@ -75,7 +75,7 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     size: int
     bare: str
     bare_size: int
-    telling: Telling
+    salient: SalientLines
     """Of the bare text."""
 
 
@@ -114,7 +114,7 @@ class Texts:
                 # Of a file every line may have to be matched.
                 plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
             plain_size = size if plain == text else self.counter.text(plain)
-            body = self._bodies[text] = Body(text, size, plain, plain_size, Telling(plain, kind))
+            body = self._bodies[text] = Body(text, size, plain, plain_size, SalientLines(plain, kind))
         return body
 
 
@@ -248,9 +248,9 @@ def _whole_tail(text: str, last: str) -> str:
 def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[str], int]:
     """The lines that tell most, in their order, and their tokens. Only whole lines are told; lines that were
     left out before one are marked."""
-    text, sizes, kept, used = body.bare, body.telling.sizes, list[tuple[int, int]](), 0
-    start, end = max(text.find("\n", start), 0), text.rfind("\n", start, end)
-    for place in body.telling.ranked(start + 1, end) if end > start else ():
+    text, sizes, kept, used = body.bare, body.salient.sizes, list[tuple[int, int]](), 0
+    start, end = text.find("\n", start), text.rfind("\n", start, end)
+    for place in body.salient.ranked(start + 1, end) if 0 <= start < end else ():
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(text[place[0] : place[1]])

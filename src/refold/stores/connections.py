@@ -38,6 +38,8 @@ class _Slot:
         self.file: os.stat_result | None = None
         """The database as it was opened."""
         self.uses = 0
+        self.is_broken = False
+        """Closed after use."""
         self.tainted = False
         """A commit failed, and what it wrote to the log of the database could not be taken back yet."""
 
@@ -76,7 +78,7 @@ class Connections:
             slot.uses += 1
             try:
                 if slot.connection is not None and not self._is_there(slot.file):
-                    _close(slot)
+                    slot.is_broken = True
                     raise StorageError(
                         f"{self.path} was removed or replaced while it was open: nothing was added; "
                         "put it back and open the session again"
@@ -91,13 +93,14 @@ class Connections:
             except (apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError) as error:
                 # Start from what is really on the disk next time. But a log with a failed commit at its end
                 # must not be read again: whoever opens it would believe that commit.
-                if not slot.tainted:
-                    _close(slot)
+                slot.is_broken = not slot.tainted
                 raise translated(error, self.path, tainted=slot.tainted) from error
             except apsw.Error as error:
                 raise translated(error, self.path) from error
             finally:
                 slot.uses -= 1
+                if slot.is_broken and not slot.uses:
+                    _close(slot)
 
     def failed_commit(self, connection: apsw.Connection) -> None:
         """A commit that failed may have left all its pages in the write-ahead log, only not synced. They are
@@ -212,7 +215,7 @@ def take_back(slot: _Slot) -> None:
 
 
 def _close(slot: _Slot) -> None:
-    slot.tainted = False
+    slot.is_broken = slot.tainted = False
     connection, slot.connection = slot.connection, None
     if connection is not None:
         # Closing tries to empty the write-ahead log into the database. If it cannot, nothing is lost: the log

@@ -55,7 +55,8 @@ class Database:
         return self._pool.use()
 
     def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A transaction for writing: kept if the block ends, taken back if it fails."""
+        """A transaction for writing: kept if the block ends, taken back if it fails. Within another one: a
+        part of that."""
         return self._transaction(self._begin)
 
     def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
@@ -68,6 +69,10 @@ class Database:
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Generator[apsw.Connection]:
         with self._pool.use() as connection:
+            if connection.in_transaction:
+                with connection:  # a savepoint: what fails takes back itself alone
+                    yield connection
+                return
             connection.execute(begin)
             try:
                 schema.check(str(self.path), schema.version(connection), schema.VERSION)

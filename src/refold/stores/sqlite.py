@@ -179,6 +179,9 @@ class SqliteStore:
             raise
         other.close()
 
+    def grouped(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        return self.writing()
+
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
     def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:

@@ -20,7 +20,7 @@ from refold import format as fmt
 from refold import messages as m
 from refold.entries import AnyEntry, Info, Label, Leaf, MessageEntry, Other, Unknown
 from refold.errors import Conflict, RefoldError, SessionExists
-from refold.protocols import Lines, Lookup, SessionInfo, Store
+from refold.protocols import Grouping, Lines, Lookup, SessionInfo, Store
 from refold.stores import moving
 from refold.stores.memory import MemoryStore
 
@@ -253,6 +253,36 @@ class StoreContract:
         assert sorted(e.id for e in found) == sorted(wins) and len(found) == 40
         parents = [e.parent for e in found if isinstance(e, MessageEntry)]
         assert parents == [None, *(e.id for e in found[:-1])]
+
+    # ── several appends in one commit ───────────────────────────────────────────────────────────
+
+    def test_a_group_is_kept_or_taken_back_as_a_whole(self, started: Store, tmp_path: Path) -> None:
+        if not isinstance(started, Grouping):
+            pytest.skip("this store commits every append by itself")
+        with started.grouped():
+            started.create(SessionInfo(id="other"))
+            started.append("other", [said("o")], after=None)
+            started.append(S, [said("a")], after=None)
+            assert [entry.id for entry in started.load(S).entries] == ["a"]
+        with pytest.raises(KeyError), started.grouped():
+            started.append(S, [said("b", parent="a")], after="a")
+            started.append("other", [said("p", parent="o")], after="o")
+            raise KeyError
+        for store in (started, self.again(started, tmp_path)):
+            assert [entry.id for entry in store.load(S).entries] == ["a"]
+            assert [entry.id for entry in store.load("other").entries] == ["o"]
+
+    def test_an_append_that_is_refused_within_a_group_takes_back_itself_alone(self, started: Store) -> None:
+        if not isinstance(started, Grouping):
+            pytest.skip("this store commits every append by itself")
+        with started.grouped():
+            started.append(S, [said("a")], after=None)
+            with pytest.raises(Conflict):
+                started.append(S, [said("b")], after=None)
+            with pytest.raises(SessionExists):
+                started.create(SessionInfo(id=S))
+            started.append(S, [said("c", parent="a")], after="a")
+        assert [entry.id for entry in started.load(S).entries] == ["a", "c"]
 
     # ── hostile content ─────────────────────────────────────────────────────────────────────────
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import signal
-import tempfile
 import time
-import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +19,7 @@ from refold.tools import sandbox
 from refold.tools.base import Envelope, Place, as_word, success, tool
 from refold.tools.git_guard import GitGuard
 from refold.tools.sandbox import Ground
+from refold.tools.scratch import folder_for
 from refold.tools.workspace import Refused
 
 T = TypeVar("T")
@@ -68,8 +66,8 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
     limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST
     with place.workspace.own_changes():
         if place.unconfined:
-            return await _run(words, ground, limit)
-        return await guarded(place, arguments.command, lambda: _run(words, ground, limit))
+            return await _run(words, ground, limit, place.output)
+        return await guarded(place, arguments.command, lambda: _run(words, ground, limit, place.output))
 
 
 async def guarded(place: Place, command: str, run: Callable[[], Awaitable[Envelope]]) -> Envelope:
@@ -109,8 +107,7 @@ async def _to_its_end(work: Callable[[], T]) -> T:
 def scratch(place: Place) -> Path:
     """The folder of commands for what they write beside the workspace, for as long as the place lasts."""
     if place.scratch is None:
-        place.scratch = Path(tempfile.mkdtemp(prefix="refold-")).resolve()
-        weakref.finalize(place, shutil.rmtree, place.scratch, ignore_errors=True)
+        place.scratch = folder_for(place)
     return place.scratch
 
 
@@ -139,16 +136,21 @@ class _Kept:
         return text
 
 
-async def _drain(stream: asyncio.StreamReader | None, kept: _Kept) -> None:
+Hear = Callable[[str], None]
+
+
+async def _drain(stream: asyncio.StreamReader | None, kept: _Kept, hear: Hear | None) -> None:
     while stream is not None and (data := await stream.read(1 << 16)):
         kept.add(data)
+        if hear is not None:
+            hear(without_escapes(data.decode(errors="replace")))
 
 
-async def _run(words: list[str], ground: Ground, limit: float) -> Envelope:
+async def _run(words: list[str], ground: Ground, limit: float, hear: Hear | None) -> Envelope:
     started = time.monotonic()
     process = await _start(words, ground)
     out, err = _Kept(CHARS), _Kept(CHARS)
-    reading = asyncio.gather(_drain(process.stdout, out), _drain(process.stderr, err))
+    reading = asyncio.gather(_drain(process.stdout, out, hear), _drain(process.stderr, err, hear))
     late = False
     try:
         async with asyncio.timeout(limit):

@@ -12,7 +12,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.tools import supervisor
+from refold.tools import scratch, supervisor
 from refold.tools.workspace import read_regular
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/etc")
@@ -83,17 +82,16 @@ def find(root: Path | None = None) -> Sandbox | None:
 @cache
 def works(name: str) -> bool:
     """Not only that it runs: that it holds."""
-    with tempfile.TemporaryDirectory() as inside, tempfile.TemporaryDirectory() as outside:
+    with scratch.folder() as inside, scratch.folder() as outside:
         probe = f"touch {inside}/ours && ! touch {outside}/others 2>/dev/null"
-        ground = Ground(Path(inside).resolve(), Path(inside).resolve())
-        words = BOXES[name](["sh", "-c", probe], ground)
+        words = BOXES[name](["sh", "-c", probe], Ground(inside, inside))
         try:
             done = subprocess.run(
                 words, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL
             )
         except (OSError, subprocess.SubprocessError):
             return False
-        return done.returncode == 0 and not any(Path(outside).iterdir())
+        return done.returncode == 0 and not any(outside.iterdir())
 
 
 def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) -> list[str]:

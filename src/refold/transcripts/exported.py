@@ -59,7 +59,7 @@ def _entry_losses(session: Session, *, view: bool, keeps: Sequence[str]) -> Iter
     on_path = {entry.id for entry in session.path}
     for entry in session.entries:
         if entry.on_path and entry.id not in on_path:
-            yield "{n} entries of other branches are left out"
+            yield "{n} entries from other branches not exported"
         elif isinstance(entry, e.Fold) and not view:
             yield "{n} folds are left out; what they replaced is written instead"
         elif isinstance(entry, e.MessageEntry):
@@ -96,7 +96,7 @@ def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
         elif isinstance(part, m.Call) and part.raw is not None:
             yield "{n} calls have arguments that are no object; they are wrapped"
         elif isinstance(part, m.Text) and part.origin:
-            yield "{n} texts no longer say who wrote them"
+            yield "author marks dropped from {n} texts"
         elif isinstance(part, m.Opaque):
             yield "{n} parts of unknown kinds may become a description"
         elif (

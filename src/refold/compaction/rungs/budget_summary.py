@@ -15,8 +15,8 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.by_rule import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
-from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
 from refold.digest import Source as DigestSource
 from refold.messages import Bash, Message, Result, User, content
@@ -34,7 +34,7 @@ class BudgetSummary:
     reserve_tokens: int
     name: str = "summary"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         path = s.session.path
         if path and isinstance(path[-1], e.Fold) and path[-1].summary:
             return Reason("just_folded", "nothing was said since the last fold")
@@ -54,7 +54,7 @@ class BudgetSummary:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
         return self._proposal(s, cut, previous, files, lists, history, prefix)
 
-    def _cut(self, s: Situation, previous: e.Fold | None, changes: Changes) -> Cut:
+    def _cut(self, s: PlanContext, previous: e.Fold | None, changes: Changes) -> Cut:
         path, start = _path(s.session, changes), s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
@@ -70,7 +70,7 @@ class BudgetSummary:
 
     def _proposal(
         self,
-        s: Situation,
+        s: PlanContext,
         cut: Cut,
         previous: e.Fold | None,
         files: e.Files,
@@ -111,7 +111,7 @@ class BudgetSummary:
 
     def _ask(
         self,
-        s: Situation,
+        s: PlanContext,
         lists: int,
         purpose: str,
         sources: tuple[Source, ...],
@@ -155,7 +155,7 @@ Changes: TypeAlias = Mapping[str, tuple[Message, ...]]
 """What the view shows for an entry: another message, or nothing."""
 
 
-def changed(s: Situation) -> Changes:
+def changed(s: PlanContext) -> Changes:
     """Where folds of this design hide a message or replace it: what is not shown is not summarised either."""
     edits = (edit for fold in s.projection.folds if fold.preset == "pi" for edit in fold.edits)
     return {edit.first: edit.put for edit in edits if edit.kind in ("hide", "clip")}

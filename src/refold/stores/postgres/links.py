@@ -49,7 +49,7 @@ class Address:
         user, _, rest = base.removeprefix("postgresql://").rpartition("@")
         try:
             if "/" in user or "@" in rest:
-                raise psycopg.ProgrammingError("a sign of the password that means something in a URL")
+                raise psycopg.ProgrammingError("percent-encode reserved characters in the password")
             self.conninfo = base + (mark + urlencode(options) if options else "")
             parts = conninfo_to_dict(self.conninfo)
             self.timeout = int(parts.get("connect_timeout") or CONNECT)
@@ -114,21 +114,39 @@ class Links:
         self._reached = False
         """Whether it was ever there: a server that restarts is waited for, one that is not there is not."""
         self._room = threading.BoundedSemaphore(size)
+        self._local = threading.local()
+        """The connection of a thread's group."""
         forks.follow(self)
         weakref.finalize(self, _drain, self._idle)
 
     def run(self, work: Callable[[Link], T]) -> T:
         """What `work` makes of a connection; again, if that breaks or the server wants it."""
         deadline, pause = time.monotonic() + self.timeout, 0.01
+        group: Link | None = getattr(self._local, "link", None)
         while True:
             try:
+                if group is not None:
+                    return work(group)
                 with self._use(deadline) as link:
                     return work(link)
             except psycopg.Error as error:
-                if not self._is_worth_it(error) or time.monotonic() + pause > deadline:
+                if group is not None or not self._is_worth_it(error) or time.monotonic() + pause > deadline:
                     raise translated(error, self.address) from error
             time.sleep(pause)
             pause = min(0.25, pause * 2)
+
+    @contextlib.contextmanager
+    def grouped(self) -> Generator[None]:
+        """One transaction for all that this thread does within the block. It is not tried again."""
+        try:
+            with self._use(time.monotonic() + self.timeout) as link, transaction(link):
+                self._local.link = link
+                try:
+                    yield
+                finally:
+                    self._local.link = None
+        except psycopg.Error as error:
+            raise translated(error, self.address) from error
 
     def connect(self) -> Link:
         """A connection for somebody who keeps it."""
@@ -205,7 +223,11 @@ def _drain(idle: list[Link]) -> None:
 @contextlib.contextmanager
 def transaction(link: Link) -> Generator[None]:
     """Kept if the block ends, taken back if it fails. Until COMMIT is sent, a broken connection means that
-    nothing was done."""
+    nothing was done. Within another one, a part of that."""
+    if link.info.transaction_status != pq.TransactionStatus.IDLE:
+        with _savepoint(link):
+            yield
+        return
     link.begin()
     try:
         yield
@@ -219,8 +241,22 @@ def transaction(link: Link) -> Generator[None]:
 
 
 @contextlib.contextmanager
+def _savepoint(link: Link) -> Generator[None]:
+    link.say("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        link.say("ROLLBACK TO part; RELEASE part")
+        raise
+    link.say("RELEASE part")
+
+
+@contextlib.contextmanager
 def snapshot(link: Link) -> Generator[None]:
-    """All statements of the block see the same moment."""
+    """All statements of the block see the same moment; within a transaction, what that sees."""
+    if link.info.transaction_status != pq.TransactionStatus.IDLE:
+        yield
+        return
     link.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         yield

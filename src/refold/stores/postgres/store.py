@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from psycopg import errors
@@ -198,6 +199,9 @@ class PostgresStore:
             return listening.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
         except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: no notifications
             return Looking(self, session)
+
+    def grouped(self) -> AbstractContextManager[None]:
+        return self._links.grouped()
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         return doctor.examine(self._links, self.tables, repair)

@@ -1,0 +1,186 @@
+"""What folds need to know of a session's path, read once per entry (DESIGN 10).
+
+Own words and the state of the work are computed when an entry is first seen and kept beside the session
+(`session.followers`); a fold costs what is new. Action lines are made where a view has room for them: the
+newest of those that leave it. Nothing here is part of the log: after reopening, the path is read again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from refold import entries as e
+from refold.compaction.transcript import message_of
+from refold.messages import Call, Message, Result
+from refold.preserve.lines import EntryLines, lines_of
+from refold.preserve.rows import joined
+from refold.preserve.state import WorkState
+from refold.preserve.state_text import Catalogue, catalogue, state_rows
+from refold.preserve.words import Saying, demands, typed
+from refold.protocols import TokenCounter
+from refold.session.history import History
+
+KEY = 5
+"""Tokens of an entry's number beside its words or lines, and the line end."""
+ANSWERS = 64
+"""Entries after a call among which its results are looked for."""
+SOURCES = 64
+"""Ids that are kept of what one row of a record comes from."""
+LINES = 4_096
+"""Entries whose lines are kept; they are made again where they are wanted again."""
+
+
+class PathIndex:
+    """What the first `length` entries of a path say; grows with it."""
+
+    def __init__(self, session: History) -> None:
+        self.session = session
+        self._begin()
+
+    def _begin(self) -> None:
+        self.epoch, self.length = self.session.epoch, 0
+        self.sayings: list[Saying] = []
+        """What the user typed, oldest first."""
+        self.state = WorkState(self.session.info.cwd or "")
+        self._asked = array("l")
+        """For each position, where the call stands that its result answers; −1: nowhere."""
+        self._calls: dict[str, int] = {}
+        """Where calls stand that wait for their results."""
+        self._home, self._housed = self.state.home, 0
+        """Where relative paths start: at first, and up to which position."""
+        self._lines: dict[int, EntryLines] = {}
+        self._files: Filed | None = None
+        self._sizes: dict[str, tuple[list[int], dict[int, int]]] = {}
+        """By counter: running totals over sayings, and sizes of lines by position."""
+
+    def follow(self) -> None:
+        """Read what is new on the path."""
+        if self.epoch != self.session.epoch:
+            self._begin()
+        while self.length < len(self.session.path):
+            message = message_of(self.session.path[self.length])
+            self._take(self.length, self.session.path[self.length], message)
+            self.length += 1
+
+    def _typed(self, position: int) -> int:
+        return bisect_left(self.sayings, position, key=lambda saying: saying.position)
+
+    def lines_before(self, position: int) -> Iterator[EntryLines]:
+        """The lines of the entries before a position, newest first, each made when it is looked at."""
+        return map(self.lines_at, range(min(position, self.length) - 1, -1, -1))
+
+    def typed_size(self, position: int, counter: TokenCounter) -> int:
+        """Tokens of what the user typed before a position, each with its number."""
+        return self.sums(counter)[self._typed(position)]
+
+    def lines_size(self, position: int, counter: TokenCounter, most: int) -> int:
+        """Tokens of all lines before a position, or `most` where that is less. Looks no further than that."""
+        sizes, total = self._sized(counter)[1], 0
+        for at in range(min(position, self.length) - 1, -1, -1):
+            if total >= most:
+                return most
+            size = sizes.get(at)
+            if size is None:
+                lines = self.lines_at(at).lines
+                size = sizes[at] = sum(counter.text(line.text) + 2 for line in lines) + KEY if lines else 0
+            total += size
+        return min(total, most)
+
+    def sums(self, counter: TokenCounter) -> list[int]:
+        """Running totals over sayings. Costs what is new."""
+        sums = self._sized(counter)[0]
+        for saying in self.sayings[len(sums) - 1 :]:
+            sums.append(sums[-1] + counter.text(saying.text) + KEY)
+        return sums
+
+    def filed(self) -> Filed:
+        """The files of the state. Costs nothing where no call came."""
+        if self._files is None or self._files.version != self.state.version:
+            self._files = Filed(self.state.version, catalogue(self.state))
+        return self._files
+
+    def state_size(self, position: int, most: int, counter: TokenCounter) -> int:
+        """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
+        files = self.filed()
+        state, told = self.state, files.told
+        if not told:
+            numbers = {note.number for note in files.catalogue.notes} | {x.number for x in state.checks}
+            numbers |= {state.todos_at, state.plan_at, state.error.number if state.error else -1}
+            numbers |= {running.number for running in state.running}
+            told += sorted(numbers)
+        # All positions between two entries that it tells of are the same to it.
+        key = (bisect_left(told, position), most, counter.name)
+        if key not in files.sizes:
+            rows = state_rows(
+                state, most, counter, lambda number, _: number >= position, files=files.catalogue
+            )
+            files.sizes[key] = counter.text(joined(rows))
+        return files.sizes[key]
+
+    def lines_at(self, position: int) -> EntryLines:
+        """The lines of the entry at a position; none where there is nothing to tell."""
+        known = self._lines.get(position)
+        if known is None:
+            if len(self._lines) >= LINES:
+                self._lines.clear()
+            turn = bisect_right(self.session.turns, position)
+            message, home = message_of(self.session.path[position]), self.state.home
+            home = home if position > self._housed else self._home
+            lines = lines_of(message, lambda call: self.call_at(position, call), cwd=home) if message else ()
+            known = self._lines[position] = EntryLines(position, turn, lines)
+        return known
+
+    def call_at(self, position: int, id: str) -> Call | None:
+        """The call that the result at a position answers."""
+        at = self._asked[position]
+        message = message_of(self.session.path[at]) if at >= 0 else None
+        calls = message.calls if message else ()
+        return next((call for call in reversed(calls) if call.id == id), None)
+
+    def step_at(self, position: int) -> list[int]:
+        """The positions of a call and of its results, asked for by one of them."""
+        asked = self._asked[position] if position < self.length else -1
+        call = position if asked < 0 else asked
+        after = range(call + 1, min(call + 1 + ANSWERS, self.length))
+        return [call, *(at for at in after if self._asked[at] == call)]
+
+    def ids(self, numbers: Sequence[int], *, through: bool = False) -> list[str]:
+        """The entries of these numbers, with the results of calls among them; `through`: the first and the
+        last of a stretch. At most the newest `SOURCES`."""
+        steps = numbers if through else sorted({at for number in numbers for at in self.step_at(number)})
+        return [self.session.path[at].id for at in steps[-SOURCES:]]
+
+    def _sized(self, counter: TokenCounter) -> tuple[list[int], dict[int, int]]:
+        return self._sizes.setdefault(counter.name, ([0], {}))
+
+    def _take(self, position: int, entry: e.Entry, message: Message | None) -> None:
+        self._asked.append(self._calls.pop(message.call_id, -1) if isinstance(message, Result) else -1)
+        if message is None:
+            return
+        self._calls.update((call.id, position) for call in message.calls)
+        if not self.state.home:
+            self._housed = position
+        self.state.take(message, position, entry.id)
+        if isinstance(entry, e.MessageEntry) and (text := typed(message)):
+            self.sayings.append(Saying(position, entry.id, text, demands(text)))
+
+
+@dataclass
+class Filed:
+    """The files of a state of the work, and how large texts of it are."""
+
+    version: int
+    catalogue: Catalogue
+    told: list[int] = field(default_factory=list[int])
+    """Where the entries stand that it tells of."""
+    sizes: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int])
+
+
+def path_index(session: History) -> PathIndex:
+    """The reading of a session's whole path; costs what is new since the last call."""
+    known = session.followers.of(PathIndex, lambda: PathIndex(session))
+    known.follow()
+    return known

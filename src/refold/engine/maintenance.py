@@ -1,0 +1,151 @@
+"""Maintenance of a design: what it does as turns end, whatever the size of the view."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
+from typing import Protocol
+
+import msgspec
+
+from refold import entries as e
+from refold import worker
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
+from refold.compaction.planning import fallback_plan, make_plan
+from refold.engine.fold import record_failure
+from refold.engine.hooks import perform_with_hooks
+from refold.engine.limits import Deadline
+from refold.engine.planner import Planner, PlanRequest
+from refold.engine.replica import on_replica
+from refold.engine.summarise import ByModel, ask_all, failure_code
+from refold.errors import BadAnswer, DoesNotFit, RefoldError, sentence
+from refold.hooks import Hooks, log
+from refold.memory import MemoryParams
+from refold.models.reply import complete
+from refold.protocols import Model, Request
+from refold.session import Session
+
+MEMORY_TIMEOUT = 120.0
+"""Seconds that a model may take to compress long-term notes."""
+NOTES_TIMEOUT = 60.0
+"""Seconds that writing annotations may hold up a conversation."""
+
+
+async def maintain(
+    planner: Planner,
+    session: Session,
+    question: PlanRequest = PlanRequest(),
+    *,
+    hooks: Hooks,
+    limits: Deadline | None = None,
+    notes: bool = True,
+) -> None:
+    """Write the annotations that the design keeps (`notes`: a watch does not), then perform its maintenance
+    stages."""
+    limits = limits or planner.limits()
+    if notes:
+        await write_notes(planner, session, question, limits)
+    preset = planner.preset
+    for stage in preset.stages:
+        if not stage.upkeep:
+            continue
+
+        plan = await on_replica(
+            session, lambda h: make_plan(preset, planner.context(h, question), upkeep_only=True)
+        )
+        if isinstance(plan, Reason):
+            return
+        if not await perform_with_hooks(hooks, session, plan, planner.summariser, limits):
+            return
+
+
+async def make_fit(
+    planner: Planner, session: Session, question: PlanRequest, *, hooks: Hooks, limits: Deadline, folds: bool
+) -> None:
+    """What is sent fits the declared window, by a strategy that is not the design's own if the caller said so,
+    or the caller hears why not (R2). `folds`: automatic folding is not switched off."""
+    window = planner.preset.window
+    for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
+        s = planner.context(session, question)
+        if not s.sizes.passes(window, as_we_count=True):
+            return
+        if not folds:
+            break
+        base = session.base
+        with mode:
+            plan = await on_replica(
+                session, lambda h: fallback_plan(planner.preset, planner.context(h, question))
+            )
+            if isinstance(plan, Plan):
+                await perform_with_hooks(hooks, session, plan, planner.summariser, limits, budget=window)
+        if session.base == base:
+            break
+    s = planner.context(session, question)
+    if s.sizes.passes(window, as_we_count=True):
+        messages = s.sizes.tokens - s.sizes.overhead
+        parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
+        raise DoesNotFit(window, parts, planner.preset.name)
+
+
+class Memory(Protocol):
+    """Long-term notes (`refold.stores.memory_file.MemoryFile`)."""
+
+    async def compress(
+        self, params: MemoryParams, ask: Callable[[Request], Awaitable[str]] | None = None
+    ) -> object: ...
+
+
+def asker(model: Model) -> Callable[[Request], Awaitable[str]]:
+    """Asks a model to compress notes; a `ModelError` or `BadAnswer` where it does not."""
+
+    async def ask(request: Request) -> str:
+        reply = (await complete(model, request, timeout=MEMORY_TIMEOUT)).message
+        if reply.stop in ("length", "refusal", "error", "aborted") or reply.calls:
+            raise BadAnswer("truncated", f"the answer of {model.name} was cut off or refused")
+        return reply.text
+
+    return ask
+
+
+async def keep_memory(memory: Memory, planner: Planner) -> None:
+    """At a turn's end: notes are compressed where there are too many (A19), by the model of summaries
+    or by rule. Failure leaves them as they are."""
+    params = getattr(planner.preset.settings, "memories_params", MemoryParams())
+    writer = planner.summariser.model if isinstance(planner.summariser, ByModel) else None
+    try:
+        await memory.compress(params, asker(writer) if writer else None)
+    except (RefoldError, OSError) as error:
+        log.warning("long-term notes were not compressed: %s", error)
+
+
+async def write_notes(planner: Planner, session: Session, question: PlanRequest, limits: Deadline) -> None:
+    """Write the annotations that the design keeps. Where the summariser fails, or this is cancelled while it
+    is asked, the design's own rule writes them."""
+    preset = planner.preset
+    writer = preset.annotator()
+    if writer is None:
+        return
+    proposal = await on_replica(session, lambda h: propose(writer, planner.context(h, question)))
+    if not isinstance(proposal, Proposal):
+        return
+
+    def append(notes: Iterable[e.AnyAnnotation]) -> None:
+        # The leaf may have moved meanwhile: a line names the end of its round, and holds there alone.
+        session.extend(
+            [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
+        )
+
+    answers: list[str] = []
+    try:
+        texts = await ask_all(planner.summariser, proposal.asks, limits, timeout=NOTES_TIMEOUT)
+        answers = [answer.text for answer in texts]
+    except AssertionError:
+        raise
+    except asyncio.CancelledError:
+        append(finish(proposal, ()).annotations)
+        raise
+    except Exception as error:
+        failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.quota.spent)
+        record_failure(session, preset.name, failed)
+    append((await on_replica(session, lambda _: finish(proposal, answers))).annotations)

@@ -1,0 +1,108 @@
+"""Which window, which design: by the name of a model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+import msgspec
+
+from refold.compaction.preset import Preset
+from refold.errors import SettingError, UnknownName
+from refold.models.remote import Remote
+from refold.models.scripted import Scripted
+from refold.protocols import Event, Model, Request
+from refold.registry import configuration, models
+from refold.registry.configuration import GatewayModel, GatewaySettings
+from refold.registry.engine import Engine
+from refold.text.truncate import head
+from refold.tokens.fitting import fit
+
+WINDOW = 128_000
+"""Where nobody knows better."""
+RECORD = 16_000
+"""Tokens of a record that stands for a whole conversation, at most an eighth of the window."""
+NOTES = 3
+"""The part of a record that a model's notes may take: a third."""
+STEP = 4096
+"""Smaller windows than a model's own are multiples of this."""
+KEPT = 64
+"""Engines."""
+
+
+class _Apart:
+    """The model that writes summaries, without the prompts and tools of the chat: a fold is of what was said,
+    and may show wherever the same was said, also to others than whose prompt it was."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self.name, self.context_window = model, model.name, model.context_window
+
+    def stream(self, request: Request) -> AsyncIterator[Event]:
+        """One that goes on from the chat has messages in common with it (`stable`)."""
+        apart = msgspec.structs.replace(request, system=None, tools=()) if request.stable else request
+        return self._model.stream(apart)
+
+
+class ModelRouting:
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        self._config = configuration.load()
+        self._summariser = models.summariser(self._config)
+        self._engines: dict[tuple[str, int], Engine] = {}
+        self.of = lru_cache(1024)(self._of)
+        self.engine_for("")  # a wrong preset is said at once
+
+    async def close(self) -> None:
+        if isinstance(self._summariser, Remote):
+            await self._summariser.aclose()
+
+    def _of(self, model: str) -> int:
+        rule = self._rule(model)
+        if window := (rule.window if rule else None) or self.settings.window:
+            return window
+        for provider in ("anthropic", "openai"):
+            try:
+                return models.window(f"{provider}:{model}", self._config)
+            except (SettingError, UnknownName):
+                continue
+        return WINDOW
+
+    def engine_for(self, model: str, at_most: int | None = None) -> Engine:
+        """`at_most`: folds so much that a window of these tokens would do."""
+        rule, window = self._rule(model), self.of(model)
+        if at_most is not None:
+            window = min(window, max(STEP, at_most // STEP * STEP))
+        name = (rule.preset if rule else None) or self.settings.preset or self._config.preset or "refold"
+        engine = self._engines.get((name, window))
+        if engine is None:
+            if len(self._engines) > KEPT:
+                self._engines.clear()
+            preset: Preset = models.preset(name, {"window": window}, config=self._config)
+            writer = None if self._summariser is None else _Apart(self._summariser)
+            engine = Engine(preset, model=writer, summariser="same")
+            self._engines[name, window] = engine
+        return engine
+
+    def recorder(self, model: str, notes: str = "") -> Engine:
+        """Makes the record that answers a compaction call, within the size that is set: around the notes that
+        a model has written, or without a model."""
+        tokens = self.settings.record_tokens or min(RECORD, self.of(model) // 8)
+        engine = self._engines.get(("", tokens))
+        if engine is None:
+            engine = Engine(models.preset("refold", budget=tokens, config=self._config))
+            self._engines["", tokens] = engine
+        if not notes:
+            return engine
+        preset = engine.preset
+        ladders = (tuple(rung for rung in stage.rungs if rung.name != "clip") for stage in preset.stages)
+        stages = tuple(
+            replace(stage, rungs=rungs) for stage, rungs in zip(preset.stages, ladders, strict=True)
+        )
+        written = fit(notes, tokens // NOTES, engine.counter, head)
+        return Engine(replace(preset, stages=stages), model=Scripted(name=model or "model", then=written))
+
+    def _rule(self, model: str) -> GatewayModel | None:
+        rules = self.settings.models
+        return next((rule for name, rule in rules.items() if fnmatchcase(model, name)), None)

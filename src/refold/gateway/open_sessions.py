@@ -1,0 +1,280 @@
+"""Sessions that are open; requests and answers are written down in them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from refold import entries as e
+from refold.engine.background import Watch
+from refold.errors import Conflict, SessionExists, StorageError, UnknownName
+from refold.gateway.auth import Refusal
+from refold.gateway.replies import Recorded
+from refold.gateway.requests import Asked
+from refold.messages import Assistant, Message, Thinking
+from refold.protocols import Grouping, SessionInfo, Store
+from refold.registry.engine import Engine
+from refold.registry.sessions import stored
+from refold.session import Session
+from refold.session.digests import digest_at, digests, write_list
+from refold.stores import open_store
+
+OPEN = 128 * 1024 * 1024
+"""Bytes of requests whose sessions are kept open."""
+TRIES = 20
+"""How often something is written anew because another program wrote to the same session first."""
+STORE_SECONDS = 0.1
+"""How long one try waits for a store that others have locked."""
+PATIENCE, LONGEST_PAUSE = 15.0, 3.0
+"""For how long such a store is tried while somebody waits, and how long at most between two tries."""
+RECORD_PATIENCE, END_PATIENCE = 300.0, 5.0
+"""The same where nobody waits; and for how long once the gateway ends."""
+PAUSE = 0.05
+"""Seconds after the first try, at most, and so much longer after each: by chance, so that two programs do not
+meet again."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class OpenSession:
+    """An open session."""
+
+    session: Session
+    size: int = 0
+    watch: Watch | None = None
+    """Prepares folds ahead."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass
+class Turn:
+    """A request that was written down."""
+
+    asked: Asked
+    leaf: str | None
+    """Where it stands: its answer comes behind."""
+
+
+class OpenSessions:
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+        self._store: Store | None = None
+        self._open: OrderedDict[str, OpenSession] = OrderedDict()
+        self._size = 0
+        self._closing: set[asyncio.Task[None]] = set()
+        self.ends = inf
+        """When stores that fail are not tried any more."""
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = open_store(self._spec).store
+            if hasattr(self._store, "timeout"):  # all sessions wait meanwhile
+                cast("Any", self._store).timeout = STORE_SECONDS
+        return self._store
+
+    async def within(
+        self, asked: Asked, work: Callable[[OpenSession], Awaitable[T]], patience: float = PATIENCE
+    ) -> T:
+        """Do something to the session of a request, nobody else of this process being in it. A store that
+        fails, since others keep it locked, is tried for so many seconds; others go on meanwhile."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + patience, PAUSE
+        while True:
+            try:
+                return await self._within(asked, work)
+            except Conflict:
+                raise
+            except StorageError:
+                if loop.time() + pause > min(until, self.ends):
+                    raise
+            await asyncio.sleep(random.uniform(pause / 2, pause))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _within(self, asked: Asked, work: Callable[[OpenSession], Awaitable[T]]) -> T:
+        """Do something to the session of a request, nobody else of this process being in it. Where another
+        program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
+        opened = self.of(asked)
+        async with opened.lock:  # kept while we try: others of this process would only be in our way
+            for tried in range(1, TRIES + 1):
+                try:
+                    opened.session.refresh()
+                    return await work(opened)
+                except Conflict:
+                    if tried == TRIES:
+                        raise
+                    await asyncio.sleep(random.uniform(0, PAUSE * tried))
+                except Refusal:
+                    raise
+                except Exception:
+                    self.drop(asked.session)
+                    raise
+        raise AssertionError("unreachable")
+
+    def of(self, asked: Asked) -> OpenSession:
+        """The session of a request, opened or made. The longest unused ones are closed."""
+        opened = self._open.get(asked.session) or OpenSession(self._opened(asked))
+        self._open[asked.session] = opened
+        self._open.move_to_end(asked.session)
+        self._size += asked.size - opened.size
+        opened.size = asked.size
+        for id, old in list(self._open.items())[:-1] if self._size > OPEN else ():
+            if self._size > OPEN and not old.lock.locked():
+                self.drop(id)
+        return opened
+
+    @contextmanager
+    def grouped(self) -> Generator[Group]:
+        """What is written within the block is one commit, where the store can; where that fails, sessions
+        that were opened are read anew."""
+        group = Group(self)
+        try:
+            store = self.store
+            with store.grouped() if isinstance(store, Grouping) else nullcontext():
+                yield group
+        except BaseException:
+            for id in group.ids:
+                self.drop(id)
+            raise
+
+    def holds(self, id: str, entry: str) -> bool:
+        """Is there a session of this id that has this entry?"""
+        opened = self._open.get(id)
+        try:
+            return entry in (opened.session if opened is not None else stored(self.store, id))
+        except UnknownName:
+            return False
+
+    def beside(self, asked: Asked) -> list[Session]:
+        """The sessions of the same owner and name."""
+        name = asked.session.rpartition(".")[0]
+        ids = [info.id for info in self.store.sessions() if info.id.rpartition(".")[0] == name]
+        return [stored(self.store, id) for id in ids]
+
+    def drop(self, id: str) -> None:
+        """It is read anew next time."""
+        if (opened := self._open.pop(id, None)) is not None:
+            self._size -= opened.size
+            if opened.watch is not None:
+                self._closing.add(task := asyncio.ensure_future(opened.watch.close()))
+                task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        for id in list(self._open):
+            self.drop(id)
+        await asyncio.gather(*self._closing)
+        if self._store is not None:
+            self._store.close()
+
+    def _opened(self, asked: Asked) -> Session:
+        id = asked.session
+        try:
+            return stored(self.store, id)
+        except UnknownName:
+            info = SessionInfo(id=id, created=time.time(), name=asked.title, cwd=asked.folder)
+            with suppress(SessionExists):  # another program has made it just now
+                self.store.create(info)
+            return stored(self.store, id)
+
+
+class Later(Exception):
+    """A session is in use: what is to be written has to wait."""
+
+
+class Group:
+    """The sessions that are written to in one commit."""
+
+    def __init__(self, sessions: OpenSessions) -> None:
+        self._sessions = sessions
+        self.ids: set[str] = set()
+
+    def opened(self, asked: Asked) -> OpenSession:
+        """The session of a request, as the store has it. Raises `Later`."""
+        opened = self._sessions.of(asked)
+        if opened.lock.locked():
+            raise Later
+        self.ids.add(asked.session)
+        opened.session.refresh()
+        return opened
+
+
+def watched(opened: OpenSession, engine: Engine) -> Watch:
+    """What prepares folds of this session ahead, as this engine makes them."""
+    if opened.watch is None or opened.watch.planner is not engine.planner:
+        opened.watch = engine.watch(opened.session)
+        opened.watch.enter()
+    return opened.watch
+
+
+def taken(opened: OpenSession, asked: Asked) -> Turn:
+    """Write a request down. The path says afterwards what the request says, word for word, and nothing else:
+    all that is made of it is the sender's own. The same list again is a retry: its answer stands beside the
+    first one."""
+    session = opened.session
+    if asked.since is not None and asked.since not in session:
+        text = "the session that this compaction item stands for is gone"
+        raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
+    write_list(session, asked.messages, asked.since)
+    return Turn(asked, session.leaf)
+
+
+def answered(opened: OpenSession, turn: Turn, reply: Recorded) -> None:
+    """Write an answer down, behind its request. A client may have gone on before the stream had ended, here
+    or with another gateway of the same store: then it has told us the answer already, or is on another
+    branch and stays there."""
+    session = opened.session
+    usage, said_beside = reply.usage, {"cut": True} if reply.cut else dict[str, Any]()
+    message, thoughts = _handed_back(turn.asked, reply.message)
+    if thoughts:
+        said_beside["thinking"] = msgspec.to_builtins(thoughts)
+    meta = {"gateway": said_beside} if said_beside else {}
+    entry = session.make(
+        e.MessageEntry, message=message, parent=turn.leaf, usage=usage, model=turn.asked.model, meta=meta
+    )
+    same = _same_answer(session, turn.leaf, message)
+    if same is not None:
+        if usage is not None and same.usage is None:  # a client does not say what it cost
+            value = msgspec.to_builtins(usage)
+            session.append(session.make(e.State, target=same.id, name="usage", value=value))
+        if session.leaf == turn.leaf:
+            session.move(_end(session, same.id))
+    elif session.leaf == turn.leaf:
+        session.append(entry)
+    else:
+        session.extend((entry, session.make(e.Leaf, target=session.leaf)))
+
+
+def _handed_back(asked: Asked, message: Assistant) -> tuple[Assistant, list[Thinking]]:
+    """An answer as its client is going to hand it back, and the thinking that will be missing: clients of
+    chat completions drop it, unless their list shows otherwise. An answer that was written down in the other
+    form is not recognised, and stands there twice."""
+    thoughts = [part for part in message.content if isinstance(part, Thinking)]
+    parts = (part for said in asked.messages for part in said.parts)
+    if asked.dialect != "openai" or any(isinstance(part, Thinking) for part in parts):
+        return message, []
+    content = tuple(part for part in message.content if not isinstance(part, Thinking))
+    return msgspec.structs.replace(message, content=content), thoughts
+
+
+def _same_answer(session: Session, leaf: str | None, message: Message) -> e.MessageEntry | None:
+    said = digests([message], digest_at(session, leaf))[0][-1]
+    known = (session[id] for id in session.children(leaf))
+    answers = (entry for entry in known if isinstance(entry, e.MessageEntry))
+    return next((entry for entry in answers if digest_at(session, entry.id) == said), None)
+
+
+def _end(session: Session, id: str) -> str:
+    """Where one goes on from an entry, on its newest branch."""
+    while later := session.children(id):
+        id = later[-1]
+    return id

@@ -1,0 +1,314 @@
+"""What goes upstream instead of what came: folded, cleared, compacted, or with what the model recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.details import words_left_out
+from refold.compaction.plan import Plan
+from refold.compaction.plan_context import PlanRequest as Outlook
+from refold.engine.replica import on_replica
+from refold.errors import DoesNotFit, OverflowAgain
+from refold.gateway import client_compaction, compaction, open_sessions, replies, verbatim
+from refold.gateway.auth import Refusal
+from refold.gateway.client_compaction import Call, call_of, is_candidate
+from refold.gateway.compaction import Expanded
+from refold.gateway.custom_tools import restored
+from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
+from refold.gateway.ipc import Extras, FromWorker, Opening, Order, Question, Recall, Reply, Request, Speech
+from refold.gateway.model_routing import ModelRouting
+from refold.gateway.open_sessions import OpenSession, OpenSessions, Turn
+from refold.gateway.requests import COMPACT, WIRES, Asked, model_named, read, since
+from refold.gateway.signed_reference import ReferenceSigner
+from refold.gateway.verbatim import Shown, beyond_log, list_of
+from refold.messages import Message, User, result, user
+from refold.recall import tool
+from refold.recall.log import path_index
+from refold.registry.engine import Engine
+from refold.session import Item, View, dialects
+from refold.session.dialects.common import listing
+from refold.session.edits import active_folds, said_by
+from refold.session.history import History
+from refold.session.invariants import repair
+
+MARKS = 4
+"""Blocks with `cache_control` that Anthropic allows."""
+
+
+class RequestRewriter:
+    def __init__(self, opening: Opening, open_sessions: OpenSessions) -> None:
+        self.settings, self._open_sessions = opening.settings, open_sessions
+        self.routing, self._signer = ModelRouting(opening.settings), ReferenceSigner(opening.secret)
+
+    def read(self, request: Request) -> tuple[Asked | None, Expanded | None]:
+        """The request; and what it says that only a gateway understands."""
+        asked = read(request.path, request.raw, request.names, request.owner)
+        if asked is not None and is_candidate(self.settings, request.raw):
+            asked = client_compaction.referring(asked, self._open_sessions.holds)
+        if asked is None or not compaction.is_marked(self.settings, request.path, request.raw):
+            return asked, None
+        expanded = compaction.expand(asked.dialect, asked.wire, self._signer, request.owner)
+        return since(asked, expanded.items, expanded.reference), expanded
+
+    async def to(self, question: Question) -> tuple[FromWorker, Turn | None]:
+        """Raises `Refusal` where nothing that fits can be made."""
+        asked, expanded = self.read(question)
+        if asked is None:
+            return Order(number=question.number, done="pass unread"), None
+        if is_candidate(self.settings, question.raw) and (call := call_of(asked, question.raw)):
+            if self.settings.notes and question.notes is None:
+                return Order(number=question.number, notes=True), None
+            answer = await self._record(question, call)
+            if answer is not None:
+                return answer, None
+        wish = wish_of(asked.dialect, asked.body) if expanded is not None else None
+        if wish is not None:
+            asked.body.pop("context_management")
+        compact = question.path == COMPACT or (expanded is not None and expanded.trigger)
+
+        async def answered(opened: OpenSession) -> tuple[FromWorker, Turn | None]:
+            if compact:
+                return await self._compact(question, asked, opened), None
+            return await self._prepare(question, asked, opened, wish)
+
+        return await self._open_sessions.within(asked, answered)
+
+    async def _prepare(
+        self, question: Question, asked: Asked, opened: OpenSession, wish: Wish | None
+    ) -> tuple[FromWorker, Turn]:
+        turn, session = open_sessions.taken(opened, asked), opened.session
+        engine = self.routing.engine_for(asked.name)
+        open_sessions.watched(opened, engine)
+        if question.refused is not None:
+            engine.failed(session, question.refused, model=asked.model)
+        before = engine.view(session, system=asked.beside).tokens
+        fold = await self._wished_fold(asked, opened, wish.compact, before) if wish else None
+        preset = engine.preset_for(session, asked.model)
+        if wish and not fold and asked.since is None and question.refused is None:
+            wire, applied = cleared(asked.said, wish, lambda wire: _tokens(engine, asked, wire))
+            if _tokens(engine, asked, wire) <= preset.budget:
+                return self._order(question, asked, wire, "pass", applied=applied), turn
+        view = await self._fitting(engine, asked, opened)
+        turn.leaf = session.leaf
+        if fold is not None and wish and wish.compact and wish.compact.pause_after_compaction:
+            return self._paused(
+                question, asked, self._item(question, asked, opened, view), before, view
+            ), turn
+        # A fold that puts nothing in the place of what it takes shows in no item.
+        folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
+        shown = verbatim.shown(view, asked, session, preset.window - view.tokens)
+        folded = folded or not shown.is_whole
+        if not folded and asked.since is None and wish is None:
+            return Order(number=question.number), turn
+        tokens = view.tokens + shown.more
+        wire, done = messages_of(shown, asked), f"fold {before + shown.more + shown.dropped} {tokens}"
+        if left_out := words_left_out(session.path):
+            done += f" words_left_out={left_out}"
+        applied = None
+        if wish is not None:
+            wire, applied = cleared(wire, wish, lambda wire: _tokens(engine, asked, wire))
+        item = None if fold is None else self._item(question, asked, opened, view)
+        return self._order(question, asked, wire, done if folded else "pass", applied, item, fold), turn
+
+    async def _wished_fold(
+        self, asked: Asked, opened: OpenSession, compact: Compact | None, tokens: int
+    ) -> e.Fold | None:
+        """The client wants its history compacted from some size on."""
+        if compact is None:
+            return None
+        usual = DEFAULT_TRIGGER if asked.dialect == "anthropic" else self.routing.of(asked.name) * 3 // 4
+        trigger = compact.trigger.value if compact.trigger else usual
+        if tokens < trigger:
+            return None
+        return await self._folded(asked, opened, trigger, compact.instructions)
+
+    async def _folded(
+        self, asked: Asked, opened: OpenSession, at_most: int, instructions: str | None = None
+    ) -> e.Fold | None:
+        """A fold because the client wants one, however much room the window has."""
+        engine = self.routing.engine_for(asked.name, at_most)
+        wanted: dict[str, Any] = {"force": True, "system": asked.beside, "instructions": instructions}
+        try:
+            plan = await engine.planner.planned(opened.session, Outlook(**wanted))
+        except DoesNotFit:  # nothing that could be taken out would make it small enough
+            return None
+        made = await engine.apply(opened.session, plan) if isinstance(plan, Plan) else None
+        return made if isinstance(made, e.Fold) else None
+
+    async def _fitting(self, engine: Engine, asked: Asked, opened: OpenSession) -> View:
+        """Whatever a preset promises: what is larger than the window is not sent."""
+        code = "context_length_exceeded"
+        try:
+            view = await engine.prepare(opened.session, system=asked.beside, model=asked.model)
+        except (DoesNotFit, OverflowAgain) as error:
+            text = f"prompt is too long: {error}"
+            raise Refusal(400, text, "invalid_request_error", code=code) from error
+        window = engine.preset_for(opened.session, asked.model).window
+        if view.tokens > window:
+            text = f"prompt is too long: {view.tokens} tokens > {window} maximum, folded as far as possible"
+            raise Refusal(400, text, "invalid_request_error", code=code)
+        return view
+
+    def _item(self, question: Question, asked: Asked, opened: OpenSession, view: View) -> Wire:
+        assert opened.session.leaf is not None
+        signed = self._signer.sign(opened.session.id, opened.session.leaf, question.owner)
+        return compaction.item_of(asked.dialect, signed, view)
+
+    def _order(
+        self,
+        question: Question,
+        asked: Asked,
+        wire: Sequence[Wire],
+        done: str,
+        applied: list[Wire] | None = None,
+        item: Wire | None = None,
+        fold: e.Fold | None = None,
+    ) -> Order:
+        folded = done.startswith("fold")
+        recall = folded and self.settings.recall and asked.body.get("n") in (None, 1)
+        if recall:
+            [spec] = dialects.get(asked.dialect).render_tools([tool.SPEC])
+            asked = asked.with_tool(spec, tool.NAME)
+        managed = applied if asked.dialect == "anthropic" else None
+        usage = compaction.usage_of(fold)
+        extras = None
+        if recall or item is not None or managed is not None:
+            extras = Extras(dialect=asked.dialect, item=item, usage=usage, applied=managed, recall=recall)
+        counts = (*(("folded",) if folded else ()), *(("compacted",) if item is not None else ()))
+        body = asked.with_messages(wire)
+        return Order(number=question.number, body=body, done=done, extras=extras, counts=counts)
+
+    def _paused(self, question: Question, asked: Asked, item: Wire, before: int, view: View) -> Speech:
+        stream = bool(asked.body.get("stream"))
+        body, kind = compaction.paused(item, asked.name, stream=stream)
+        done = f"compact {before} {view.tokens}"
+        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+
+    async def _compact(self, question: Question, asked: Asked, opened: OpenSession) -> Speech:
+        """Fold because the client wants it, and a reference to what came of it."""
+        open_sessions.taken(opened, asked)
+        session, engine = opened.session, self.routing.engine_for(asked.name)
+        before = engine.view(session, system=asked.beside).tokens
+        await self._folded(asked, opened, before)
+        after = engine.view(session, system=asked.beside).tokens
+        if session.leaf is None:
+            raise Refusal(400, "there is nothing to compact", "invalid_request_error")
+        signed = self._signer.sign(session.id, session.leaf, question.owner)
+        whole, stream = question.path == COMPACT, bool(asked.body.get("stream"))
+        body, kind = compaction.compacted(signed, asked.name, before, after, whole=whole, stream=stream)
+        done = f"compact {before} {after}"
+        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+
+    async def _record(self, question: Question, call: Call) -> Speech | None:
+        """A record of the conversation as the answer to a compaction call; None: there is none that fits."""
+        written = None if question.notes is None else replies.read(call.asked.dialect, question.notes)
+        notes = "" if written is None else client_compaction.notes_of(written.message.text)
+        asked, engine = call.asked, self.routing.recorder(call.asked.name, notes)
+        if call.row.told:
+            session = self._told_session(call)
+            if session is None:
+                return None
+            asked = msgspec.structs.replace(asked, session=session)
+
+        async def made(opened: OpenSession) -> tuple[int, View, str]:
+            session = opened.session
+            if not call.row.told:
+                open_sessions.taken(opened, asked)
+            for told in client_compaction.told_results(call, session) if call.row.told else ():
+                session.append(told)
+            before = engine.view(session).tokens
+            plan = await engine.planner.planned(session, Outlook(force=True))
+            if isinstance(plan, Plan):
+                await engine.apply(session, plan)
+            return before, engine.view(session), session.leaf or ""
+
+        try:
+            before, view, leaf = await self._open_sessions.within(asked, made)
+        except DoesNotFit:
+            return None
+        if view.tokens > engine.preset.budget or not leaf:
+            return None
+        record = client_compaction.record_of(view, asked.session, leaf)
+        text, stream = call.row.answer.format(record=record), bool(asked.body.get("stream"))
+        body, kind = compaction.TEXTS[asked.dialect](
+            text, asked.name, engine.counter.text(text), stream=stream
+        )
+        done = f"compact {before} {view.tokens}"
+        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+
+    def _told_session(self, call: Call) -> str | None:
+        """Of a call that only tells the conversation: the session of its record before, or else the longest
+        of the same name that begins as it does."""
+        referred, told = client_compaction.referred(call.text), call.told
+        for session in sorted(self._open_sessions.beside(call.asked), key=len, reverse=True):
+            first = next((said.text for x in session.path if isinstance(said := said_by(x), User)), "")
+            if session.id == referred if referred else first and first in told:
+                return session.id
+        return None
+
+    async def recalled(self, packet: Recall, turn: Turn) -> Order:
+        """What was sent, what the model said to it, and what it wanted to know: of the path of this request,
+        whoever else has been in the session meanwhile."""
+        dialect = dialects.get(turn.asked.dialect)
+        reply = replies.read(
+            dialect.name, Reply(number=packet.number, status=200, kind=packet.kind, data=packet.said)
+        )
+        if reply is None:
+            raise ValueError("a call that cannot be read")
+        calls = [call for call in reply.message.calls if call.name == tool.NAME]
+
+        def answered(history: History) -> list[Message]:
+            index = path_index(history, turn.leaf)
+            return [result(call.id, tool.answer(index, call.arguments), name=tool.NAME) for call in calls]
+
+        async def results(opened: OpenSession) -> list[Message]:
+            return await on_replica(opened.session, answered)
+
+        found = await self._open_sessions.within(turn.asked, results)
+        body = msgspec.json.decode(packet.body, type=dict[str, Any])
+        # A list of messages begins with the user's: this one is not sent, its request is there already.
+        items = repair([Item(message) for message in (user("…"), reply.message, *found)], dialect.name)
+        more = messages_of(Shown(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
+        body[dialect.field] = [*body[dialect.field], *more]
+        return Order(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
+
+    def fits(self, question: Question) -> bool:
+        """Fewer bytes than the window has tokens, and nothing that has to be looked at."""
+        marked = compaction.is_marked(self.settings, question.path, question.raw)
+        known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)
+        return known and len(question.raw) < self.routing.of(model_named(question.raw))
+
+    def ahead(self, opened: OpenSession, asked: Asked) -> None:
+        """An answer was written down: where the next request will likely be too long, begin to fold."""
+        if asked.size > self.routing.of(asked.name):
+            engine = self.routing.engine_for(asked.name)
+            open_sessions.watched(opened, engine).consider(Outlook(system=asked.beside, model=asked.model))
+
+
+def messages_of(shown: Shown, asked: Asked) -> list[Wire]:
+    """The view as the list of messages of the request."""
+    if asked.dialect != "anthropic":
+        return restored(list_of(shown, asked.dialect), asked.body.get("tools"))
+    taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools")) + ("cache_control" in asked.body)
+    cached = any(_marks(each.get("content")) for each in asked.wire)
+    wire = list_of(shown, asked.dialect, cache=cached)
+    marked = [block for each in wire for block in each["content"] if "cache_control" in block]
+    for block in marked[: max(0, len(marked) + taken - MARKS)]:
+        del block["cache_control"]
+    return wire
+
+
+def _marks(blocks: Any) -> int:
+    """Blocks after which the client wants a cache kept."""
+    return sum(isinstance(block, dict) and "cache_control" in block for block in listing(blocks))
+
+
+def _tokens(engine: Engine, asked: Asked, wire: Sequence[Wire]) -> int:
+    """What a list of messages takes, with all that goes beside it."""
+    counter, given = engine.counter, WIRES[asked.dialect].parse_given(wire)
+    beyond = sum(beyond_log(each, asked.dialect, counter) or 0 for each in given)
+    return counter.text(asked.beside) + sum(counter.message(each.message) for each in given) + beyond

@@ -1,0 +1,294 @@
+"""The server's side of the worker. Where the worker has ended, what fits is passed on and what does not is
+refused; the worker is started again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from typing import NamedTuple
+
+import msgspec
+
+from refold.gateway import worker
+from refold.gateway.auth import Refusal
+from refold.gateway.ipc import (
+    LIMIT,
+    Broken,
+    Check,
+    Done,
+    FromWorker,
+    Issued,
+    Note,
+    Opening,
+    Order,
+    Ping,
+    Question,
+    Recall,
+    Refused,
+    Reply,
+    from_worker,
+    packed,
+    packets,
+    to_worker,
+)
+from refold.gateway.spool import Full, Place, Spool, folder_of
+
+WAITING = 64 * 1024 * 1024
+"""Bytes that the worker is given before it has written them down; more wait in the spool."""
+BEGUN = 1_000
+"""Requests that wait for their replies, at most: of others there may never be one."""
+AGAIN_SECONDS = 1.0
+"""Between two starts of a worker."""
+END_SECONDS = 60.0
+"""How long a worker may take to write down what it has."""
+BEAT_SECONDS, DEAD_SECONDS = 5.0, 30.0
+"""How often a worker is asked whether it is there; one that says nothing for so long is replaced."""
+ROOM_SECONDS = 5.0
+"""How long a request waits for a worker that writes nothing while the spool is crowded."""
+ANSWER_SECONDS = 300.0
+"""How long anybody waits for an answer of the worker."""
+
+
+class WorkerClient:
+    """`in_process`: the worker is a process of its own, so that its work takes no time from streams;
+    otherwise a thread, which starts faster."""
+
+    def __init__(self, opening: Opening, *, in_process: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._start = _process if in_process and os.name == "posix" else _thread
+        self._opening = opening
+        self._numbers = count(1)
+        self._issued: list[Issued] = []
+        self._asked: dict[int, asyncio.Future[FromWorker]] = {}
+        self._spool = Spool(folder_of(opening.settings.store))
+        self._ids = count(1)
+        self._unwritten: dict[int, Place] = {}
+        """Packets that are not written down yet, by their ids, the oldest first."""
+        self._numbered: dict[int, tuple[int, bool]] = {}
+        """Of packets that are not written down: the exchange they belong to, and whether they begin it."""
+        self._begun: dict[int, tuple[int, Place]] = {}
+        """Requests that are written down, until their replies are: another worker needs them first."""
+        self._progress = asyncio.Event()
+        """Something was written down."""
+        self._drained = asyncio.Event()
+        """The worker has been given all of them, or will not get more."""
+        self._unsent: deque[int] = deque()
+        """Those of them that the worker has not been given."""
+        self._waiting = 0
+        """Bytes of those that it has."""
+        self._writer: asyncio.StreamWriter | None = None
+        self._handle = WorkerHandle(lambda: None, lambda: None)
+        self._beating: asyncio.Task[None] | None = None
+        self._heard = 0.0
+        """When the worker said something last."""
+        self._reading: asyncio.Task[None] | None = None
+        self._ending = False
+
+    async def open(self) -> None:
+        here, there = socket.socketpair()
+        self._handle = self._start(there)
+        reader, self._writer = await asyncio.open_connection(sock=here, limit=LIMIT)
+        self._writer.write(packed(self._opening))
+        for packet in self._issued:
+            self._writer.write(packed(packet))
+        self._issued.clear()
+        for packet in self._left():
+            self.tell(packet)
+        self._give()
+        self._reading = asyncio.ensure_future(self._read(reader))
+        self._heard = asyncio.get_running_loop().time()
+        if self._beating is None:
+            self._beating = asyncio.ensure_future(self._beat())
+
+    async def _beat(self) -> None:
+        """A worker that does not answer (stopped, or stuck) is ended: then another one is started."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if self._writer is not None:
+                self._writer.write(packed(Ping()))
+                if loop.time() - self._heard > DEAD_SECONDS:
+                    self._handle.kill()
+
+    async def close(self) -> None:
+        """What was handed over is written down first."""
+        self._ending = True
+        if self._beating is not None:
+            self._beating.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await self._drained.wait()
+        if self._writer is not None:
+            self._writer.write_eof()
+        if self._reading is not None:
+            _, late = await asyncio.wait((self._reading,), timeout=END_SECONDS)
+            if late:
+                self._handle.kill()
+            self._reading.cancel()
+        if self._writer is not None:
+            self._writer.close()
+        await asyncio.to_thread(self._handle.join)
+        for _, place in self._begun.values():
+            self._spool.done(place)
+        self._spool.close()
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    async def room(self) -> None:
+        """Wait while the spool is crowded, as long as the worker goes on writing: where it does not, requests
+        are passed on all the same."""
+        with suppress(TimeoutError):
+            while self._spool.is_crowded:
+                self._progress.clear()
+                async with asyncio.timeout(ROOM_SECONDS):
+                    await self._progress.wait()
+
+    def tell(self, packet: Note | Reply) -> None:
+        """To be written down: kept until it is, and never waited for."""
+        id = next(self._ids)
+        try:
+            place = self._spool.add(packed(msgspec.structs.replace(packet, id=id)))
+        except Full:
+            self.counts["unrecorded"] += 1
+            return
+        self._unwritten[id] = place
+        self._numbered[id] = packet.number, isinstance(packet, Note)
+        self._unsent.append(id)
+        self._give()
+
+    def _give(self) -> None:
+        """As much as the worker is to have at once."""
+        while self._unsent and self._writer is not None and self._waiting < WAITING:
+            place = self._unwritten[self._unsent.popleft()]
+            self._waiting += place.size
+            self._writer.write(self._spool.read(place))
+        if self._unsent and self._writer is not None:
+            self._drained.clear()
+        else:
+            self._drained.set()
+
+    def _left(self) -> Iterator[Note | Reply]:
+        """What gateways before this one had still to write down. Their numbers are not ours."""
+        for left in self._spool.left():
+            numbers: defaultdict[int, int] = defaultdict(self.number)
+            for data in left:
+                with suppress(msgspec.DecodeError):
+                    packet = to_worker.decode(data)
+                    if isinstance(packet, Note | Reply):
+                        yield msgspec.structs.replace(packet, number=numbers[packet.number])
+
+    def issuing(self, owner: str) -> Callable[[list[str]], None]:
+        """Takes the ids under which the upstream keeps what it answers to this owner. Never lost: where there
+        is no worker, the next one is told."""
+
+        def issued(ids: list[str]) -> None:
+            packet = Issued(owner=owner, ids=ids)
+            if self._writer is None:
+                self._issued.append(packet)
+            else:
+                self._writer.write(packed(packet))
+
+        return issued
+
+    async def ask(self, question: Question | Recall | Check) -> FromWorker:
+        if self._writer is None:
+            return Broken(number=question.number, error="WorkerGone")
+        answer = self._asked[question.number] = asyncio.get_running_loop().create_future()
+        self._writer.write(packed(question))
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await answer
+        except TimeoutError:
+            return Broken(number=question.number, error="Timeout")
+        finally:
+            self._asked.pop(question.number, None)
+
+    async def checked(self, packet: Check) -> bytes:
+        """The body as it may be sent; `Refusal` where the owner may not use what it refers to."""
+        answer = await self.ask(packet)
+        if isinstance(answer, Refused):
+            raise Refusal(answer.status, answer.text, answer.kind, code=answer.code)
+        if not isinstance(answer, Order) or answer.body is None:
+            raise Refusal(503, "whose answer this is cannot be found out now", "api_error", wait=1)
+        return answer.body
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        async for packet in packets(reader, from_worker):
+            self._heard = asyncio.get_running_loop().time()
+            self.counts.update(packet.counts)
+            if isinstance(packet, Done):
+                if (place := self._unwritten.pop(packet.id, None)) is not None:
+                    self._waiting -= place.size
+                    self._written(packet.id, place)
+                    self._progress.set()
+                    self._give()
+            elif (asked := self._asked.get(packet.number)) is not None and not asked.done():
+                asked.set_result(packet)
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._drained.set()
+        if not self._ending:
+            await self._gone()
+
+    def _written(self, id: int, place: Place) -> None:
+        """A request is kept until its reply is written down, too."""
+        number, begins = self._numbered.pop(id)
+        if begins:
+            self._begun[number] = id, place
+            if len(self._begun) <= BEGUN:
+                return
+            number = next(iter(self._begun))
+        else:
+            self._spool.done(place)
+        if number in self._begun:
+            self._spool.done(self._begun.pop(number)[1])
+
+    async def _gone(self) -> None:
+        """The worker is not there any more: what it had not written down the next one gets."""
+        self.counts.update(("worker_lost", "desk_lost"))  # the second is its former name
+        for number, (id, place) in self._begun.items():
+            self._unwritten[id], self._numbered[id] = place, (number, True)
+        self._begun.clear()
+        self._unsent, self._waiting = deque(sorted(self._unwritten)), 0
+        for number, asked in self._asked.items():
+            if not asked.done():
+                asked.set_result(Broken(number=number, error="WorkerGone"))
+        await asyncio.sleep(AGAIN_SECONDS)
+        await asyncio.to_thread(self._handle.join)
+        if not self._ending:
+            await self.open()
+
+
+class WorkerHandle(NamedTuple):
+    """A worker that was started: how to wait for its end, and how to end it."""
+
+    join: Callable[[], object]
+    kill: Callable[[], object]
+
+
+def _thread(there: socket.socket) -> WorkerHandle:
+    thread = threading.Thread(target=worker.serve, args=(there,), name="refold-worker", daemon=True)
+    thread.start()
+    return WorkerHandle(lambda: thread.join(END_SECONDS), lambda: None)
+
+
+def _process(there: socket.socket) -> WorkerHandle:
+    with there:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "refold.gateway.worker", str(there.fileno())],
+            pass_fds=(there.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for the server: the worker ends when that has closed its socket
+        )
+    return WorkerHandle(process.wait, process.kill)
