@@ -308,8 +308,8 @@ def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
 
 
 def _only(text: str, tool: ToolSpec) -> tuple[dict[str, Any] | None, int]:
-    """The one argument of a call such as `Read[src/a.py]`, on one line, its bracket closed; None: there is none,
-    or the tool takes none by itself."""
+    """The one argument of a call such as `Read[src/a.py]`, on one line, its bracket closed; None: there is
+    none, or the tool takes none by itself."""
     name = next(iter(tool.parameters.get("required") or tool.parameters.get("properties", {})), "")
     kind = tool.parameters.get("properties", {}).get(name, {}).get("type")
     written = _ONLY.match(text)
