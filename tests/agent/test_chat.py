@@ -516,3 +516,38 @@ def test_the_tool_is_off_by_default_and_says_where_there_is_nothing_to_fold(tmp_
     asyncio.run(chat.say("Hello."))
     assert "Nothing was folded" in model.requests[-1].messages[-1].text
     assert not [x for x in chat.session.path if isinstance(x, Fold)]
+
+
+# ── rules ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rules_stand_in_the_prompt_from_the_users_own_to_the_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "repository" / "package"
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    folder.mkdir()
+    files = {
+        tmp_path / "own" / "CLAUDE.md": "Answer in verse.",
+        tmp_path / "AGENTS.md": "Of no concern: outside of the repository.",
+        tmp_path / "repository" / "AGENTS.md": "Tabs, not spaces.",
+        folder / "AGENTS.md": "No new dependencies.",
+        folder / "CLAUDE.md": "No new dependencies.",  # the same: once
+        folder / "style.md": "Short names.",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    chat, model = made(
+        folder,
+        "Hello.",
+        rules=("style.md",),
+        own_rules=(tmp_path / "own" / "CLAUDE.md", tmp_path / "none.md"),
+    )
+    asyncio.run(chat.say("Hi."))
+    system = model.requests[0].system or ""
+    places = [
+        system.find(text)
+        for text in ("Answer in verse.", "Tabs, not spaces.", "No new dependencies.", "Short names.")
+    ]
+    assert places == sorted(places) and places[0] > 0
+    assert system.count("No new dependencies.") == 1 and "Of no concern" not in system
+    assert "../AGENTS.md" in system

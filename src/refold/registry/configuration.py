@@ -45,7 +45,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The coding agent. Options of its command win."""
 
     rules: tuple[str, ...] = ()
-    """Files of rules at the root of a project, beside `CODE_LAW.md`: such as `AGENTS.md`."""
+    """Files of rules at the root of a project, beside `AGENTS.md`, `CLAUDE.md` and `CODE_LAW.md`."""
     variables: tuple[str, ...] = ()
     """Further variables that commands see, such as `CFLAGS`."""
     compact_tool: bool = False
@@ -102,6 +102,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """How long an upstream may say nothing."""
 
 
+USUAL_MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-5"}
+
+
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file. `model` is the default model, `summariser` the one that writes summaries."""
 
@@ -124,6 +127,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         variables = {key: f"REFOLD_{name}_{key}".upper() for key in known}
         given = {key: env[variable] for key, variable in variables.items() if env.get(variable)}
         return {**self.presets.get(name, {}), **given}
+
+    def chat_model(self) -> str | None:
+        """Who answers where no model is named: the file's `model`, or else the usual one of the only provider
+        whose key is there. A provider at another address may have other models."""
+        reached = {name: self.provider(name) for name in USUAL_MODELS}
+        keys = [name for name, provider in reached.items() if provider.api_key and not provider.base_url]
+        return self.model or (USUAL_MODELS[keys[0]] if len(keys) == 1 else None)
 
     def provider(self, name: str, environment: Mapping[str, str] | None = None) -> Provider:
         """The provider's settings: environment variables win over the file."""
