@@ -78,6 +78,26 @@ def test_E2_the_layers_stand_in_their_order_under_every_design(tmp_path: Path) -
         assert "Open todos" not in log
 
 
+@pytest.mark.parametrize("text_protocol", [False, True])
+def test_E12_the_reminder_and_the_system_prompt_do_not_contradict_each_other(
+    tmp_path: Path, text_protocol: bool
+) -> None:
+    """Reads go together, except for files that a reminder names; and both name only tools that there are."""
+    (tmp_path / "a.py").write_text("a")
+    (tmp_path / "b.py").write_text("b")
+    chat, model = made(tmp_path, "Finish[done]", text_protocol=text_protocol)
+    asyncio.run(chat.say("Compare @a.py with @b.py"))
+    [request] = model.requests[:1]
+    system, said = request.system or "", " ".join(request.messages[-1].text.split())
+    assert "read them with the Read tool, one by one, in this order: - a.py - b.py" in said
+    rules = " ".join(system.split()).split(" - ")
+    [together] = [rule for rule in rules if "go into one reply" in rule]
+    assert "Files that a reminder names are read one by one, in its order." in together
+    offered = system if text_protocol else {tool.name for tool in request.tools}
+    assert "Read" in offered
+    assert "recall_conversation" in offered
+
+
 def test_rules_are_read_anew_for_every_request_and_only_from_inside(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from elsewhere")
     root = tmp_path / "project"
@@ -496,3 +516,38 @@ def test_the_tool_is_off_by_default_and_says_where_there_is_nothing_to_fold(tmp_
     asyncio.run(chat.say("Hello."))
     assert "Nothing was folded" in model.requests[-1].messages[-1].text
     assert not [x for x in chat.session.path if isinstance(x, Fold)]
+
+
+# ── rules ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rules_stand_in_the_prompt_from_the_users_own_to_the_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "repository" / "package"
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    folder.mkdir()
+    files = {
+        tmp_path / "own" / "CLAUDE.md": "Answer in verse.",
+        tmp_path / "AGENTS.md": "Of no concern: outside of the repository.",
+        tmp_path / "repository" / "AGENTS.md": "Tabs, not spaces.",
+        folder / "AGENTS.md": "No new dependencies.",
+        folder / "CLAUDE.md": "No new dependencies.",  # the same: once
+        folder / "style.md": "Short names.",
+    }
+    for path, text in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    chat, model = made(
+        folder,
+        "Hello.",
+        rules=("style.md",),
+        own_rules=(tmp_path / "own" / "CLAUDE.md", tmp_path / "none.md"),
+    )
+    asyncio.run(chat.say("Hi."))
+    system = model.requests[0].system or ""
+    places = [
+        system.find(text)
+        for text in ("Answer in verse.", "Tabs, not spaces.", "No new dependencies.", "Short names.")
+    ]
+    assert places == sorted(places) and places[0] > 0
+    assert system.count("No new dependencies.") == 1 and "Of no concern" not in system
+    assert "../AGENTS.md" in system

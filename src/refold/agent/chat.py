@@ -26,6 +26,7 @@ from refold.agent.loop import Agent
 from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
+from refold.agent.rules import rule_files
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
@@ -92,6 +93,8 @@ class Settings(ChatSettings, frozen=True, kw_only=True):
     summariser: str | None = None
     """A model's name, `same` (the model of the conversation) or `digest`; None: the configuration's, or else
     the embedded digest."""
+    own_rules: tuple[Path, ...] = ()
+    """The user's own files of rules, for every project."""
     notes: Callable[[], str] = lambda: ""
     """Long-term notes, as they are shown to the model."""
     memory: Memory | None = None
@@ -178,11 +181,15 @@ class Chat:
             await keep_memory(self.settings.memory, self.engine.planner)
         return reply
 
+    @property
+    def store(self) -> Store | None:
+        """Where conversations are kept."""
+        return self._store() if self._store is not None else None
+
     def keep(self, first: str) -> None:
         """From now on the session is stored, under the first words."""
         session = self.session
-        if session.store is None and self._store is not None:
-            store = self._store()
+        if session.store is None and (store := self.store) is not None:
             session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME))
             store.create(session.info)
             session.store = store
@@ -195,10 +202,30 @@ class Chat:
             await self._watch.enter_async_context(self.engine.watch(self.session))
             self._followed = self.engine
 
-    async def close(self) -> None:
-        """Let background work, connections and the folder go. The session needs no closing."""
+    def beside(self, session: Session) -> Chat:
+        """Another conversation in this folder, as this one is set up; the models are the same."""
+        other = Chat(
+            session,
+            self.root,
+            self.settings,
+            model=self.model,
+            tell=self.tell,
+            ask=self.ask,
+            snapshots=self.snapshots,
+            store=self._store,
+            config=self.config,
+        )
+        other._models = [*self._models, *other._models]
+        return other
+
+    async def leave(self) -> None:
+        """Let background work and the folder go. The session needs no closing."""
         await self._watch.aclose()
         self.place.workspace.close()
+
+    async def close(self) -> None:
+        """Connections, too."""
+        await self.leave()
         for model in self._models:
             if isinstance(model, Closes):
                 await model.aclose()
@@ -210,7 +237,8 @@ class Chat:
         return system_prompt(self.root, self._layers)
 
     def _layers_now(self) -> dict[str, str]:
-        return project_layers(self.root, notes=self.settings.notes(), rules=self.settings.rules)
+        files = rule_files(self.root, self.settings.rules, self.settings.own_rules)
+        return project_layers(files, notes=self.settings.notes())
 
     def _changes(self) -> str:
         """What the model has to be told of notes and rules that changed since it was told of them."""
@@ -259,7 +287,7 @@ class Chat:
             details = self._bounds(confined) if self.tools[call.name].effect == "run" else ()
             answer = await self.ask(call, msgspec.structs.replace(verdict, details=details))
             if answer == "no":
-                return Refuse("The user does not want this. Ask what to do instead, or do without.")
+                return Refuse("The user declined this. Ask what to do instead, or do without.")
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
@@ -347,8 +375,7 @@ class Chat:
         except RefoldError as error:
             raise Refused("failed", f"The sub-agent could not finish: {error}") from error
         finally:
-            await child._watch.aclose()
-            child.place.workspace.close()
+            await child.leave()
 
     def _hear(self, description: str, event: events.TurnEvent) -> None:
         """Of a sub-agent the user hears which tools it uses."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from refold.cli.chat_diff import Row
     from refold.cli.chat_screen import Printer, Verbosity
     from refold.messages import Call
+    from refold.session import Session
 
 BAR = 24
 """Characters of the bar in the status line."""
@@ -46,8 +47,15 @@ class Terminal:
     printer: Printer
     screen: Console
 
-    def __init__(self, make: Callable[[], Chat], verbosity: Verbosity, *, resumes: bool = False) -> None:
-        self._make, self._resumes = make, resumes
+    def __init__(
+        self,
+        make: Callable[[], Chat],
+        verbosity: Verbosity,
+        *,
+        resumes: bool = False,
+        rules: Sequence[str] = (),
+    ) -> None:
+        self._make, self._resumes, self._rules = make, resumes, rules
         self._verbosity: Verbosity = verbosity
         self._later: list[TurnEvent] = []
         """What happened beside the prompt and is told after it."""
@@ -76,6 +84,8 @@ class Terminal:
             self._load()
             self._tell_state()
         say(f"refold chat in {Path.cwd()}; /help lists commands, Ctrl-D leaves")
+        if self._rules:
+            say(f"rules: {', '.join(self._rules)}")
         self._prompt.app.after_render += self._is_shown
         loading = asyncio.ensure_future(self._loaded())
         try:
@@ -152,13 +162,20 @@ class Terminal:
         self.printer = Printer(self.screen, self._verbosity)
         self.chat.tell, self.chat.ask = self._tell, self._ask
 
+    async def turn_to(self, session: Session) -> None:
+        """Go on with another conversation in the same folder."""
+        left, self.chat = self.chat, self.chat.beside(session)
+        await left.leave()
+        if self.chat.agent:
+            self.chat.agent.resume()
+
     def _tell_state(self) -> None:
         """Where an earlier conversation stands."""
         session, agent = self.chat.session, self.chat.agent
         waiting = agent.resume() if agent else 0
         self.screen.print(f"{len(session.turns)} turns so far; /tree shows them", style="dim")
         if waiting:
-            text = f"{waiting} call(s) were interrupted; nobody knows what they did, and none is run again"
+            text = f"{waiting} interrupted call(s): what they did is unknown; they are not run again"
             self.screen.print(text, style="yellow")
 
     async def turn(self, text: str) -> None:

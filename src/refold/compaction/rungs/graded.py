@@ -165,14 +165,14 @@ def _split_turn(s: PlanContext, position: int) -> int | None:
 
 @dataclass(frozen=True)
 class Clip:
-    """Old and large messages clipped in their place. Nobody is asked, nothing leaves."""
+    """Old and large messages clipped in their place. No model is asked, nothing leaves."""
 
     shape: FoldBudget
     name: str = "clip"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if is_long_dialogue(s, self.shape):
-            return Reason("dialogue", "a conversation without tools has no results to clip")
+            return Reason("dialogue", "the conversation has no tool results to clip")
         view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
@@ -260,7 +260,7 @@ class Summary:
         written = s.counter.text(notes)
         if written <= target:
             return view
-        # Longer notes than that cost more of the newest messages than they tell (compactions at 8,000 tokens).
+        # Longer notes cost more of the newest messages than they tell (compactions at 8,000 tokens).
         if written > max(target * 4 // 3, view.goal // 4):
             raise BadAnswer("too_long", f"the summary has {written:,} tokens, {target:,} were asked for")
         laid = grading(s, self.shape, written=written, factor=self.factor)
