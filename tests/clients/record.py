@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from refold.testing.wire import WireServer
 from tests.clients.kit import INSTALLED, ROOT
@@ -69,7 +70,8 @@ class Cast:
 def record(
     name: str, client: Run, lines: Sequence[str], *, steps: int, title: str, compact_at: int = 0
 ) -> None:
-    with WireServer(then=answering(client, steps)) as server:
+    answer = answering(client, steps)
+    with WireServer(then=lambda body: _as_told(body) or answer(body)) as server:
         client.set_up(server, compact_at or None)
         if client.program == "opencode":
             _small_window(client)
@@ -80,6 +82,17 @@ def record(
         cast.write(
             name, {str(client.project): "~/project", f"{folder}/home": "~", folder: "~", str(ROOT): "refold"}
         )
+
+
+def _as_told(body: dict[str, Any]) -> str | None:
+    """A model that is told to show something as it is does so."""
+    texts = (
+        [part["text"] for part in body["messages"][-1]["content"] if "text" in part]
+        if "messages" in body
+        else []
+    )
+    shown, asks, _ = texts[-1].partition("\n\nShow this to the user as it is.") if texts else ("", "", "")
+    return shown if asks else None
 
 
 def _small_window(client: Run) -> None:
