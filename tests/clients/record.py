@@ -86,11 +86,9 @@ def record(
 
 def _as_told(body: dict[str, Any]) -> str | None:
     """A model that is told to show something as it is does so."""
-    texts = (
-        [part["text"] for part in body["messages"][-1]["content"] if "text" in part]
-        if "messages" in body
-        else []
-    )
+    users = [message["content"] for message in body.get("messages", ()) if message["role"] == "user"]
+    parts: list[dict[str, str]] = users[-1] if users and isinstance(users[-1], list) else []
+    texts = [part["text"] for part in parts if "text" in part]
     shown, asks, _ = texts[-1].partition("\n\nShow this to the user as it is.") if texts else ("", "", "")
     return shown if asks else None
 
