@@ -91,6 +91,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The program's model is asked first, as without a gateway: what it writes stands in the record."""
     recall: bool = False
     """Once a session is folded, its model may ask for what it does not see any more."""
+    compact_tool: bool = False
+    """The model may have the conversation folded (`compact_conversation`)."""
     largest: int = 64 * 1024 * 1024
     """Bytes of a request."""
     concurrent: int = 2000
