@@ -294,7 +294,7 @@ class RequestRewriter:
         calls: Sequence[messages.Call],
         body: dict[str, Any],
     ) -> list[Message]:
-        """Fold as the model wants, and put the new view in the place of what was sent; what the model said and
+        """Fold as the model wants, and put the new view in the place of what was sent; what was said and
         recalled since stays behind it. The results of its calls."""
         asked, session = turn.asked, opened.session
         engine = self.routing.engine_for(asked.name)
