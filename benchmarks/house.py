@@ -25,6 +25,16 @@ BEFORE = {"before the rebuild": "f2a0dd2", "all rooms built": "da36504"}
 WATCHED = """
 import asyncio, json, sys, threading, refold
 from refold import Engine, Session, messages as m, presets
+try:
+    from refold import worker
+except ImportError:
+    worker = None
+
+def everywhere(profiler):
+    # Also in the worker, a thread that runs already.
+    if worker:
+        asyncio.run(worker.run(lambda: sys.setprofile(profiler)))
+    threading.setprofile(profiler); sys.setprofile(profiler)
 
 HOME = refold.__file__.rpartition("/")[0] + "/"
 
@@ -46,10 +56,13 @@ def watched(step):
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(HOME) and code.co_name[:1] != "<":
             seen.add((code.co_filename, code.co_qualname, code.co_firstlineno))
-    threading.setprofile(note); sys.setprofile(note)
+    everywhere(note)
+    seen.clear()
     step()
-    sys.setprofile(None); threading.setprofile(None)
-    return {"functions": len(seen), "files": len({file for file, *_ in seen})}
+    sys.setprofile(None)
+    found = set(seen)
+    everywhere(None)
+    return {"functions": len(found), "files": len({file for file, *_ in found})}
 
 def steps():
     small, large = conversation(10), conversation(60)

@@ -78,6 +78,26 @@ def test_E2_the_layers_stand_in_their_order_under_every_design(tmp_path: Path) -
         assert "Open todos" not in log
 
 
+@pytest.mark.parametrize("text_protocol", [False, True])
+def test_E12_the_reminder_and_the_system_prompt_do_not_contradict_each_other(
+    tmp_path: Path, text_protocol: bool
+) -> None:
+    """Reads go together, except for files that a reminder names; and both name only tools that there are."""
+    (tmp_path / "a.py").write_text("a")
+    (tmp_path / "b.py").write_text("b")
+    chat, model = made(tmp_path, "Finish[done]", text_protocol=text_protocol)
+    asyncio.run(chat.say("Compare @a.py with @b.py"))
+    [request] = model.requests[:1]
+    system, said = request.system or "", " ".join(request.messages[-1].text.split())
+    assert "read them with the Read tool, one by one, in this order: - a.py - b.py" in said
+    rules = " ".join(system.split()).split(" - ")
+    [together] = [rule for rule in rules if "go into one reply" in rule]
+    assert "Files that a reminder names are read one by one, in its order." in together
+    offered = system if text_protocol else {tool.name for tool in request.tools}
+    assert "Read" in offered
+    assert "recall_conversation" in offered
+
+
 def test_rules_are_read_anew_for_every_request_and_only_from_inside(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from elsewhere")
     root = tmp_path / "project"

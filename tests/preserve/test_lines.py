@@ -179,6 +179,7 @@ def test_R11_paths_are_given_from_where_the_session_works() -> None:
     [
         ("pytest -q", "Exit code 1\n2 failed, 11 passed in 0.3s", True, "exit 1: 2 failed, 11 passed"),
         ("pytest -q", "13 passed in 0.3s", False, "13 passed"),
+        ("go test ./...", "Exit code 1\nFAIL\tapp/store\t0.2s\nok  \tapp/web\t(cached)", True, "exit 1: FAIL app/store 0.2s"),
         ("npm test | tail", "Tests:  1 failed, 4 passed, 5 total", False, "Tests: 1 failed, 4 passed, 5 total"),
         ("make", '{"output":"cc x.c","metadata":{"exit_code":0}}', False, "exit 0"),
         ("make | tail", "cc x.c", False, ""),
@@ -204,6 +205,9 @@ def test_R11_the_outcome_of_a_tool_only_where_it_failed() -> None:
         == "String to replace not found in file."
     )
     assert ended("Read", {"file_path": "a.py"}, "Error handling\n" * 200) == ""
+    assert ended("Grep", {"pattern": "x"}, "No matches found") == "nothing found"
+    assert ended("Glob", {"pattern": "*.x"}, "No files found") == "nothing found"
+    assert ended("Grep", {"pattern": "x"}, "a.py:1: No matches found") == ""
     for tool in ("Edit", "Grep", "Skill"):
         refusal = "<tool_use_error>File has not been read yet.</tool_use_error>"
         assert ended(tool, {"file_path": "a.py"}, refusal, True) == "File has not been read yet."

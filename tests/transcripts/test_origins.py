@@ -550,4 +550,4 @@ def test_origins_come_back_from_an_export(to: str) -> None:
 def test_an_export_that_cannot_hold_origins_says_so() -> None:
     session = Session(id="s")
     session.append(m.user([m.attached("Never stop."), "go"]))
-    assert "1 texts no longer say who wrote them" in export(session, "openai").lost
+    assert "author marks dropped from 1 texts" in export(session, "openai").lost

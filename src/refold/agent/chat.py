@@ -287,7 +287,7 @@ class Chat:
             details = self._bounds(confined) if self.tools[call.name].effect == "run" else ()
             answer = await self.ask(call, msgspec.structs.replace(verdict, details=details))
             if answer == "no":
-                return Refuse("The user does not want this. Ask what to do instead, or do without.")
+                return Refuse("The user declined this. Ask what to do instead, or do without.")
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()

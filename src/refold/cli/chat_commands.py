@@ -268,7 +268,7 @@ async def model(t: Talk, name: str) -> None:
     chat.use(chosen)
     if chosen is not None and chat.session.entries:
         chat.session.append(chat.session.make(e.ModelChange, model=chosen.name))
-    t.screen.print(f"from now on {chosen.name if chosen else 'nobody'} answers")
+    t.screen.print(f"Model: {chosen.name if chosen else 'none'}")
 
 
 async def memory(t: Talk, rest: str) -> None:
@@ -376,7 +376,7 @@ COMMANDS = {
     "context": Command("What fills the window.", context),
     "tree": Command("The conversation as a tree; go elsewhere in it.", tree, "[KEY [summary [focus]]]"),
     "label": Command("Name an entry.", label, "KEY NAME"),
-    "model": Command("Who answers from now on.", model, "[NAME]"),
+    "model": Command("Show or change the model.", model, "[NAME]"),
     "memory": Command("Long-term notes.", memory, "[add TEXT]"),
     "cost": Command("What was paid so far.", cost),
     "restore": Command("Bring files and conversation back to a point.", restore, "[NUMBER]"),

@@ -137,7 +137,7 @@ class Printer:
     def _asking(self, attempt: int) -> None:
         if attempt > 1:
             self.broken()
-            self.note("the reply broke off; asking again")
+            self.note("the connection was lost; retrying")
         self._text, self._printed = "", False
         self.wait("waiting for the model")
 

@@ -175,7 +175,7 @@ class Terminal:
         waiting = agent.resume() if agent else 0
         self.screen.print(f"{len(session.turns)} turns so far; /tree shows them", style="dim")
         if waiting:
-            text = f"{waiting} call(s) were interrupted; nobody knows what they did, and none is run again"
+            text = f"{waiting} interrupted call(s): what they did is unknown; they are not run again"
             self.screen.print(text, style="yellow")
 
     async def turn(self, text: str) -> None:

@@ -49,7 +49,7 @@ PROGRAMS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
     "-o", "--output", type=click.Path(dir_okay=False), help="Write the session (log and folds) here."
 )
 @force_option
-@click.option("--in-place", is_flag=True, help="Fold a session of Claude Code or Codex where it lies.")
+@click.option("--in-place", is_flag=True, help="Fold the file of Claude Code or Codex in place.")
 @click.option(
     "--resume",
     type=click.Choice(tuple(PROGRAMS)),
@@ -213,10 +213,10 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
             for fold in done.folds
         )  # fmt: skip
         right = ("before", "after", "left the view")
-        out.print(table(("fold", "rung", "before", "after", "by", "left the view"), rows, right=right))
+        out.print(table(("fold", "strategy", "before", "after", "by", "left the view"), rows, right=right))
     for failed in done.failures:
         if (failed.rung or not fits) and failed.text not in (why or ""):  # said below
-            where = f"failed at rung {failed.rung}" if failed.rung else "no further fold"
+            where = f"strategy {failed.rung} failed" if failed.rung else "no further fold"
             out.print(styled((where, "yellow"), f": {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
@@ -232,4 +232,4 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
 def _last_rung(done: Replayed) -> str:
     """How far down its ladder the design went."""
     tried = [failed.rung for failed in done.failures if failed.rung] or [fold.rung for fold in done.folds]
-    return f"after rung {tried[-1]}" if tried else "and no rung has anything to fold"
+    return f"after strategy {tried[-1]}" if tried else "and nothing is left to fold"

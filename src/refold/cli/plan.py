@@ -124,16 +124,14 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
         out.print(styled(f"nothing to fold: {plan.text}, {tokens} ", (f"({plan.code})", "dim")))
         return
     out.print(_bar(plan, min(out.columns, 100) - 2))
-    then = f"; if that does not do: {', '.join(plan.alternatives)}" if plan.alternatives else ""
+    then = f"; if that is not enough: {', '.join(plan.alternatives)}" if plan.alternatives else ""
     after = min(plan.tokens_after, plan.tokens_before)
-    size = f"{plan.tokens_before:,} → at most {after:,} tokens of {plan.window:,}; rung "
+    size = f"{plan.tokens_before:,} → at most {after:,} tokens of {plan.window:,}; strategy "
     if sizes := _two_counts(plan):
         out.print(sizes)
     out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} requests to a model{then}"))
     folded = len(plan.fold) + len(plan.turn_prefix)
-    split = (
-        f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
-    )
+    split = "; the cut falls inside a turn" if plan.split else ""
     clipped = len(plan.clipped) + len(plan.masked)
     out.print(f"folds {folded} messages{split}; clips {clipped}; first kept: {plan.first_kept}")
     if plan.words_left_out:

@@ -42,7 +42,7 @@ from refold.shrink.clip import FRAME, LEVELS, Texts, clip_message
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
 UNANSWERED = 0.5
-"""Results that nobody has answered yet stay whole up to this share of the limit."""
+"""Unanswered results stay whole up to this share of the limit."""
 FADES = 0.75
 """Larger ones lose this part of what the limit lacks: not all of it, so that a larger limit leaves more for
 all."""
@@ -232,7 +232,7 @@ class ItemReader:
         self.pins, self.step = set(s.session.pins), newest_step(s)
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
-        """Tokens of results that nobody has answered yet."""
+        """Tokens of unanswered results."""
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
         self._calls: dict[int, int] = {}
@@ -406,7 +406,7 @@ class ItemReader:
         return 0 if now <= room else max(int(room), LEVELS[0])
 
     def _for_unanswered(self) -> float:
-        """Tokens for results that nobody has answered."""
+        """Tokens for unanswered results."""
         missing = self.unanswered / UNANSWERED - self.limit
         return max(self.unanswered - FADES * missing, LEAST * self.limit)
 

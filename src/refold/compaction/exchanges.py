@@ -1,7 +1,7 @@
 """Exchanges: a view read as requests and the replies they got.
 
 A request is user text and/or tool results; its reply is text and/or tool calls. In an agent loop every
-model call is one exchange. A request at the very end that nobody answered yet is no exchange.
+model call is one exchange. An unanswered request at the very end is no exchange.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan_context import PlanContext
-from refold.compaction.transcript import Source, sources_of
+from refold.compaction.transcript import Source, source_of
 from refold.messages import (
     AnyPart,
     Assistant,
@@ -110,7 +110,7 @@ def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int)
 def head_sources(s: PlanContext, last: int) -> tuple[Source, ...]:
     """What was said before item `last`; summary nodes say nothing."""
     head = s.items[s.projection.first : last]
-    return sources_of(s.session, [x for x in head if x.fold is None or node_of(s, x) is None])
+    return tuple(source_of(s.session, x) for x in head if x.fold is None or node_of(s, x) is None)
 
 
 def node_of(s: PlanContext, item: Item) -> e.Fold | None:
@@ -122,7 +122,7 @@ def node_of(s: PlanContext, item: Item) -> e.Fold | None:
 
 
 def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
-    """Sources as exchanges: a new one begins where somebody speaks after the assistant."""
+    """Sources as exchanges: a new one begins where another speaks after the assistant."""
     groups: list[list[Source]] = []
     for before, source in zip((None, *sources), sources, strict=False):
         answered = before is not None and isinstance(before.message, Assistant)

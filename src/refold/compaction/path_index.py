@@ -125,20 +125,13 @@ class PathIndex:
         known = self._lines.get(position)
         if known is None:
             if len(self._lines) >= LINES:
-                self._forget()
+                self._lines.clear()
             turn = bisect_right(self.session.turns, position)
             message, home = message_of(self.session.path[position]), self.state.home
             home = home if position > self._housed else self._home
             lines = lines_of(message, lambda call: self.call_at(position, call), cwd=home) if message else ()
             known = self._lines[position] = EntryLines(position, turn, lines)
         return known
-
-    def _forget(self) -> None:
-        """The older half."""
-        for position in sorted(self._lines)[: LINES // 2]:
-            del self._lines[position]
-            for _, sizes in self._sizes.values():
-                sizes.pop(position, None)
 
     def call_at(self, position: int, id: str) -> Call | None:
         """The call that the result at a position answers."""

@@ -1,4 +1,4 @@
-"""The situation: everything a decision may look at. The log, and what was handed over with the question."""
+"""Everything a decision may look at: the log, and what goes with the request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Due(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """What is handed over with the question whether to fold."""
+    """What goes with the question whether to fold."""
 
     system: str | None = None
     tools: Sequence[Any] = ()
@@ -61,7 +61,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanContext(PlanRequest):
-    """The question, and the log it is asked of."""
+    """A request, and the log it is made of."""
 
     session: History
     projection: Projection = field(repr=False)
@@ -80,7 +80,7 @@ class PlanContext(PlanRequest):
     calibrated: bool = False
     """Windows are the provider's: where its own counts are known, they decide, not ours."""
     memo: dict[object, Any] = field(default_factory=dict[object, Any], init=False, repr=False, compare=False)
-    """What rungs have worked out for this situation, so that the next one need not."""
+    """What strategies have worked out, so that the next one need not."""
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -101,7 +101,7 @@ class PlanContext(PlanRequest):
         return self.projection.items
 
     def at(self, history: History) -> PlanContext:
-        """The same question, asked of another history."""
+        """The same request for another history."""
         return replace(self, session=history, projection=Projection.of(history, self.projection.accepts))
 
     @property
@@ -133,7 +133,7 @@ class PlanContext(PlanRequest):
 
     @property
     def wanted_cut(self) -> int | None:
-        """Index of the item at which the kept part shall begin, where somebody said so."""
+        """Index of the item at which the kept part shall begin, where a hook asked for that."""
         at = self.session.position(self.first_kept) if self.first_kept else None
         return None if at is None else self.projection.item_at(at)
 
@@ -189,7 +189,7 @@ def legal_cut(s: PlanContext, index: int, slack: int, open_from: int = 0) -> int
     """A place near `index` where the wire's rules allow a cut, and that keeps something: the next one behind;
     where there is none, one before that keeps at most `slack` tokens more. Where signed thinking forbids
     both, pairs and batches alone decide: the thinking of that loop is dropped. They also decide before
-    `open_from`, in turns that are over: nobody asks for their thinking."""
+    `open_from`, in turns that are over: their thinking is not asked for."""
     items, first = s.items, s.projection.first
     if index <= first:
         return first

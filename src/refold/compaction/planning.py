@@ -1,5 +1,5 @@
-"""From a situation to a plan, or to the reason why there is none; what a plan costs (R15); and the end that a
-design without one of its own may borrow."""
+"""From a context to a plan, or to the reason why there is none; what a plan costs (R15); and the fallback of
+designs that have none of their own."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def look(preset: Preset, s: PlanContext) -> Due | Reason:
 
 
 def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Plan | Reason:
-    """The first rung that proposes something that may be done."""
+    """The first strategy whose proposal may be followed."""
     s = replace(s, due=due)
     choice = _first(s, stage.rungs)
     if isinstance(choice, Reason):
-        s.memo.clear()  # it names the situation again
+        s.memo.clear()  # it refers to the context
         return choice
     proposal, remaining = choice
     return Plan(
@@ -71,7 +71,7 @@ def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Pl
 
 
 def replan(plan: Plan, s: PlanContext) -> Plan | Reason:
-    """The same plan for a situation that differs in what somebody wishes: focus, cut, writer."""
+    """The same plan for a context with another focus, cut or writer."""
     choice = _first(s, plan.ladder)
     if isinstance(choice, Reason):
         return choice
@@ -79,8 +79,8 @@ def replan(plan: Plan, s: PlanContext) -> Plan | Reason:
 
 
 def _first(s: PlanContext, rungs: Sequence[Strategy]) -> tuple[Proposal, Sequence[Strategy]] | Reason:
-    """The first proposal that may be followed, and the rungs after it; or what the first rung, which is the
-    design's own way, says to that."""
+    """The first proposal that may be followed, and the strategies after it; or the reason of the
+    first, which is the design's own way."""
     reason = None
     for number, rung in enumerate(rungs):
         offer = propose(rung, s)
@@ -90,7 +90,7 @@ def _first(s: PlanContext, rungs: Sequence[Strategy]) -> tuple[Proposal, Sequenc
                 return offer, rungs[number + 1 :]
             offer = refusal
         reason = offer if reason is None else reason
-    return Reason("nothing_to_fold", "no rung has anything to fold") if reason is None else reason
+    return Reason("nothing_to_fold", "nothing left to fold") if reason is None else reason
 
 
 def refused(s: PlanContext, proposal: Proposal) -> Reason | None:
@@ -112,7 +112,7 @@ def refused(s: PlanContext, proposal: Proposal) -> Reason | None:
 
 
 class Money(msgspec.Struct, frozen=True):
-    """Dollars. All None where nobody knows the model's prices."""
+    """Dollars. All None where the model's prices are unknown."""
 
     now: float | None = None
     per_turn: float | None = None

@@ -1,12 +1,13 @@
 """The record: the message that stands for what left its place, and the floor that no fold can go below.
 
 It opens with where things stand. The user's own words and the pins come next, outside the frame: they still
-hold. Everything else is framed as a record, not a request, and defused, whoever wrote it. It is built of rows
+hold. Everything else is framed as a record, not a request, and defused. It is built of rows
 that know the entries they come from, and becomes text in one place.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -90,7 +91,7 @@ class FoldBudget:
     """Seconds that a provider keeps what it was sent."""
 
     def within(self, s: PlanContext) -> FoldBudget:
-        """What a fold aims at in this situation, in what the provider counts, where that is known to be more
+        """What a fold aims at here, in what the provider counts, where that is known to be more
         than we do; not where nothing could fit then: that is for the provider to say. The goal is a share of
         what system prompt and tools leave (R2); what was refused as too long is halved at least."""
         goal, budget, fixed = s.sizes.room(self.goal), s.sizes.room(self.budget), s.sizes.fixed
@@ -436,12 +437,26 @@ def doing(index: PathIndex) -> list[Row]:
     return [Row(f"Last step: {in_short(newest.lines[0].text, STANDS)} #{newest.number}", (newest.number,))]
 
 
-def go_on(tool: str) -> str:
-    """The end of a record. `tool`: what the model can call to read a message again."""
+def go_on(tool: str, session: str = "") -> str:
+    """The end of a record. `tool`: what the model can call to read a message again; `session`: the name that
+    this one has there."""
     if not tool:
         return "[Go on from here. Full messages are in the log, by number (#…).]"
-    others = ', turn_numbers=[…] or query="…"' if tool == RECALL else ' and this session, or query="…"'
+    named = f'session="{session}"' if session else "this session"
+    others = ', turn_numbers=[…] or query="…"' if tool == RECALL else f' and {named}, or query="…"'
     return f'[Go on from here. Full messages: {tool} with keys=["#12"]{others}.]'
+
+
+_END = re.compile(r"\[Go on from here\. [^\n]*\]\Z")
+
+
+def with_end(message: Message, end: str) -> Message:
+    """A record with another end; any other message as it is."""
+    if not isinstance(message, User) or not message.content or not isinstance(message.content[-1], Text):
+        return message
+    last = message.content[-1]
+    changed = msgspec.structs.replace(last, text=_END.sub(lambda _: end, last.text))
+    return msgspec.structs.replace(message, content=(*message.content[:-1], changed))
 
 
 def frame_size(counter: TokenCounter) -> int:

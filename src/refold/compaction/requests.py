@@ -1,5 +1,5 @@
-"""Asking for a summary: prompts, two forms of a request, which answers count, when nobody is asked any more;
-how a summary is shown where nothing else goes with it; the system prompt in front of a conversation.
+"""Asking for a summary: prompts, two forms of a request, which answers count, when no model is asked; how a
+summary is shown where nothing else goes with it; the system prompt in front of a conversation.
 
 *Cached prefix*: the last chat request once more, byte for byte, followed by one instruction. The provider has
 that prefix in its cache, so the history costs a tenth of what it costs to send it as a transcript.
@@ -64,7 +64,7 @@ PROMPT = 600
 
 
 def fits(size: int, output: int, window: int | None) -> bool:
-    """Does a request of this size, with this much to answer, go into a window? Into one nobody knows, yes."""
+    """Does a request of this size, with this much to answer, fit a window? An unknown one: yes."""
     return window is None or size <= int(window * MARGIN) - output
 
 
@@ -146,7 +146,7 @@ def cached_prefix(
 
     System prompt, tools, messages and sampling stay as they were: a difference in any of them would make
     the provider read everything anew. That is why tools are still offered; the instruction has to say
-    that none may be called, and whoever takes the answer refuses one that calls."""
+    that none may be called, and an answer that calls one is refused."""
     return msgspec.structs.replace(
         chat,
         messages=(*chat.messages, *since, user(instruction)),

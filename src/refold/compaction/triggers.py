@@ -124,7 +124,7 @@ class NewInput:
 
 
 def _input(s: PlanContext) -> tuple[str | None, int]:
-    """The new input, all that nobody has answered, and how many items came before it."""
+    """The new input, all that is unanswered, and how many items came before it."""
     before = len(s.items)
     while before and s.items[before - 1].fold is None and isinstance(s.items[before - 1].message, User):
         before -= 1
@@ -203,8 +203,8 @@ def arm_delay(ttl_ms: int, buffer_ms: int, age: float = 0.0) -> float | None:
 
 @dataclass(frozen=True)
 class RoundEnded:
-    """Housekeeping, whatever the size of the view: there are finished rounds. Whether one of them has to
-    change is for the rung to say."""
+    """Maintenance, whatever the size of the view: there are finished rounds. Whether one of them has to
+    change is for the strategy to say."""
 
     text: str
 

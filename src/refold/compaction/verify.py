@@ -2,7 +2,7 @@
 
 A claim holds where its text occurs in the sources (or in the previous summary), after normalising white
 space, quotation marks, case and the ways people shorten paths and numbers. This cannot see that a test
-"passes" which failed; it sees names, paths, numbers, commands and quotations that nobody ever mentioned."""
+"passes" which failed; it sees names, paths, numbers, commands and quotations that no source mentions."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def window_of(model: str, overrides: Overrides | None = None) -> int:
         hint = f"; did you mean {bare(meant)}?" if meant else ""
         raise SettingError(
             "window",
-            f"nobody here knows how many tokens {bare(model)!r} takes: pass --window N, or put "
+            f"the context window of {bare(model)!r} is not known: pass --window N, or put "
             f'window = N under [models."{bare(model)}"] in the configuration{hint}',
         )
     return row.window

@@ -4,7 +4,7 @@ that a design writes as rounds end.
     async with engine.watch(session):
         …the usual loop…
 
-Nothing here is needed for correctness: without a watch, folds happen when they are due, and somebody waits.
+Nothing here is needed for correctness: without a watch, folds happen when they are due, and the caller waits.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class Watch:
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:
-    """Background work that cannot be done (somebody else appended first, it does not fit) is left to the next
-    `prepare`, which says so to somebody who listens."""
+    """Background work that cannot be done (the session moved on, it does not fit) is left to the next `prepare`,
+    which raises."""
     try:
         await work(about)
     except RefoldError:

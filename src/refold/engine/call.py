@@ -61,10 +61,10 @@ class CallOptions:
 
     def __post_init__(self) -> None:
         expect(self.retries, Retry, "retries are a Retry(attempts=…)")
-        expect(self.max_tokens, (int, NoneType), "max_tokens is a whole number")
+        expect(self.max_tokens, (int, NoneType), "max_tokens must be a whole number")
         for name in ("timeout", "temperature"):
             number = getattr(self, name)
-            expect(number, (int, float, NoneType), f"{name} is a number")
+            expect(number, (int, float, NoneType), f"{name} must be a number")
             if number is not None and not 0 <= number < LARGEST:
                 raise UsageError(f"{name} is {str(number)[:40]}: pass a number that is not below 0")
 
@@ -123,7 +123,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
 
 
 def refused(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
-    """Write an overflow down; other errors are for the caller, and what fails where nobody is any more."""
+    """Write an overflow down; other errors, and those on a branch that was left, are for the caller."""
     session = place.session
     if not place.is_here or is_overflow(planner, session, error) is None:
         return False
@@ -164,7 +164,7 @@ async def run_turn(
     without tools, so that a turn always ends. `call` gets whether tools may be offered. Where the leaf is
     moved away meanwhile, the turn ends there: what has come so far stays where it belongs."""
     expect(session, Session, "pass a Session; a list of messages is merged into one")
-    expect(most, int, "most is a whole number of calls")
+    expect(most, int, "most must be a whole number of calls")
     for _ in range(most):
         epoch = session.epoch
         reply = await call(True)

@@ -1,4 +1,4 @@
-"""The engine: the one door through which sessions are folded, looked at and unfolded."""
+"""The engine folds sessions, shows views and takes folds back."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ class Engine:
         return "" if outcome or session.base == plan.made_from else None
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
-        """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
+        """Perform a plan. A bad answer, an error or a time-out tries the next strategy and, at the end, gives
         `Failed`; the path is then as it was. Raises only if the plan is stale."""
         expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
         if session.base != plan.made_from:

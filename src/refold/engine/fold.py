@@ -28,19 +28,19 @@ STALE = "the conversation went on while the summary was written"
 async def perform(
     session: Session, plan: Plan, summariser: Summariser, limits: Deadline, *, budget: int | None = None
 ) -> e.Fold | Failed:
-    """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds. Once the
+    """Perform the plan's proposal or, where that fails, the first remaining strategy that succeeds. Once the
     limits have passed no model is asked. `budget`: a fold may be moved over messages that came
     meanwhile, if the view then fits it; without one, they make the plan stale."""
     try:
         return await _perform(session, plan, summariser, limits, budget)
     finally:
-        plan.context.memo.clear()  # it names the situation again: left so, only the collector would free it
+        plan.context.memo.clear()  # a cycle that only the collector would free
 
 
 async def _perform(
     session: Session, plan: Plan, summariser: Summariser, limits: Deadline, budget: int | None
 ) -> e.Fold | Failed:
-    failed = Failed("nothing", "no rung could fold anything")
+    failed = Failed("nothing", "nothing could be folded")
     for offer in plan.offers():
         try:
             proposal = await worker.run(partial(plan.at, offer))
@@ -162,7 +162,7 @@ def _make(
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
     items = [item for _, item in after]
-    noted = FoldDetails(reads_left=list(reads_left(session, s.items, items))).stored()
+    noted = FoldDetails(reads_left=list(reads_left(s.items, items))).stored()
     gone = left(session, s.items, items, s.counter)
     details = {**fold.details, **noted}
     return msgspec.structs.replace(fold, tokens_after=tokens, left=gone, details=details)

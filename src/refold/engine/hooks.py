@@ -252,7 +252,7 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
 
 @dataclass(frozen=True)
 class _OtherWords:
-    """A rung that asks with somebody else's words."""
+    """A strategy that asks with a hook's words."""
 
     rung: Strategy
     text: str
@@ -315,6 +315,6 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
 
 
 def _message(s: PlanContext, summary: str, files: e.Files) -> Message:
-    """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
+    """What stands for the folded part; what the user pinned is carried."""
     pins, text = pins_text(s.session), framing(summary, files)
     return user(f"{pins}\n\n{text}" if pins else text)

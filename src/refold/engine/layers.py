@@ -45,7 +45,7 @@ def rules_of(preset: Preset, session: Session) -> str:
 
 def with_rules(system: str | None, rules: str) -> str | None:
     """The system prompt with the rules behind it."""
-    expect(system, (str, NoneType), "the system prompt is one text")
+    expect(system, (str, NoneType), "the system prompt must be a string")
     return layers(system or "", rules=rules) or None if rules.strip() else system
 
 

@@ -1,5 +1,5 @@
-"""An end to every wait (R3) and to every ladder of requests (M10): one clock and one quota for all that a
-single `prepare` asks of a summariser, whatever its rungs, chunks and retries."""
+"""An end to every wait (R3) and to every series of requests (M10): one clock and one quota for all that a
+single `prepare` asks of a summariser, whatever its strategies, chunks and retries."""
 
 from __future__ import annotations
 

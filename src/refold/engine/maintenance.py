@@ -1,4 +1,4 @@
-"""The housekeeping of a design: what it does as turns end, whatever the size of the view."""
+"""Maintenance of a design: what it does as turns end, whatever the size of the view."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def maintain(
     limits: Deadline | None = None,
     notes: bool = True,
 ) -> None:
-    """Write the annotations that the design keeps (`notes`: a watch does not), then perform its housekeeping
+    """Write the annotations that the design keeps (`notes`: a watch does not), then perform its maintenance
     stages."""
     limits = limits or planner.limits()
     if notes:
@@ -63,7 +63,7 @@ async def maintain(
 async def make_fit(
     planner: Planner, session: Session, question: PlanRequest, *, hooks: Hooks, limits: Deadline, folds: bool
 ) -> None:
-    """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
+    """What is sent fits the declared window, by a strategy that is not the design's own if the caller said so,
     or the caller hears why not (R2). `folds`: automatic folding is not switched off."""
     window = planner.preset.window
     for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on

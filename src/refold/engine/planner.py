@@ -83,8 +83,8 @@ class Planner:
     def context(self, session: History, question: PlanRequest = PlanRequest()) -> PlanContext:
         """Everything a decision may look at."""
         expect(session, History, WANTED)
-        expect(question.system, (str, NoneType), "the system prompt is one text")
-        expect(question.tools, Iterable, "tools are a list of definitions")
+        expect(question.system, (str, NoneType), "the system prompt must be a string")
+        expect(question.tools, Iterable, "tools must be a list; use [] for none")
         now = self.clock()
         resting = question.resting or (self.summariser.uses_model and rests(session, now))
         return PlanContext(

@@ -64,7 +64,7 @@ class Summariser(Protocol):
 
 
 def writer_of(summariser: Summariser) -> Writer | None:
-    """What a decision may know of whoever writes summaries; None where it is no model."""
+    """What a decision may know of the model that writes summaries; None where there is none."""
     if not summariser.uses_model:
         return None
     window = summariser.window or summariser.model.context_window if isinstance(summariser, ByModel) else None
@@ -88,7 +88,7 @@ async def ask_all(
 
 
 async def _answered(summariser: Summariser, ask: Ask) -> Answer:
-    """What a summariser says, whoever wrote it."""
+    """A summariser's answer, checked."""
     asked = PluginGuard("what the preset asks")
     with asked, AwaitedPluginGuard(f"the summariser {summariser.name!r}") as guard:
         answer = await summariser.answer(ask)
@@ -96,7 +96,8 @@ async def _answered(summariser: Summariser, ask: Ask) -> Answer:
             raise guard.refuse(answer, "an Answer(text) is wanted")
     answer = validated(answer)
     if len(answer.text) > LONGEST:
-        raise BadAnswer("inflated", f"a summary of {len(answer.text):,} characters is none")
+        limit = f"{len(answer.text):,} characters; the limit is {LONGEST:,}"
+        raise BadAnswer("inflated", f"the summary has {limit}")
     return answer
 
 
@@ -104,15 +105,15 @@ def checked(summariser: Summariser) -> Summariser:
     """A summariser, if it is one and says plainly who it is."""
     with PluginGuard("the summariser"):
         expect(summariser, Summariser, "a summariser has a name, uses_model and answer(ask)")
-        expect(summariser.name, str, "a summariser is named by a text")
-        expect(summariser.uses_model, bool, "uses_model of a summariser is True or False")
+        expect(summariser.name, str, "the name of a summariser must be a string")
+        expect(summariser.uses_model, bool, "uses_model of a summariser must be True or False")
     return summariser
 
 
 async def side_by_side(work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
-        if tasks:  # not `gather`: cancelled, that waits for everybody, also for who does not care
+        if tasks:  # not `gather`: cancelled, that would wait for tasks that ignore it
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         failed = (task for task in tasks if task.done() and task.exception())
         return [task.result() for task in (*failed, *tasks)][-len(tasks) :]

@@ -16,7 +16,7 @@ from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import client_compaction, compact_tool, compaction, open_sessions, replies, verbatim
 from refold.gateway.auth import Refusal
-from refold.gateway.client_compaction import Call, call_of, is_candidate
+from refold.gateway.client_compaction import Call, Told, call_of, is_candidate, told_until
 from refold.gateway.compaction import Expanded
 from refold.gateway.custom_tools import restored
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
@@ -26,13 +26,13 @@ from refold.gateway.open_sessions import OpenSession, OpenSessions, Turn
 from refold.gateway.requests import COMPACT, WIRES, Asked, model_named, read, since
 from refold.gateway.signed_reference import ReferenceSigner
 from refold.gateway.verbatim import Shown, beyond_log, list_of
-from refold.messages import Message, User, result, user
+from refold.messages import Message, result, user
 from refold.recall import tool
 from refold.recall.log import path_index
 from refold.registry.engine import Engine
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
-from refold.session.edits import active_folds, said_by
+from refold.session.edits import active_folds
 from refold.session.history import History
 from refold.session.invariants import repair
 
@@ -216,31 +216,33 @@ class RequestRewriter:
         written = None if question.notes is None else replies.read(call.asked.dialect, question.notes)
         notes = "" if written is None else client_compaction.notes_of(written.message.text)
         asked, engine = call.asked, self.routing.recorder(call.asked.name, notes)
-        if call.row.told:
-            session = self._told_session(call)
-            if session is None:
-                return None
-            asked = msgspec.structs.replace(asked, session=session)
+        told = self._told_session(call) if call.row.told else None
+        if told is not None:
+            asked = msgspec.structs.replace(asked, session=told.session)
+        elif call.row.told:
+            return None
 
-        async def made(opened: OpenSession) -> tuple[int, View, str]:
+        async def made(opened: OpenSession) -> tuple[int, View, str | None]:
             session = opened.session
-            if not call.row.told:
+            if told is None:
                 open_sessions.taken(opened, asked)
-            for told in client_compaction.told_results(call, session) if call.row.told else ():
-                session.append(told)
+            else:
+                session.move(told.leaf)
+                for each in client_compaction.told_results(call, session):
+                    session.append(each)
             before = engine.view(session).tokens
             plan = await engine.planner.planned(session, Outlook(force=True))
             if isinstance(plan, Plan):
                 await engine.apply(session, plan)
-            return before, engine.view(session), session.leaf or ""
+            view, leaf = engine.view(session), session.leaf
+            return before, view, leaf and client_compaction.record_of(view, session, leaf)
 
         try:
-            before, view, leaf = await self._open_sessions.within(asked, made)
+            before, view, record = await self._open_sessions.within(asked, made)
         except DoesNotFit:
             return None
-        if view.tokens > engine.preset.budget or not leaf:
+        if view.tokens > engine.preset.budget or not record:
             return None
-        record = client_compaction.record_of(view, asked.session, leaf)
         text, stream = call.row.answer.format(record=record), bool(asked.body.get("stream"))
         body, kind = compaction.TEXTS[asked.dialect](
             text, asked.name, engine.counter.text(text), stream=stream
@@ -248,15 +250,10 @@ class RequestRewriter:
         done = f"compact {before} {view.tokens}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
-    def _told_session(self, call: Call) -> str | None:
-        """Of a call that only tells the conversation: the session of its record before, or else the longest
-        of the same name that begins as it does."""
-        referred, told = client_compaction.referred(call.text), call.told
-        for session in sorted(self._open_sessions.beside(call.asked), key=len, reverse=True):
-            first = next((said.text for x in session.path if isinstance(said := said_by(x), User)), "")
-            if session.id == referred if referred else first and first in told:
-                return session.id
-        return None
+    def _told_session(self, call: Call) -> Told | None:
+        """Of a call that only tells the conversation: the session of the same name of which it tells most."""
+        beside = self._open_sessions.beside(call.asked)
+        return max(filter(None, (told_until(call, session) for session in beside)), default=None)
 
     async def recalled(self, packet: Recall, turn: Turn) -> Order:
         """What was sent, what the model said to it, and what it wanted to know: of the path of this request,

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 1.5
-"""Seconds that a hook waits: with its start it stays below two."""
+PATIENCE = 1.2
+"""Seconds that a hook waits: with its start it stays below two. (Programs end it after three.)"""
 PARTS = ("words", "state", "decisions", "lines")
 """What is given back after a compaction, the most useful first; each is a hook of its own."""
 NAMES = ("grow", "before", *PARTS)

@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-import msgspec
-
 from refold.messages import Call, compact_json
 from refold.preserve.hunks import short_change
 from refold.preserve.shell import folder_before, parse, without_folder
@@ -24,6 +22,7 @@ from refold.session.toolnames import (
     kind,
     text_argument,
 )
+from refold.session.toolstatus import decoded
 from refold.text.redact import redact
 from refold.text.sentences import sentences
 from refold.text.truncate import head
@@ -133,10 +132,7 @@ _TITLES = ("title", "name", "subject", "path", "file", "filename")
 
 def _values(text: str) -> str:
     """`status: ok, id: 12, items: 3 values`."""
-    try:
-        value: Any = msgspec.json.decode(text[:_LARGEST].encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        return ""
+    value = decoded(text, _LARGEST)
     if not isinstance(value, dict):
         return _counted(cast("list[Any]", value)) if isinstance(value, list) else ""
     told: list[str] = []

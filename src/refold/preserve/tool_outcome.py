@@ -14,7 +14,7 @@ import msgspec
 
 from refold.messages import Bash, Result
 from refold.session.toolnames import Kind
-from refold.session.toolstatus import folder, framing, printed, status, stopped, without_tag
+from refold.session.toolstatus import decoded, folder, framing, printed, status, stopped, without_tag
 from refold.text.frames import without_escapes
 from refold.text.truncate import in_short
 
@@ -86,12 +86,7 @@ def unwrapped(text: str) -> tuple[str, int | None, bool]:
         at = text.find(_STDERR, 0, 2_000)
         code = _SANDBOX.match(text[:400])
         return text[at + len(_STDERR) :] if at >= 0 else text, int(code[1]) if code else None, True
-    if not text.startswith("{") or len(text) > 4_000_000:
-        return text, None, False
-    try:
-        value = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return text, None, False
+    value = decoded(text) if text.startswith("{") else None
     return _envelope(cast("dict[str, Any]", value), text) if isinstance(value, dict) else (text, None, False)
 
 

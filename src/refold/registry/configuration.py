@@ -10,16 +10,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 
-from refold.errors import SettingError
+from refold.errors import SettingError, nearest
 
 ENVIRONMENT = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
 """Providers whose key and address come from variables of this prefix."""
 
 
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.+?)`(?: - at `\$\.?(?P<section>.*?)`)?")
 _QUOTED = re.compile(r"'[^'\n]{2,}'")
 
 
@@ -173,5 +174,17 @@ def parse(text: str, where: str = "configuration") -> Configuration:
     try:
         return msgspec.convert(tomllib.loads(text), Configuration)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        if unknown := _UNKNOWN.fullmatch(str(error)):
+            raise SettingError(where, _unknown_key(unknown["key"], unknown["section"] or "")) from None
         # Values are quoted in some of these texts, and a value may be a key in the wrong place.
         raise SettingError(where, _QUOTED.sub("'…'", str(error))) from None
+
+
+def _unknown_key(key: str, section: str) -> str:
+    """What is wrong with a key that no section has, and which one was meant."""
+    settings: Any = Configuration
+    for name in filter(None, section.replace("[...]", ".*").split(".")):
+        settings = get_args(settings)[-1] if name == "*" else get_type_hints(settings)[name]
+    meant = nearest(key, settings.__struct_fields__)
+    place = f"[{section.replace('[...]', '.*')}] " if section else ""
+    return f'{place}unknown key "{key}"' + (f'; did you mean "{meant}"?' if meant else "")

@@ -19,6 +19,7 @@ _FOLDER = re.compile(
 _FRAME = re.compile(
     r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
     r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
+    r"|Shell cwd was reset to "
 )
 _LARGEST = 4_000_000
 _LISTS = ("matches", "paths", "entries")
@@ -86,14 +87,21 @@ def bare(text: str) -> str:
     return "\n".join([*rows[:end], *failed[-1:]]) or text
 
 
+def decoded(text: str, most: int = _LARGEST) -> Any:
+    """The object or list that a text of at most so many characters is in JSON; None where it is none."""
+    if len(text) > most or text[:400].lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
 def printed(text: str) -> str | None:
     """What a tool would have printed that answers with `{status, data, text, error …}` (E4): its lines as
     lines, without the escapes of JSON. None: it is no such envelope, or has another shape."""
-    if not text.startswith('{"status":') or len(text) > _LARGEST:
-        return None
-    try:
-        envelope: Any = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
+    envelope = decoded(text) if text.startswith('{"status":') else None
+    if envelope is None:
         return None
     data, error = envelope.get("data", {}), envelope.get("error", {})
     if not isinstance(data, dict) or not isinstance(error, dict):

@@ -18,6 +18,7 @@ import msgspec
 
 from refold.messages import Call, Result, Text, compact_json
 from refold.session.toolnames import Kind, kind
+from refold.session.toolstatus import decoded
 from refold.shrink.rules import RULES, AnyRule, Data, Limits, Rule, printed
 
 __all__ = ["RULES", "AnyRule", "Data", "Limits", "Rule", "Shrinking", "kind_of", "shrink"]
@@ -85,7 +86,7 @@ class Shrinking:
         call, limits, text = self.call, self.limits, self.result.text
         if not isinstance(rule, Rule):
             return partial(rule, call, text, limits), _text
-        value = _decoded(text)
+        value = decoded(text, _LARGEST)
         envelope = _envelope(value)
         if envelope is None:
             if isinstance(value, list) and kind_of(call) in _LISTING:
@@ -130,16 +131,6 @@ def kind_of(call: Call) -> Kind:
         "view": "read", "create": "write", "str_replace": "edit", "insert": "edit", "undo_edit": "edit",
     }  # fmt: skip
     return commands.get(call.arguments.get("command"), "other")
-
-
-def _decoded(text: str) -> Any:
-    """The value of a result that is JSON; None where it is none."""
-    if text.lstrip()[:1] not in ("{", "[") or len(text) > _LARGEST:
-        return None
-    try:
-        return msgspec.json.decode(text.encode("utf-8", "surrogatepass"))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
 
 
 def _envelope(value: Any) -> Data | None:

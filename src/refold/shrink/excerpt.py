@@ -52,10 +52,11 @@ _RANK: Callable[[_Line], int] = itemgetter(2)
 class SalientLines:
     """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
 
-    __slots__ = ("_kind", "_lines", "_text", "sizes")
+    __slots__ = ("_lines", "_look", "_text", "sizes")
 
     def __init__(self, text: str, kind: Kind) -> None:
-        self._text, self._kind = text, kind
+        self._text = text
+        self._look: Look = _LOOKS.get(kind, _log)
         self._lines: dict[Look, list[_Line]] = {}
         self.sizes: dict[Place, int] = {}
         """Tokens of lines that were asked for; the caller counts them."""
@@ -65,7 +66,7 @@ class SalientLines:
         those that are there as a whole."""
         text = self._text
         hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
-        look = _diff if hunks else _LOOKS.get(self._kind, _log)
+        look = _diff if hunks else self._look
         if look not in self._lines:
             self._lines[look] = _read(text, look)
         if text.count("\n", start, end) >= MANY:

@@ -165,14 +165,14 @@ def _split_turn(s: PlanContext, position: int) -> int | None:
 
 @dataclass(frozen=True)
 class Clip:
-    """Old and large messages clipped in their place. Nobody is asked, nothing leaves."""
+    """Old and large messages clipped in their place. No model is asked, nothing leaves."""
 
     shape: FoldBudget
     name: str = "clip"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if is_long_dialogue(s, self.shape):
-            return Reason("dialogue", "a conversation without tools has no results to clip")
+            return Reason("dialogue", "the conversation has no tool results to clip")
         view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view

@@ -18,7 +18,7 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Failed, Finished, PendingRequest, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, finished, left_alone, round_at, touches
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
-from refold.compaction.transcript import Source, message_of_item, sources_of
+from refold.compaction.transcript import Source, message_of_item, source_of
 from refold.errors import BadAnswer
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
@@ -95,8 +95,8 @@ class ShrinkRounds:
 
 
 def _pending(one: Shrinking, answers: Answers, key: tuple[int, str]) -> PendingRequest:
-    """Asks a rule. Its answer lies beside the session, so that a fold that comes to nothing asks nobody
-    twice."""
+    """Asks a rule. Its answer lies beside the session, so that a fold that fails asks for it
+    only once."""
 
     async def run() -> None:
         answers[key] = await one.awaited()
@@ -153,8 +153,8 @@ def old_rounds(s: PlanContext, keep_rounds: int) -> OldRounds | Reason:
     at = s.projection.item_at
     items = s.items[at(first) : at(max(last + 1, first))]
     kept = tuple(item.message for item in items if isinstance(item.message, System))
-    said = [item for item in items if not isinstance(item.message, System)] if kept else items
-    sources = sources_of(s.session, said, message_of_item)
+    said = (item for item in items if not isinstance(item.message, System))
+    sources = tuple(source_of(s.session, item, message_of_item(s.session, item)) for item in said)
     if not sources:
         return Reason("all_archived", f"everything before the newest {keep_rounds} rounds is archived")
     return OldRounds(first, last, sources, kept)

@@ -43,10 +43,6 @@ PREVIOUS = (
 )
 
 
-class _Outlines(dict[object, int]):
-    """The size of the newest outline: what was said before a place of the path does not change."""
-
-
 @dataclass(frozen=True)
 class SummaryNode:
     prompt: str
@@ -72,17 +68,16 @@ class SummaryNode:
         head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
-        outline = self._outline_size(s, s.projection.position_of(last.last))
-        return self._proposal(s, last, head, outline)
+        return self._proposal(s, last, head)
 
-    def _proposal(self, s: PlanContext, last: Exchange, head: tuple[Source, ...], outline: int) -> Proposal:
+    def _proposal(self, s: PlanContext, last: Exchange, head: tuple[Source, ...]) -> Proposal:
         path, position = s.session.path, s.projection.position_of(last.last)
         previous = _previous(s) if self.carry_previous else None
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
-
+        node += s.counter.text(self._outline(s, position))
         files = path_index(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
@@ -100,7 +95,7 @@ class SummaryNode:
             first_kept=path[position].id if position < len(path) else None,
             previous=previous,
             files=files,
-            tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node + outline,
+            tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node,
             smaller=False,
         )
 
@@ -115,16 +110,6 @@ class SummaryNode:
             "summary": quote(summary, *OWN_TAGS),
         }
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
-
-    def _outline_size(self, s: PlanContext, position: int) -> int:
-        """Tokens of the abridged history."""
-        outlines = s.session.followers.of(_Outlines, _Outlines)
-        key = (s.session.epoch, position, s.counter.name, self.limits, tuple((self.names or {}).items()))
-        if key not in outlines:
-            size = s.counter.text(self._outline(s, position))
-            outlines.clear()
-            outlines[key] = size
-        return outlines[key]
 
     def _outline(self, s: PlanContext, position: int) -> str:
         """The abridged history, read from the newest turns back, as far as it will show them."""
