@@ -551,3 +551,26 @@ def test_rules_stand_in_the_prompt_from_the_users_own_to_the_folders(tmp_path: P
     assert places == sorted(places) and places[0] > 0
     assert system.count("No new dependencies.") == 1 and "Of no concern" not in system
     assert "../AGENTS.md" in system
+
+
+@pytest.mark.parametrize(("answer", "seen"), [("once", [True, False]), ("no", [False])])
+def test_a_command_has_the_network_when_the_user_said_so_and_only_then(
+    answer: Any, seen: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grounds: list[Any] = []
+
+    def box(words: Any, ground: Any) -> list[str]:
+        grounds.append(ground.network)
+        return list(words)
+
+    async def ask(call: Call, question: Any) -> Any:
+        return answer if call.arguments.get("network") else "once"
+
+    monkeypatch.setattr("refold.tools.sandbox.find", lambda root=None: box)
+    calls = [m.call("n", "Bash", command="echo one", network=True), m.call("o", "Bash", command="echo two")]
+    chat, model = made(tmp_path, say(*calls), "Done.", permission="ask")
+    chat.ask = ask
+    asyncio.run(chat.say("Go."))
+    assert grounds == seen
+    texts = " ".join(message.text for message in model.requests[-1].messages)
+    assert ("declined to let it use the network" in texts) == (answer == "no")

@@ -263,6 +263,7 @@ class Chat:
             if isinstance(verdict, Refuse):
                 return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
+        self.place.network = permissions.wants_network(call.arguments)
         self.place.approve = lambda question: self._approve(call, question)
         self.place.output = lambda text: self.tell(events.Output(call, text))
         try:
@@ -271,7 +272,8 @@ class Chat:
                 self.unasked.clear()  # it went on without
             return result
         finally:
-            self.place.unconfined, self.place.approve = False, None
+            self.place.unconfined = self.place.network = False
+            self.place.approve = self.place.output = None
 
     async def _verdict(self, call: Call, confined: bool) -> Allow | Refuse:
         async with self._asking:  # one question at a time
@@ -284,19 +286,22 @@ class Chat:
             if self.ask is nobody:
                 self.unasked.append(call)
                 return Refuse(UNASKED)
-            details = self._bounds(confined) if self.tools[call.name].effect == "run" else ()
+            runs = self.tools[call.name].effect == "run"
+            details = self._bounds(confined, permissions.wants_network(call.arguments)) if runs else ()
             answer = await self.ask(call, msgspec.structs.replace(verdict, details=details))
             if answer == "no":
-                return Refuse("The user declined this. Ask what to do instead, or do without.")
+                what = "to let it use the network" if permissions.wants_network(call.arguments) else "this"
+                return Refuse(f"The user declined {what}. Ask what to do instead, or do without.")
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
 
-    def _bounds(self, confined: bool) -> tuple[str, ...]:
+    def _bounds(self, confined: bool, network: bool) -> tuple[str, ...]:
         """Where a command runs, and what it could do there."""
         if not confined:
             return (f"in {self.root}; without a sandbox it has the network, and writes wherever you can",)
-        return (f"in {self.root}; it writes nowhere else but in /tmp, and has no network",)
+        reaches = "the network" if network else "no network"
+        return (f"in {self.root}; it writes nowhere else but in /tmp, and has {reaches}",)
 
     async def _approve(self, call: Call, question: str) -> bool:
         """Asked in every mode: what a command left for git to run is beyond the sandbox."""
