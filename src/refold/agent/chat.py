@@ -19,7 +19,7 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold import registry, tools
-from refold.agent import events, permissions
+from refold.agent import events, permissions, pictures
 from refold.agent.events import Tell
 from refold.agent.freshness import bring_back
 from refold.agent.loop import Agent
@@ -31,6 +31,7 @@ from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
 from refold.compaction.preset import Preset
+from refold.costs import known
 from refold.engine.maintenance import Memory, keep_memory
 from refold.engine.summarise import ByModel, writes_well
 from refold.errors import RefoldError, StorageError, UsageError
@@ -174,12 +175,32 @@ class Chat:
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
             parts.append(m.attached(attached))
-        notes = (reminder(mentioned(text, self._exists)), self._changes())
+        named = mentioned(text, self._exists)
+        parts += self._pictures(text, [name for name in named if pictures.is_picture(name)])
+        files = [name for name in named if not pictures.is_picture(name)]
+        notes = (reminder(files), self._changes())
         parts += [m.text(note, "program") for note in notes if note]
         reply = await self.agent.turn(parts)
         if self.settings.memory is not None:
             await keep_memory(self.settings.memory, self.engine.planner)
         return reply
+
+    def _pictures(self, text: str, named: list[str]) -> list[m.AnyPart]:
+        """Pictures that the user mentions; a model that takes none is told their names."""
+        whole = pictures.pasted(text)
+        if not named and not whole:
+            return []
+        about = known(self.model.name, self.config.models) if self.model else None
+        if about is not None and about.images:
+            return pictures.parts(self.place.workspace, named, whole)
+        names = ", ".join((*named, *map(str, whole)))
+        name = self.model.name if self.model else "no model"
+        self.tell(
+            events.Said(
+                f"{name} is not known to take pictures (images = true under [models] says so): {names}"
+            )
+        )
+        return [m.attached(f"[pictures that cannot be shown here: {names}]")]
 
     @property
     def store(self) -> Store | None:
