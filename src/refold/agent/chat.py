@@ -27,6 +27,7 @@ from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.rules import rule_files
+from refold.agent.servers import Servers, ServerTool
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
@@ -138,7 +139,9 @@ class Chat:
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
         without = {COMPACT: settings.compact_tool, TASK: main}
-        self.tools = tools.table(frozenset(name for name, wanted in without.items() if not wanted))
+        self.tools = dict(tools.table(frozenset(name for name, wanted in without.items() if not wanted)))
+        self._servers = Servers(self.config.mcp if main else {})
+        self._connected = False
         if settings.compact_tool:
             self.place.compact = self._compact_next
         self._wanted_fold: str | None = None
@@ -170,6 +173,7 @@ class Chat:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
         self.unasked.clear()
         await self._settle_git()
+        await self._connect()
         await self._follow()
         self.keep(text)
         parts: list[m.AnyPart] = [m.text(text)] if text else []
@@ -215,6 +219,17 @@ class Chat:
             store.create(session.info)
             session.store = store
 
+    async def _connect(self) -> None:
+        """Before the first request: the tools of servers, which stay the same from then on."""
+        if self._connected or not self.config.mcp or self.agent is None:
+            return
+        self._connected = True
+        found, failed = await self._servers.start()
+        self.tools |= found
+        self.agent.tools = self.specs
+        for text in failed:
+            self.tell(events.Said(text))
+
     async def _follow(self) -> None:
         """From before the first request: prepare folds in the background, fold before the provider's cache
         expires, note what rounds did, as the design wants."""
@@ -242,6 +257,7 @@ class Chat:
     async def leave(self) -> None:
         """Let background work and the folder go. The session needs no closing."""
         await self._watch.aclose()
+        await self._servers.close()
         self.place.workspace.close()
 
     async def close(self) -> None:
@@ -395,6 +411,9 @@ class Chat:
         )
         child._asking, child._grants = self._asking, self._grants
         child.place.git_guard, child.unasked = self.place.git_guard, self.unasked
+        child.tools |= {name: tool for name, tool in self.tools.items() if isinstance(tool, ServerTool)}
+        child.use(child.model)
+        child._connected = True
         self.children.append(child.session)
         try:
             return (await child.say(prompt)).text

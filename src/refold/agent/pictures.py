@@ -13,9 +13,8 @@ from pathlib import Path
 from refold import messages as m
 from refold.tools.workspace import Refused, Workspace
 
-KINDS = {
-    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
-}  # fmt: skip
+_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
+KINDS = {ending: f"image/{name}" for ending, name in _FORMATS.items()}
 LARGEST = 3_700_000
 """Bytes: providers take five megabytes of base64."""
 _PASTED = re.compile(

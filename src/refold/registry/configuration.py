@@ -104,6 +104,19 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """How long an upstream may say nothing."""
 
 
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A server whose tools the coding agent's model may call: a program, or an address."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    """Sent with every request to the address; `$NAME` is the variable of that name."""
+    timeout: float = 60.0
+    """Seconds of one call."""
+
+
 USUAL_MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-5"}
 
 
@@ -117,6 +130,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     models: dict[str, dict[str, Any]] = {}
     presets: dict[str, dict[str, Any]] = {}
     """Settings of presets, by the preset's name."""
+    mcp: dict[str, McpServer] = {}
+    """Servers of tools for the coding agent, by a name."""
     chat: ChatSettings = ChatSettings()
     gateway: GatewaySettings = GatewaySettings()
 
