@@ -24,7 +24,7 @@ help:
 	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
-	@echo "make test-clients  the real Claude Code, Codex, opencode, aider, LangChain and llm (the first three need npm)"
+	@echo "make test-clients  the real Claude Code, Codex, opencode, pi, aider, LangChain and llm (the first four need npm)"
 	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
 	@echo "make check   ruff, pyright (strict), import-linter, docs, known vulnerabilities"
 	@echo "make lock    write the lock files (requirements/*.txt) anew; OPTIONS=--upgrade takes newer versions"
@@ -182,9 +182,11 @@ test-browser: ready-browser
 	$(BIN)/python -m pytest tests/compare/test_reader.py tests/compare/test_browser.py -rs
 
 # Their install scripts only copy a program from one folder to another: not needed, and not run.
+# opencode wants the last package beside every plug-in, and would fetch it itself.
 $(CLIENTS): Makefile
 	npm install --prefix .clients --no-save --no-audit --no-fund --ignore-scripts \
-		@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 opencode-ai@1.18.18
+		@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 opencode-ai@1.18.18 @earendil-works/pi-coding-agent@0.87.1
+	npm install --prefix .clients/opencode-plugin --no-audit --no-fund --ignore-scripts @opencode-ai/plugin@1.18.18
 	@touch $(CLIENTS)
 
 # Each in an environment of its own: what one of them needs would disturb the others.
@@ -197,7 +199,7 @@ PACKAGES_llm := llm==0.36
 	@touch $@
 
 ready-clients: $(READY)
-	@$(MAKE) --no-print-directory $(CLIENTS) || echo "no npm: the tests with the real Claude Code, Codex and opencode are skipped"
+	@$(MAKE) --no-print-directory $(CLIENTS) || echo "no npm: the tests with the real Claude Code, Codex, opencode and pi are skipped"
 	@for name in aider langchain llm; do $(MAKE) --no-print-directory .clients-python/$$name/.ready \
 		|| echo "$$name does not install here: its tests are skipped"; done
 test-clients: ready-clients

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from refold import Engine, Session, presets
 from refold.compaction.plan import Plan
-from refold.engine.upkeep import upkeep
+from refold.engine.maintenance import maintain
 from refold.entries import MessageEntry
 from refold.errors import RefoldError
 from refold.loop import run
@@ -21,7 +21,7 @@ def folded(preset: str, entries: Iterable[MessageEntry], budget: int) -> list[Me
         session.append(made)
         parent = made.id
     engine = Engine(presets.get(preset, budget=budget))
-    run(upkeep(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session, hooks=engine.hooks))
     plan = engine.plan(session, force=True)
     if isinstance(plan, Plan):
         run(engine.apply(session, plan))

@@ -22,9 +22,21 @@ from benchmarks import results
 
 BEFORE = {"before the rebuild": "f2a0dd2", "all rooms built": "da36504"}
 """The last commits of these trees."""
+HEART = ("compaction", "engine", "preserve", "shrink", "digest", "presets")
+"""Rooms that fold."""
 WATCHED = """
 import asyncio, json, sys, threading, refold
 from refold import Engine, Session, messages as m, presets
+try:
+    from refold import worker
+except ImportError:
+    worker = None
+
+def everywhere(profiler):
+    # Also in the worker, a thread that runs already.
+    if worker:
+        asyncio.run(worker.run(lambda: sys.setprofile(profiler)))
+    threading.setprofile(profiler); sys.setprofile(profiler)
 
 HOME = refold.__file__.rpartition("/")[0] + "/"
 
@@ -46,10 +58,13 @@ def watched(step):
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(HOME) and code.co_name[:1] != "<":
             seen.add((code.co_filename, code.co_qualname, code.co_firstlineno))
-    threading.setprofile(note); sys.setprofile(note)
+    everywhere(note)
+    seen.clear()
     step()
-    sys.setprofile(None); threading.setprofile(None)
-    return {"functions": len(seen), "files": len({file for file, *_ in seen})}
+    sys.setprofile(None)
+    found = set(seen)
+    everywhere(None)
+    return {"functions": len(found), "files": len({file for file, *_ in found})}
 
 def steps():
     small, large = conversation(10), conversation(60)
@@ -109,9 +124,11 @@ def measured(tree: Path) -> dict[str, Any]:
         text=True,
         check=True,
     )
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules}
     return {
         "files": len(modules),
-        "lines": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules),
+        "lines": sum(lines.values()),
+        "lines of the heart": sum(n for path, n in lines.items() if path.relative_to(home).parts[0] in HEART),
         "floors": len(floors),
         "files at the top level": sum(len(parts) == 1 and not parts[0].startswith("__") for parts in inside),
         "rooms": len({parts[0] for parts in inside if len(parts) > 1}),

@@ -12,7 +12,7 @@ from typing import Any
 
 from refold import Engine, Session, presets, tokens
 from refold import messages as m
-from refold.engine.upkeep import upkeep
+from refold.engine.maintenance import maintain
 from refold.loop import run as run_now
 
 ROUNDS = (10, 50, 100)
@@ -64,7 +64,7 @@ def view_tokens(rounds: int, **settings: Any) -> int:
     for each in conversation(rounds):
         for message in each:
             session.append(message)
-        run_now(upkeep(engine.planner, session, hooks=engine.hooks))
+        run_now(maintain(engine.planner, session, hooks=engine.hooks))
     return engine.view(session).tokens
 
 

@@ -132,7 +132,7 @@ async def wrong(session: Session, engine: Engine) -> None:
     session.append(42)
     session.append(session.make(Fold, edits=(), preset="x"), usage=None)
     session.merge([]).nonsense
-    engine.situation(session)
+    engine.context(session)
     Engine(42)
 """
 

@@ -355,3 +355,24 @@ def test_a_model_that_takes_no_tools_says_so_before_anything_is_sent() -> None:
     assert model.requests == []
     assert run(Engine("pi").call(talk(1), model)).text == "hello"
     assert run(Engine("pi").call(talk(1), Scripted("with tools"), tools=tools)).text == "with tools"
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "summariser", "writes"),
+    [
+        ("openai:gpt-5", 200_000, None, True),
+        ("openai:gpt-5", None, None, True),
+        ("openai:small", 16_000, None, False),
+        ("local:smollm2", 200_000, None, False),
+        ("local:smollm2", 8_000, "same", True),
+        ("openai:gpt-5", 200_000, "digest", False),
+    ],
+)
+def test_an_engines_model_writes_summaries_where_they_are_worth_their_call(
+    name: str, window: int | None, summariser: Any, writes: bool
+) -> None:
+    model = Scripted(name=name, context_window=window)
+    engine = Engine(model=model, summariser=summariser)
+    assert engine.model is model and engine.summariser.uses_model is writes
+    with pytest.raises(UsageError, match="same"):
+        Engine(model=model, summariser="sometimes")  # type: ignore[arg-type]

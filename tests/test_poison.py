@@ -19,10 +19,10 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction import transcript
 from refold.compaction.details import reinjection
+from refold.compaction.path_index import path_index
 from refold.compaction.plan import Plan, Source
-from refold.compaction.reading import reading
+from refold.engine.maintenance import maintain
 from refold.engine.summarise import ByModel
-from refold.engine.upkeep import upkeep
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted
@@ -176,7 +176,7 @@ def check_folds(session: Session) -> int:
 
 
 def check_carried(session: Session) -> None:
-    sayings = reading(session).sayings
+    sayings = path_index(session).sayings
     assert sayings
     assert not [saying for saying in sayings if CANARY in saying.text]
     assert sayings[-1].text == "What is left to do?"
@@ -184,7 +184,7 @@ def check_carried(session: Session) -> None:
 
 
 def fold_all(engine: Engine, session: Session) -> int:
-    run(upkeep(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session, hooks=engine.hooks))
     plan = engine.plan(session, force=True)
     if isinstance(plan, Plan):
         run(engine.apply(session, plan))
@@ -319,7 +319,7 @@ def test_R17_what_a_program_notes_is_never_a_request_of_the_user() -> None:
         twin = Session(session.entries)
         engine = Engine(presets.get(name, budget=1_500))
         fold_all(engine, twin)
-        assert not [saying for saying in reading(twin).sayings if CANARY in saying.text]
+        assert not [saying for saying in path_index(twin).sayings if CANARY in saying.text]
         for item in engine.view(twin).items:
             if item.fold is None:
                 continue

@@ -432,7 +432,7 @@ def test_a_turn_costs_what_is_new_even_where_nobody_answered() -> None:
 
     few = cost(500)
     assert cost(5_000) < 1.2 * few
-    assert isinstance(FillLevel(10**9).due(engine.planner.situation(session)), Reason)
+    assert isinstance(FillLevel(10**9).due(engine.planner.context(session)), Reason)
 
 
 @pytest.mark.timing

@@ -21,9 +21,9 @@ from refold.cancellation import checkpoint
 from refold.compaction.clips import Clips
 from refold.compaction.details import RefoldDetails
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.record import Shape
+from refold.compaction.plan_context import Due, PlanRequest
+from refold.compaction.record import FoldBudget
 from refold.compaction.rungs.graded import NOTED, Clip, Graded, grading
-from refold.compaction.situation import Due, Question
 from refold.errors import PluginError
 from tests.timing import alarm
 
@@ -70,7 +70,7 @@ def test_others_get_their_turn_while_a_session_is_folded(name: str, tools: bool)
 def test_every_design_plans_beside_the_loop(name: str) -> None:
     async def run() -> int:
         session, engine = session_of(300), Engine(presets.get(name))
-        return await breaths(asyncio.ensure_future(engine.planner.planned(session, Question(force=True))))
+        return await breaths(asyncio.ensure_future(engine.planner.planned(session, PlanRequest(force=True))))
 
     assert asyncio.run(run()) > 3
 
@@ -258,7 +258,7 @@ def test_a_performed_plan_needs_no_collector_to_go() -> None:
     session, engine = session_of(60), Engine(presets.get("refold", window=20_000))
     plan = engine.plan(session, force=True)
     assert isinstance(plan, Plan)
-    situation = weakref.ref(plan.situation)
+    situation = weakref.ref(plan.context)
     asyncio.run(engine.apply(session, plan))
     gc.disable()
     try:
@@ -270,11 +270,11 @@ def test_a_performed_plan_needs_no_collector_to_go() -> None:
 
 def test_no_clip_is_made_for_a_rung_that_cannot_do() -> None:
     session, engine = session_of(400), Engine(presets.get("refold", window=20_000))
-    s = replace(engine.planner.situation(session), due=Due("asked", ""))
-    shape = Shape(20_000, 10_000)
+    s = replace(engine.planner.context(session), due=Due("asked", ""))
+    shape = FoldBudget(20_000, 10_000)
     reason = Clip(shape).propose(s)
     assert isinstance(reason, Reason)
     assert reason.code == "not_enough"
-    assert not Clips.of(session).counted(s.counter)
+    assert not Clips.of(session, s.counter).counted()
     assert isinstance(grading(s, shape), Graded)  # another rung can
-    assert Clips.of(session).counted(s.counter)
+    assert Clips.of(session, s.counter).counted()

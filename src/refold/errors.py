@@ -36,7 +36,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody meant who misspelt it."""
+    """Closest known name."""
     from difflib import get_close_matches
 
     spellings = {one.casefold(): one for one in known}
@@ -79,7 +79,8 @@ class InvalidValue(WrongType):
 def expect(value: object, kind: type | tuple[type, ...], wanted: str) -> None:
     """`WrongType` where a value is of another kind, with what is wanted instead."""
     if not isinstance(value, kind):
-        raise WrongType(f"a {type(value).__name__} will not do: {wanted}")
+        given = "None" if value is None else type(value).__name__
+        raise WrongType(f"{wanted} (got {given})")
 
 
 class SettingError(UsageError):
@@ -136,7 +137,7 @@ class Conflict(StorageError):
 
     def __init__(self, expected: str | None, found: str | None) -> None:
         super().__init__(
-            f"somebody else appended first (expected {expected!r} to be last, found {found!r}): "
+            f"another writer appended first (expected {expected!r} to be last, found {found!r}): "
             "call session.refresh(), then append again or branch"
         )
         self.expected = expected

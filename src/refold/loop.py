@@ -71,7 +71,7 @@ async def within(work: Callable[[], Awaitable[T]], seconds: float | None) -> T:
         if not task.done():
             raise TimeoutError(f"it took longer than {seconds:g} seconds")
         if task.cancelled():
-            raise RuntimeError("it was cancelled, and nobody asked for that")
+            raise RuntimeError("the task cancelled itself")
         return task.result()
     finally:
         if not task.done():

@@ -93,7 +93,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def is_meant(self) -> bool:
         """Can these be numbers of tokens? Nothing is counted on what cannot."""
-        return all(0 <= n < 2**53 for n in (self.input, self.output, self.cache_read, self.cache_write))
+        smallest = min(self.input, self.output, self.cache_read, self.cache_write)
+        return smallest >= 0 and max(self.input, self.output, self.cache_read, self.cache_write) < 2**53
 
 
 class Base(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_defaults=True):

@@ -280,9 +280,9 @@ def test_restore_brings_files_and_conversation_back(project: Project) -> None:
 def test_without_a_model_it_starts_and_offers_what_there_is(project: Project) -> None:
     run = project.nursery.start(["chat", "--store", project.store], project.root, environment(project.home))
     project.runs.append(run)
-    run.until("No model is configured.", "/model local:smollm2", "/model demo", "› ")
+    run.until("No model is configured", "/model local:smollm2", "/model demo", "› ")
     run.say("hello", "no model")
-    run.say("/model demo", "from now on scripted:demo answers")
+    run.say("/model demo", "Model: scripted:demo")
     run.say("hello", "→ LS", "scripted demonstration")
     assert run.leave() == 0
 
@@ -374,3 +374,114 @@ def test_a_fold_is_told_while_it_happens_in_a_tool_loop(project: Project) -> Non
     session = project.session()
     assert any(isinstance(entry, Fold) for entry in session.path)
     check(session)
+
+
+# ── stopping, and seeing before approving ───────────────────────────────────────────────────────
+
+CONTROL_C = "\x03"
+
+
+def test_control_c_stops_a_command_that_was_allowed_at_a_prompt(project: Project) -> None:
+    script = '@call Bash {"command": "echo first; touch begun; sleep 600"}\n---\nGoing on.\n---\nHalf\n\nof it\n@stall'
+    run = project.chat(script)
+    run.until("› ")
+    run.type("Run it")
+    run.until("y(es)")
+    run.type("y")
+    run.until("running Bash … 1 s (Ctrl-C stops)", "first")  # seconds, and what it writes meanwhile
+    run.type(CONTROL_C, end="")
+    run.until("interrupted; what was said is kept", "› ")
+    run.say("And?", "Going on.")
+    run.type("More")
+    run.until("Half")
+    run.type(CONTROL_C, end="")
+    run.until("interrupted", "› ")
+    assert run.leave() == 0
+    check(project.session())
+
+
+def test_control_c_at_a_question_stops_the_turn_and_does_nothing(project: Project) -> None:
+    run = project.chat('@call Write {"path": "b.py", "content": "x"}\n---\nWell.')
+    run.until("› ")
+    run.type("Write it")
+    run.until("y(es)")
+    run.type(CONTROL_C, end="")
+    run.until("interrupted", "› ")
+    assert not (project.root / "b.py").exists()
+    run.say("And?", "Well.")
+    run.leave()
+    check(project.session())
+
+
+def test_an_edit_is_shown_as_a_diff_with_numbers_before_the_question(project: Project) -> None:
+    run = project.chat(EDIT)
+    run.until("› ")
+    run.type("Fix it")
+    shown = run.until("y(es), a(lways")
+    assert "1   def f():" in shown and "2 -     return 1" in shown and "2 +     return 2" in shown
+    assert shown.index("return 2") < shown.index("Change `a.py` with Edit?")
+    run.say("n", "It returns")
+    run.type("Run it")
+    assert f"in {project.root}; " in run.until("y(es)")  # where it runs, and what it could do
+    run.say("n", "It says 2.")
+    run.leave()
+
+
+def test_a_long_diff_is_shown_in_part_until_asked_for(project: Project) -> None:
+    content = "\\n".join(f"line {number}" for number in range(160))
+    run = project.chat(f'@call Write {{"path": "b.txt", "content": "{content}"}}\n---\nDone.')
+    run.until("› ")
+    run.type("Write it")
+    shown = run.until("… 120 more, d to see all", "d(iff)")
+    assert "line 39" in shown and "line 41" not in shown
+    run.type("d")
+    run.until("line 41", "line 159", "d(iff)")
+    run.say("y", "Done.")
+    assert (project.root / "b.txt").read_text().count("\n") == 159
+    run.leave()
+
+
+def test_long_outputs_are_collapsed_and_expanded_by_number(project: Project) -> None:
+    (project.root / "long.txt").write_text("".join(f"row {number}\n" for number in range(200)))
+    run = project.chat('@call Read {"path": "long.txt"}\n---\nRead.')
+    run.until("› ")
+    run.type("Read it")
+    shown = run.until("Read.", "› ")
+    assert "row 3" in shown and "row 100" not in shown and "(/expand 1)" in shown
+    run.say("/expand 1", "row 100", "row 199")
+    run.say("/expand 7", "/expand takes a number")
+    run.leave()
+
+
+def test_the_rules_that_hold_are_named_at_the_start(project: Project) -> None:
+    (project.root / "AGENTS.md").write_text("Be brief.")
+    (project.home / ".claude").mkdir()
+    (project.home / ".claude" / "CLAUDE.md").write_text("Be kind.")
+    run = project.chat("Hello.")
+    run.until("rules: ~/.claude/CLAUDE.md, AGENTS.md", "› ")
+    run.leave()
+
+
+def test_commands_that_people_type(project: Project) -> None:
+    run = project.chat(EDIT + "---\nHello again.")
+    run.until("› ")
+    run.say("/diff", "there is no snapshot to compare with")
+    run.type("Fix it")
+    run.until("y(es)")
+    run.say("y", "It returns two now.")
+    run.say("/diff", "-    return 1", "+    return 2")
+    run.say("/new", "did you mean /clear?")
+    run.say("/comp", "did you mean /compact?")
+    run.say("/clear", "a new conversation")
+    run.say("/tree", "")
+    run.type("Run it")
+    run.until("y(es)")
+    run.say("y", "It says 2.")
+    run.say("/resume", "Run it", "Fix it")
+    run.say("/resume 2", "1 turns so far")
+    run.say("And now?", "Hello again.")
+    run.type("/exit")
+    assert run.end() == 0
+    assert len(project.sessions()) == 2
+    texts = {id: repr(refold.open(project.store, id=id).path) for id in project.sessions()}
+    assert sum("Hello again." in text and "Fix it" in text for text in texts.values()) == 1

@@ -50,9 +50,8 @@ def test_what_is_there_is_found_and_no_key_is_shown(home: Path, monkeypatch: pyt
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     (home / "claude").write_text("#!/bin/sh\necho 9.9.9\n")
     (home / "claude").chmod(0o755)
-    (home / ".claude.json").write_text(
-        json.dumps({"mcpServers": {"memory": {"command": "refold", "args": ["mcp"]}}})
-    )
+    refold = {"command": str(home / "claude"), "args": ["-m", "refold", "mcp"]}
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"memory": refold}}))
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text("model = 'x'")
     session = library.open("sqlite:", id="mine")
@@ -66,6 +65,13 @@ def test_what_is_there_is_found_and_no_key_is_shown(home: Path, monkeypatch: pyt
         ("Codex: not set up", "absent"),
     ]
     assert "1 sessions" in found["store"][0]["text"] and "was refused" in found["last errors"][0]["text"]
+
+
+def test_a_server_whose_command_is_gone_is_wrong(home: Path) -> None:
+    refold = {"command": str(home / "gone" / "refold"), "args": ["mcp"]}
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"memory": refold}}))
+    [one] = findings(code=1)["MCP"]
+    assert one["state"] == "wrong" and "which is not there" in one["text"] and "claude mcp add" in one["fix"]
 
 
 def test_what_is_wrong_is_said_with_the_file_and_ends_with_1(home: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -95,6 +98,35 @@ def test_compact_last_resume_makes_a_session_and_prints_its_command(home: Path) 
     (new,) = set((home / ".claude").rglob("*.jsonl")) - before
     assert done.exit_code == 0 and f"next: cd /p && claude --resume {new.stem}" in done.output
     assert refold("compact", "--last", "--resume", "claude", "--in-place").exit_code == 2
+
+
+def test_compact_resume_opencode_writes_what_it_imports_and_prints_both_commands(home: Path) -> None:
+    done = refold("compact", "--last", "--resume", "opencode", "--budget", "3k", "--json")
+    new = json.loads(done.stdout)["resume"]
+    file = Path(new["file"])
+    document = json.loads(file.read_text())
+    assert document["info"]["id"] == new["id"] and file.stat().st_mode & 0o77 == 0
+    assert (
+        new["command"] == f"cd /p && opencode import {quote(new['file'])} && opencode --session {new['id']}"
+    )
+    assert any(part["type"] == "compaction" for one in document["messages"] for part in one["parts"])
+
+
+def test_compact_resume_run_starts_the_program_in_the_folder_of_the_session(home: Path) -> None:
+    (home / "bin").mkdir()
+    (home / "project").mkdir()
+    (home / "bin" / "claude").write_text('#!/bin/sh\npwd > "$HOME/ran"; echo "$@" >> "$HOME/ran"\n')
+    (home / "bin" / "claude").chmod(0o755)
+    session = home / "mine.jsonl"
+    write(session, [{**record, "cwd": str(home / "project")} for record in claude_records("r")], 1)
+    environment = {**os.environ, "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
+    command = ["compact", str(session), "--budget", "3k", "--resume", "claude", "--run"]
+    subprocess.run(
+        [sys.executable, "-m", "refold", *command], env=environment, check=True, capture_output=True
+    )
+    folder, arguments = (home / "ran").read_text().splitlines()
+    assert folder == str(home / "project") and arguments.startswith("--resume ")
+    assert refold("compact", str(session), "--run").exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["compact", "plan"])

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -56,12 +57,12 @@ def test_piped_tables_are_never_cut(own: str, tmp_path: Path) -> None:
     assert len(refold("recall", own, "question 3", COLUMNS="20").output.splitlines()[1]) > 100
 
 
-def test_compact_that_does_not_fit_exits_1_and_says_so_once_with_the_rung(own: str) -> None:
+def test_compact_that_does_not_fit_exits_1_and_says_so_once_with_the_strategy(own: str) -> None:
     done = refold("compact", own, "--budget", "200", "--preset", "pi")
     assert done.exit_code == 1
     assert done.output.count("does not fit") == 1
-    assert "does not fit, after rung" in done.output
-    assert "failed at rung :" not in done.output
+    assert "does not fit, after strategy" in done.output
+    assert "strategy  failed" not in done.output
 
 
 def test_what_cannot_be_folded_is_said_once(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_what_cannot_be_folded_is_said_once(tmp_path: Path) -> None:
     done = refold("compact", str(path), "--budget", "1k")
     assert done.exit_code == 1
     assert done.output.count("newest user message") == 1
-    assert "does not fit, and no rung has anything to fold" in done.output
+    assert "does not fit, and nothing is left to fold" in done.output
 
 
 def test_a_view_that_fits_is_not_followed_by_why_it_would_not(own: str) -> None:
@@ -205,7 +206,7 @@ def test_the_beginning_of_an_id_is_enough(store: str) -> None:
     several = refold("show", "5e55", REFOLD_DATABASE=database)
     assert several.exit_code == 2
     assert "2 sessions begin with 5e55: give more of the id" in several.output
-    assert "there is no file 77" in refold("show", "77", REFOLD_DATABASE=database).output
+    assert "no session or file '77'" in refold("show", "77", REFOLD_DATABASE=database).output
     assert refold("sessions", "delete", "5e55-1", "--yes", REFOLD_DATABASE=database).exit_code == 0
 
 
@@ -449,3 +450,36 @@ def test_a_shell_completes_names_files_and_sessions(store: str, own: str) -> Non
 def test_other_shells_have_a_script_too(shell: str) -> None:
     done = CliRunner().invoke(main, prog_name="refold", env={"_REFOLD_COMPLETE": f"{shell}_source"})
     assert f"_REFOLD_COMPLETE={shell}_complete" in done.output
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('[gateway]\nupsteam = "x"', '[gateway] unknown key "upsteam"; did you mean "upstream"?'),
+        ("gatway = 1", 'unknown key "gatway"; did you mean "gateway"?'),
+        ('[providers.openai]\napikey = "x"', '[providers.*] unknown key "apikey"; did you mean "api_key"?'),
+        ("[gateway]\nzzz = 1", '[gateway] unknown key "zzz"'),
+    ],
+)
+def test_a_misspelt_key_of_the_configuration_is_named_with_what_was_meant(
+    tmp_path: Path, written: str, said: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(written)
+    done = refold("serve", "--upstream", "http://localhost:1", REFOLD_CONFIG=str(file))
+    assert (done.exit_code, done.output.strip()) == (2, f"Error: {file}: {said}")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("localhost:9911", "; did you mean http://localhost:9911?"), ("ftp://x", "")]
+)
+def test_an_upstream_that_is_not_a_url_is_quoted(given: str, meant: str) -> None:
+    done = refold("serve", "--upstream", given)
+    assert done.exit_code == 2 and f"{given!r} is not a URL{meant}" in done.output
+
+
+def test_a_port_in_use_is_said_as_such() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = refold("serve", "--upstream", "http://localhost:1", "--port", str(port))
+    assert done.exit_code == 2 and f"{port} is in use; choose another with --port" in done.output

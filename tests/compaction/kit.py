@@ -8,7 +8,7 @@ from typing import Any
 from refold import Session
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.situation import Situation
+from refold.compaction.plan_context import PlanContext
 from refold.session import Projection
 
 
@@ -45,9 +45,9 @@ def session_of(*messages: m.Message) -> Session:
     return Session(entries)
 
 
-def situation(
+def context(
     *messages: m.Message, window: int = 100, session: Session | None = None, **more: Any
-) -> Situation:
+) -> PlanContext:
     session = session or session_of(*messages)
     chosen = {"counter": WORDS, "measure": WORDS, **more}
-    return Situation(session=session, projection=Projection(session), window=window, **chosen)
+    return PlanContext(session=session, projection=Projection(session), window=window, **chosen)

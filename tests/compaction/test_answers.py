@@ -15,7 +15,7 @@ from refold.compaction.requests import OWN_TAGS, framing, listing
 from refold.compaction.verify import Evidence, claims, verify_against
 from refold.errors import BadAnswer
 from refold.protocols import Request
-from refold.shrink import squeeze
+from refold.shrink import truncate_message
 from refold.text.frames import quote
 
 
@@ -129,7 +129,7 @@ def test_a_summary_is_shown_in_its_frame_with_its_files() -> None:
 
 
 LONG = "x" * 1_000
-MARKER = squeeze.CUT.format(key="k1")
+MARKER = truncate_message.CUT.format(key="k1")
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ MARKER = squeeze.CUT.format(key="k1")
     ],
 )
 def test_long_texts_share_the_room(message: m.Message, sizes: list[int]) -> None:
-    small = squeeze.squeezed(message, 300, "k1")
+    small = truncate_message.truncate_message(message, 300, "k1")
     assert [len(part.text) for part in small.parts if isinstance(part, m.Text | m.Thinking)] == sizes
     assert type(small) is type(message)
 
 
 def test_a_squeezed_message_says_how_to_get_all_of_it() -> None:
-    bash = squeeze.squeezed(m.Bash("ls", LONG), 300, "k1")
+    bash = truncate_message.truncate_message(m.Bash("ls", LONG), 300, "k1")
     assert (
         isinstance(bash, m.Bash)
         and bash.command == "ls"
@@ -160,17 +160,17 @@ def test_a_squeezed_message_says_how_to_get_all_of_it() -> None:
     call = m.Call(
         "c", "Write", {"text": LONG, "n": 5, "list": [LONG, "s"] + [0] * 300, "in": {"deep": LONG}}, None
     )
-    [small] = squeeze.squeezed(m.Assistant((call,)), 300, "k1").parts
+    [small] = truncate_message.truncate_message(m.Assistant((call,)), 300, "k1").parts
     assert isinstance(small, m.Call) and (small.id, small.name, small.raw) == ("c", "Write", None)
     assert (
         len(small.arguments["text"]) == len(small.arguments["in"]["deep"]) == 300
         and small.arguments["n"] == 5
     )
-    assert len(small.arguments["list"]) == squeeze.MANY and len(small.arguments["list"][0]) == 300
-    [raw] = squeeze.squeezed(m.Assistant((m.Call("c", "T", raw=LONG),)), 300, "k1").parts
+    assert len(small.arguments["list"]) == truncate_message.MANY and len(small.arguments["list"][0]) == 300
+    [raw] = truncate_message.truncate_message(m.Assistant((m.Call("c", "T", raw=LONG),)), 300, "k1").parts
     assert isinstance(raw, m.Call) and raw.raw is not None and len(raw.raw) == 300
     many = m.Call("c", "T", {f"k{n}": "v" * 10 for n in range(2_000)})
-    [few] = squeeze.squeezed(m.Assistant((many,)), 300, "k1").parts
+    [few] = truncate_message.truncate_message(m.Assistant((many,)), 300, "k1").parts
     assert (
         isinstance(few, m.Call)
         and [*few.arguments] == ["arguments"]
@@ -186,7 +186,7 @@ def test_what_cannot_be_shortened_is_named() -> None:
         m.Thinking("hm", "sig"),
         m.Thinking(data="d" * 400),
     )
-    said = squeeze.squeezed(m.Assistant(parts), 300, "k1").parts
+    said = truncate_message.truncate_message(m.Assistant(parts), 300, "k1").parts
     assert [getattr(part, "text", None) for part in said] == [
         '[image folded; recall_conversation(keys=["k1"])]',
         '[opaque folded; recall_conversation(keys=["k1"])]',
@@ -194,7 +194,9 @@ def test_what_cannot_be_shortened_is_named() -> None:
         "hm",
         '[signed thoughts, which cannot be shortened; recall_conversation(keys=["k1"])]',
     ]
-    assert len(squeeze.squeezed(m.user(LONG), 1, "k1").text) == len(MARKER) + 40, "never less than that"
+    assert len(truncate_message.truncate_message(m.user(LONG), 1, "k1").text) == len(MARKER) + 40, (
+        "never less than that"
+    )
 
 
 SOURCES = """Anna Karlsson runs pytest -x tests/login in C:\\work\\app. The file src/login/part1.py has 1,234 lines and 0.50 MB.

@@ -10,14 +10,14 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Proposal, Reason, finish
+from refold.compaction.plan_context import Writer
 from refold.compaction.rungs import layered
 from refold.compaction.rungs.layered import NOTICE, TITLES, Archive, KeepRecent, archives_fit
-from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.errors import BadAnswer
 from refold.session import Session
 
-from .kit import WORDS, many, session_of, situation
+from .kit import WORDS, context, many, session_of
 
 EDIT = m.call("c1", "Edit", path="src/login.py", old_string="a", new_string="b")
 SAID: tuple[m.Message, ...] = (
@@ -161,7 +161,7 @@ def archived(session: Session, first: str, last: str, **details: Any) -> Session
 def test_the_finished_rounds_behind_the_last_archive_are_archived(
     session: Session, keep: int, found: str | list[str]
 ) -> None:
-    old = layered.old_rounds(situation(session=session), keep)
+    old = layered.old_rounds(context(session=session), keep)
     assert (old.code if isinstance(old, Reason) else [x.id for x in old.sources]) == found
 
 
@@ -169,25 +169,25 @@ def test_summaries_of_other_designs_are_not_archived_again() -> None:
     session = session_of(*rounds(4))
     edit = e.Edit("e0", "e2", (m.user("a summary"),), "summary")
     session.append(e.Fold(id="fold", parent=session.tip, preset="other", edits=(edit,), summary="a summary"))
-    old = layered.old_rounds(situation(session=session), 1)
+    old = layered.old_rounds(context(session=session), 1)
     assert not isinstance(old, Reason) and [x.id for x in old.sources] == ["e3", "e4", "e5"]
     shrunk = session_of(*rounds(4))
     edit = e.Edit("e1", "e1", (m.assistant("less"),), "shrink")
     shrunk.append(e.Fold(id="fold", parent=shrunk.tip, preset="layered", edits=(edit,)))
-    old = layered.old_rounds(situation(session=shrunk), 1)
+    old = layered.old_rounds(context(session=shrunk), 1)
     assert not isinstance(old, Reason) and [x.id for x in old.sources] == [f"e{n}" for n in range(6)]
 
 
 @pytest.mark.parametrize("model", [True, False])
 def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
     rule = m.system("a rule in between")
-    s = situation(
+    s = context(
         *rounds(1, size=20), rule, *rounds(2, size=20), window=500, writer=Writer("w") if model else None
     )
     found = Archive(keep_rounds=1, tokens=30, timeout=5.0).propose(s)
     assert isinstance(found, Proposal)
     assert (found.rung, found.stretch, found.first_kept) == ("archive", ("e0", "e4"), "e5")
-    assert (found.timeout, found.failure_text, found.smaller, found.shorter) == (5.0, NOTICE, False, False)
+    assert (found.timeout, found.smaller, found.shorter) == (5.0, False, False)
     assert found.tokens_after == s.sizes.tokens - 80 + 30, (
         "an archive for four messages of 20; the rule stays"
     )
@@ -206,12 +206,12 @@ def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
 
 
 def test_where_nothing_stays_no_entry_is_named_as_kept() -> None:
-    found = Archive(keep_rounds=0, tokens=30).propose(situation(*rounds(2)))
+    found = Archive(keep_rounds=0, tokens=30).propose(context(*rounds(2)))
     assert isinstance(found, Proposal) and found.first_kept is None and found.tokens_after == 30
 
 
 def test_a_prompt_of_ones_own_gets_the_history_where_it_says_or_before_it() -> None:
-    s = situation(*rounds(3), instructions="tests")
+    s = context(*rounds(3), instructions="tests")
     for prompt, begins in (
         ("Sum up {{conversation}} now.", "Sum up [User]"),
         ("Sum up.", "<history>\n[User]"),
@@ -224,7 +224,7 @@ def test_a_prompt_of_ones_own_gets_the_history_where_it_says_or_before_it() -> N
 
 
 def test_where_no_archive_can_be_written_old_rounds_leave_and_it_is_said() -> None:
-    s = situation(*rounds(3, size=10))
+    s = context(*rounds(3, size=10))
     found = KeepRecent(keep_rounds=1).propose(s)
     assert isinstance(found, Proposal)
     assert (found.rung, found.first_kept, found.asks, found.tokens_after) == ("keep_recent", "e4", (), 20)
@@ -245,8 +245,8 @@ def test_where_no_archive_can_be_written_old_rounds_leave_and_it_is_said() -> No
     ],
 )
 def test_a_design_at_its_end_says_so(window: int, threshold: float, code: str | None) -> None:
-    s = situation(session=archived(session_of(*rounds(2)), "e0", "e1"), window=window)
+    s = context(session=archived(session_of(*rounds(2)), "e0", "e1"), window=window)
     assert s.sizes.tokens == 4
     found = archives_fit(s, threshold=threshold, keep_rounds=1)
     assert (None if found is None else found.code) == code
-    assert archives_fit(situation(*rounds(2), window=1), threshold=0.1, keep_rounds=1) is None
+    assert archives_fit(context(*rounds(2), window=1), threshold=0.1, keep_rounds=1) is None

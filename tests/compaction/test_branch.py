@@ -265,7 +265,7 @@ def test_B15_a_branch_larger_than_the_summarisers_window_is_read_in_chunks() -> 
     for number in range(20):
         session.append(m.assistant(" ".join(f"w{number}-{k}" for k in range(400))))
     model = Scripted(then=lambda r: "short", context_window=12_000)
-    engine = Engine(presets.get("pi", window=200_000), model=model)
+    engine = Engine(presets.get("pi", window=200_000), model=model, summariser="same")
     done = moved(engine, session, root, summarize=True)
     assert done.summary is not None
     assert done.requests == len(model.requests) > 1

@@ -100,7 +100,7 @@ def test_a_budget_is_meant_in_exact_tokens() -> None:
             usage = m.Usage(input=300_000) if isinstance(message, m.Assistant) else None
             session.append(message, usage=usage, model="claude-x")
     engine = Engine(presets.get("refold", budget=8_000))
-    assert not engine.planner.situation(session).sizes.calibration.known
+    assert not engine.planner.context(session).sizes.calibration.known
     plan = engine.plan(session, force=True)
     assert plan
     run(engine.apply(session, plan))
@@ -110,11 +110,11 @@ def test_a_budget_is_meant_in_exact_tokens() -> None:
 def test_each_model_has_a_line_of_its_own() -> None:
     session, engine = Session(), refold()
     talk(engine, session, 12)
-    assert engine.planner.situation(session).sizes.calibration.scale == pytest.approx(SCALE, abs=0.01)
+    assert engine.planner.context(session).sizes.calibration.scale == pytest.approx(SCALE, abs=0.01)
     session.append(session.make(e.ModelChange, model="another"))
-    assert not engine.planner.situation(session).sizes.calibration.known
+    assert not engine.planner.context(session).sizes.calibration.known
     session.append(session.make(e.ModelChange, model="claude-x"))
-    assert engine.planner.situation(session).sizes.calibration.known
+    assert engine.planner.context(session).sizes.calibration.known
 
 
 def test_a_fold_hands_on_what_was_learnt() -> None:
@@ -122,7 +122,7 @@ def test_a_fold_hands_on_what_was_learnt() -> None:
     talk(engine, session, 90)
     folds = session.annotations(e.Fold)
     reopened = Session(session.entries[: session.entries.index(folds[-1]) + 1])
-    found = refold().planner.situation(reopened).sizes.calibration
+    found = refold().planner.context(reopened).sizes.calibration
     assert found.known
     assert found.scale == pytest.approx(SCALE, abs=0.02)
     assert found.fixed == pytest.approx(FIXED, abs=600)
@@ -136,7 +136,7 @@ def test_usage_that_says_nothing_is_not_believed() -> None:
             usage = m.Usage(input=7 + 400 * (number % 3)) if isinstance(message, m.Assistant) else None
             session.append(message, usage=usage, model="odd")
             assert run(engine.prepare(session)).tokens <= WINDOW
-    assert engine.planner.situation(session).sizes.provider >= engine.planner.situation(session).sizes.tokens
+    assert engine.planner.context(session).sizes.provider >= engine.planner.context(session).sizes.tokens
 
 
 def test_sealed_thoughts_of_finished_turns_are_left_out() -> None:
@@ -149,7 +149,7 @@ def test_sealed_thoughts_of_finished_turns_are_left_out() -> None:
         reply = m.assistant([Thinking("", data=seal, id=f"r{number}"), f"Because of {number}."])
         session.append(reply, usage=m.Usage(input=read + 500), model="o")
         read += COUNTER.message(m.assistant(f"Because of {number}."))
-    found = engine.planner.situation(session).sizes.calibration
+    found = engine.planner.context(session).sizes.calibration
     assert found.scale == pytest.approx(1.0, abs=0.02)
     assert found.fixed == pytest.approx(500, abs=60)
 
@@ -167,7 +167,7 @@ def test_a_turn_costs_what_is_new() -> None:
                 usage = m.Usage(input=100 + 60 * len(session)) if isinstance(message, m.Assistant) else None
                 session.append(message, usage=usage, model="x")
         one_more()
-        assert engine.planner.situation(session).sizes.calibration.known
+        assert engine.planner.context(session).sizes.calibration.known
         return steps(one_more)
 
     few = cost(500)

@@ -12,7 +12,7 @@ from refold.compaction import exchanges
 from refold.compaction.exchanges import FOLLOWS, Exchange
 from refold.compaction.transcript import Source
 
-from .kit import session_of, situation
+from .kit import context, session_of
 
 CALL = m.call("c", "T")
 
@@ -43,7 +43,7 @@ def sources(*said: m.Message) -> tuple[Source, ...]:
 def test_an_exchange_is_what_was_said_and_answered(
     messages: tuple[m.Message, ...], found: list[tuple[int, int, int]]
 ) -> None:
-    s = situation(*messages)
+    s = context(*messages)
     assert [(x.first, x.last, x.size) for x in exchanges.newest_first(s)] == found
     assert exchanges.history_size(s) == sum(size for _, _, size in found)
 
@@ -190,8 +190,8 @@ def test_keys_are_in_order_and_made_anew_where_they_ran_out() -> None:
 
 def test_a_view_is_numbered_by_what_its_items_stand_for() -> None:
     session = session_of(m.user("a"), m.assistant("b"), m.user("c"), m.assistant("d"))
-    s = situation(session=session)
+    s = context(session=session)
     assert exchanges.sequence_numbers(session, s.items) == [0.0, 1.0, 2.0, 3.0]
     edit = e.Edit("e0", "e1", (m.user("a summary"),), "summary")
     session.append(e.Fold(id="fold", parent="e3", preset="p", edits=(edit,), summary="a summary"))
-    assert exchanges.sequence_numbers(session, situation(session=session).items) == [1.5, 2.0, 3.0]
+    assert exchanges.sequence_numbers(session, context(session=session).items) == [1.5, 2.0, 3.0]

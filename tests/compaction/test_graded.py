@@ -9,12 +9,12 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
-from refold.compaction.record import Shape
+from refold.compaction.plan_context import Due, PlanContext, Writer
+from refold.compaction.record import FoldBudget
 from refold.compaction.rungs.graded import Clip, Dialogue, Lines, Summary
-from refold.compaction.situation import Due, Situation, Writer
 from refold.errors import BadAnswer, DoesNotFit
 
-from .kit import WORDS, many, session_of, situation
+from .kit import WORDS, context, many, session_of
 
 
 def work(turns: int, size: int = 200) -> list[m.Message]:
@@ -32,8 +32,8 @@ def talk(turns: int, size: int = 20) -> list[m.Message]:
     ]
 
 
-def shape(goal: int, **more: Any) -> Shape:
-    return Shape(budget=2 * goal, goal=goal, **more)
+def shape(goal: int, **more: Any) -> FoldBudget:
+    return FoldBudget(budget=2 * goal, goal=goal, **more)
 
 
 def lines(goal: int, **more: Any) -> Lines:
@@ -54,7 +54,7 @@ def done(found: Proposal | Reason, *answers: str) -> Finished:
     return finish(proposal(found), answers)
 
 
-def after(s: Situation, made: Finished) -> Situation:
+def after(s: PlanContext, made: Finished) -> PlanContext:
     """The view with the fold in it."""
     fold = e.Fold(
         id=f"fold {len(s.session.entries)}",
@@ -64,12 +64,12 @@ def after(s: Situation, made: Finished) -> Situation:
         summary=made.summary,
     )
     s.session.append(fold)
-    return situation(session=s.session, window=s.window, system=s.system, tools=s.tools)
+    return context(session=s.session, window=s.window, system=s.system, tools=s.tools)
 
 
 @pytest.mark.parametrize("goal", [220, 260, 300, 340, 400, 500, 650, 800, 1_000, 1_200])
 def test_R20_a_fold_uses_its_goal_to_the_word_and_says_so(goal: int) -> None:
-    s = situation(*work(6), window=2 * goal, system="be brief", tools=[1])
+    s = context(*work(6), window=2 * goal, system="be brief", tools=[1])
     found = lines(goal).propose(s)
     folded = after(s, done(found))
     goal += s.sizes.fixed // 2  # half of what system prompt and tools leave, and these
@@ -85,7 +85,7 @@ def test_R20_a_fold_uses_its_goal_to_the_word_and_says_so(goal: int) -> None:
 def test_R20_a_larger_goal_never_shows_less() -> None:
     before: dict[str, int] = {}
     for goal in range(300, 1_250, 50):
-        s = situation(*work(6), window=2 * goal)
+        s = context(*work(6), window=2 * goal)
         folded = after(s, done(lines(goal).propose(s)))
         sizes = {
             item.entries[0]: folded.sizes.item(n)
@@ -106,7 +106,7 @@ def test_R20_a_larger_goal_never_shows_less() -> None:
     ],
 )
 def test_what_can_stay_in_its_place_is_only_clipped(goal: int, clip: str | None, rung: str | None) -> None:
-    s = situation(*work(6), window=2 * goal)
+    s = context(*work(6), window=2 * goal)
     assert s.sizes.tokens == 1_278
     found = Clip(shape(goal)).propose(s)
     assert (found.code if isinstance(found, Reason) else None) == clip
@@ -120,11 +120,11 @@ def test_what_can_stay_in_its_place_is_only_clipped(goal: int, clip: str | None,
         )
         assert all(edit.first == edit.last and len(edit.put) == 1 for edit in done(found).edits)
         assert set(proposal(found).clipped) == {edit.first for edit in done(found).edits}
-    assert code(Clip(shape(60)).propose(situation(*talk(9)))) == "dialogue"
+    assert code(Clip(shape(60)).propose(context(*talk(9)))) == "dialogue"
 
 
 def test_a_cut_through_a_turn_names_what_of_it_leaves() -> None:
-    found = proposal(lines(300).propose(situation(*work(6), window=600)))
+    found = proposal(lines(300).propose(context(*work(6), window=600)))
     assert (found.first_kept, found.turn_prefix) == ("e11", ("e8", "e9", "e10"))
     assert (found.fold() if callable(found.fold) else found.fold) == tuple(f"e{n}" for n in range(8))
     assert found.stretch == ("e0", "e10")
@@ -133,23 +133,23 @@ def test_a_cut_through_a_turn_names_what_of_it_leaves() -> None:
 
 
 def test_the_kept_part_begins_where_somebody_says() -> None:
-    s = situation(*work(6), window=4_000, first_kept="e8")
+    s = context(*work(6), window=4_000, first_kept="e8")
     found = proposal(lines(2_000).propose(s))
     assert found.first_kept == "e8" and found.turn_prefix == ()
 
 
 def test_what_was_refused_as_too_long_is_halved_at_least() -> None:
-    s = situation(*work(6), window=4_000, due=Due("overflow", "x"))
+    s = context(*work(6), window=4_000, due=Due("overflow", "x"))
     assert after(s, done(lines(2_000).propose(s))).sizes.tokens <= 639
-    s = situation(*work(6), window=600, due=Due("overflow", "x"))
+    s = context(*work(6), window=600, due=Due("overflow", "x"))
     assert after(s, done(lines(300).propose(s))).sizes.tokens <= 300
-    assert shape(2_000).within(situation(*work(6), due=Due("full", "x"))) == shape(2_000)
-    assert shape(2_000).within(situation(*work(6), due=Due("overflow", "x"))).goal == 639
+    assert shape(2_000).within(context(*work(6), due=Due("full", "x"))) == shape(2_000)
+    assert shape(2_000).within(context(*work(6), due=Due("overflow", "x"))).goal == 639
 
 
 def test_what_cannot_fit_is_said() -> None:
     with pytest.raises(DoesNotFit):
-        lines(20).propose(situation(*work(2), m.user(many("w", 100)), window=40))
+        lines(20).propose(context(*work(2), m.user(many("w", 100)), window=40))
 
 
 # ── a model's summary ───────────────────────────────────────────────────────────────────────────
@@ -170,7 +170,7 @@ def test_a_summary_is_asked_for_in_a_size_that_leaves_room(
     goal: int, summary: int, factor: float, target: int
 ) -> None:
     said = [*work(1, 10), *talk(60, goal // 40)]
-    s = situation(*said, window=2 * goal, writer=Writer("w"), instructions="the tests")
+    s = context(*said, window=2 * goal, writer=Writer("w"), instructions="the tests")
     found = proposal(Summary(shape(goal, summary=summary), factor).propose(s))
     [ask] = found.asks
     request = ask.render(ask.sources, "earlier notes")
@@ -187,21 +187,21 @@ def test_a_summary_is_asked_for_in_a_size_that_leaves_room(
 
 def test_a_summary_that_has_nothing_to_say_is_not_asked_for() -> None:
     rung = Summary(shape(600))
-    assert code(rung.propose(situation(*work(6), window=1_000))) == "no_model"
-    assert code(rung.propose(situation(*work(6), window=1_000, writer=Writer("w")))) == "in_place"
-    assert code(rung.propose(situation(*work(1, 10), window=1_000, writer=Writer("w")))) == "everything_fits"
+    assert code(rung.propose(context(*work(6), window=1_000))) == "no_model"
+    assert code(rung.propose(context(*work(6), window=1_000, writer=Writer("w")))) == "in_place"
+    assert code(rung.propose(context(*work(1, 10), window=1_000, writer=Writer("w")))) == "everything_fits"
 
 
 def test_a_summary_that_is_too_long_is_refused() -> None:
-    s = situation(*work(20), window=600, writer=Writer("w"))
+    s = context(*work(20), window=600, writer=Writer("w"))
     found = Summary(shape(300)).propose(s)
     with pytest.raises(BadAnswer) as caught:
-        done(found, many("word", 600))
+        done(found, "so it goes on " * 150)
     assert caught.value.code == "too_long"
 
 
 def test_claims_of_a_summary_are_checked_against_what_it_read() -> None:
-    s = situation(*work(20), window=600, writer=Writer("w"))
+    s = context(*work(20), window=600, writer=Writer("w"))
     made = done(Summary(shape(300)).propose(s), "It changed src/p0.py and src/other.py.")
     assert made.check == {"verified": False, "claims": 2, "unverified": ["src/other.py"]}
 
@@ -210,7 +210,7 @@ def test_claims_of_a_summary_are_checked_against_what_it_read() -> None:
 def test_a_warm_cache_is_continued_and_a_second_attempt_is_not(factor: float) -> None:
     session = session_of(*work(20)[:-1])
     session.append(m.assistant("Part 19 is fixed."), model="m", usage=m.Usage(input=5))
-    s = situation(
+    s = context(
         session=session,
         window=600,
         system="known: src/sys.py",
@@ -234,7 +234,7 @@ def test_a_warm_cache_is_continued_and_a_second_attempt_is_not(factor: float) ->
 
 @pytest.mark.parametrize("goal", [200, 300, 450, 600])
 def test_a_conversation_without_tools_is_told_by_its_digest(goal: int) -> None:
-    s = situation(*talk(20), window=2 * goal)
+    s = context(*talk(20), window=2 * goal)
     found = proposal(Dialogue(shape(goal)).propose(s))
     assert found.rung == "digest" and found.asks == ()
     folded = after(s, done(found))
@@ -245,13 +245,13 @@ def test_a_conversation_without_tools_is_told_by_its_digest(goal: int) -> None:
 
 @pytest.mark.parametrize(("goal", "found"), [(799, None), (800, "everything_fits")])
 def test_a_conversation_that_fits_is_left_alone(goal: int, found: str | None) -> None:
-    made = Dialogue(shape(goal)).propose(situation(*talk(20), window=2 * goal))
+    made = Dialogue(shape(goal)).propose(context(*talk(20), window=2 * goal))
     assert (made.code if isinstance(made, Reason) else None) == found
-    assert code(lines(goal).propose(situation(*talk(2), window=2 * goal))) == "everything_fits"
+    assert code(lines(goal).propose(context(*talk(2), window=2 * goal))) == "everything_fits"
 
 
 def test_a_newest_message_that_fills_the_view_leaves_room_for_a_record() -> None:
-    s = situation(*talk(5), m.user(many("now", 150)), window=400)
+    s = context(*talk(5), m.user(many("now", 150)), window=400)
     folded = after(s, done(Dialogue(shape(200)).propose(s)))
     assert folded.sizes.tokens <= 400 and folded.items[-1].message.text == many("now", 150)
     assert WORDS.text(folded.items[0].message.text) > 20
@@ -260,12 +260,12 @@ def test_a_newest_message_that_fills_the_view_leaves_room_for_a_record() -> None
 # ── what age does not decide ────────────────────────────────────────────────────────────────────
 
 
-def folded_by(goal: int, *said: m.Message, session: Any = None, **more: Any) -> Situation:
-    s = situation(*said, session=session, window=2 * goal, **more)
+def folded_by(goal: int, *said: m.Message, session: Any = None, **more: Any) -> PlanContext:
+    s = context(*said, session=session, window=2 * goal, **more)
     return after(s, done(lines(goal).propose(s)))
 
 
-def shown(s: Situation, id: str) -> int:
+def shown(s: PlanContext, id: str) -> int:
     """Tokens that the view has for an entry in its place."""
     return next((s.sizes.item(n) for n, item in enumerate(s.items) if item.entries == (id,)), 0)
 
@@ -365,8 +365,8 @@ def test_of_a_message_that_is_partly_typed_the_typed_part_stays() -> None:
 
 @pytest.mark.parametrize("tools", [0, 100, 2_000, 6_000])
 def test_R2_the_goal_is_a_share_of_what_system_prompt_and_tools_leave(tools: int) -> None:
-    s = situation(*work(60), window=10_000, system="word " * tools)
-    shape = Shape(budget=10_000, goal=5_000).within(s)
+    s = context(*work(60), window=10_000, system="word " * tools)
+    shape = FoldBudget(budget=10_000, goal=5_000).within(s)
     assert shape.goal - s.sizes.fixed == pytest.approx((10_000 - s.sizes.fixed) / 2, abs=1)
-    folded = after(s, done(Lines(Shape(budget=10_000, goal=5_000)).propose(s)))
+    folded = after(s, done(Lines(FoldBudget(budget=10_000, goal=5_000)).propose(s)))
     assert folded.sizes.tokens - s.sizes.fixed > (10_000 - s.sizes.fixed) * 0.4

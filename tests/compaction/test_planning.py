@@ -1,4 +1,4 @@
-"""From a situation to a plan, or to the reason why there is none; and what a plan costs (R15)."""
+"""From a context to a plan, or to the reason why there is none; and what a plan costs (R15)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from refold import entries as e
 from refold import messages as m
 from refold import presets
 from refold.compaction.plan import Ask, Finished, Plan, Proposal, Reason, Stage
+from refold.compaction.plan_context import Due, PlanContext, Writer
 from refold.compaction.planning import _summary, cost, make_plan, refused, replan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, choose_form, fits
-from refold.compaction.situation import Due, Situation, Writer
 from refold.compaction.transcript import Source
 from refold.costs import Summary
 from refold.protocols import Request
 
-from .kit import session_of, situation
+from .kit import context, session_of
 
 TALK = [m.user("ask one"), m.assistant("did one"), m.user("ask two"), m.assistant("did two")]
 
@@ -31,10 +31,10 @@ class Fixed:
     outcome: Any
     name: str = "fixed"
 
-    def due(self, _: Situation, /) -> Due | Reason:
+    def due(self, _: PlanContext, /) -> Due | Reason:
         return self.outcome
 
-    def propose(self, _: Situation, /) -> Proposal | Reason:
+    def propose(self, _: PlanContext, /) -> Proposal | Reason:
         return self.outcome
 
 
@@ -50,7 +50,7 @@ def stage(due: Due | Reason, *outcomes: Proposal | Reason, upkeep: bool = False)
     return Stage(Fixed(due), tuple(Fixed(outcome) for outcome in outcomes), upkeep=upkeep)
 
 
-def planned(found: Preset, s: Situation, **more: Any) -> str:
+def planned(found: Preset, s: PlanContext, **more: Any) -> str:
     outcome = make_plan(found, s, **more)
     return f"{outcome.reason.code}: {outcome.rung}" if isinstance(outcome, Plan) else f"not: {outcome.code}"
 
@@ -77,17 +77,17 @@ ASKING = Ask(sources=(), render=lambda *_: Request(messages=()), target_tokens=1
 def test_the_first_stage_that_is_due_and_has_something_to_fold(
     stages: list[Stage], force: bool, found: str
 ) -> None:
-    assert planned(preset(*stages), situation(*TALK, force=force)) == found
+    assert planned(preset(*stages), context(*TALK, force=force)) == found
 
 
 def test_upkeep_asks_only_the_stages_that_are_for_it() -> None:
     both = preset(stage(DUE, proposal("a")), stage(DUE, proposal("b"), upkeep=True))
-    assert planned(both, situation(*TALK), upkeep_only=True) == "full: b"
-    assert planned(preset(stage(DUE, proposal("a"))), situation(*TALK), upkeep_only=True) == "not: no_stage"
+    assert planned(both, context(*TALK), upkeep_only=True) == "full: b"
+    assert planned(preset(stage(DUE, proposal("a"))), context(*TALK), upkeep_only=True) == "not: no_stage"
 
 
 def test_a_plan_knows_where_it_was_made_and_what_comes_after_it() -> None:
-    s = situation(*TALK, window=77)
+    s = context(*TALK, window=77)
     plan = make_plan(preset(stage(DUE, NO, proposal("b"), proposal("c"))), s)
     assert isinstance(plan, Plan)
     assert (plan.base, plan.preset, plan.window, len(plan.remaining), len(plan.ladder)) == (
@@ -97,9 +97,9 @@ def test_a_plan_knows_where_it_was_made_and_what_comes_after_it() -> None:
         1,
         3,
     )
-    again = replan(plan, situation(*TALK))
+    again = replan(plan, context(*TALK))
     assert isinstance(again, Plan) and again.rung == "b"
-    wanted = replan(plan, situation(*TALK, first_kept="e2"))
+    wanted = replan(plan, context(*TALK, first_kept="e2"))
     assert isinstance(wanted, Reason) and wanted.code == "nothing"
 
 
@@ -118,7 +118,7 @@ def test_a_plan_knows_where_it_was_made_and_what_comes_after_it() -> None:
 def test_a_proposal_that_could_be_followed_may_be_refused(
     offer: Proposal, more: dict[str, Any], code: str | None
 ) -> None:
-    found = refused(situation(*TALK, **more), offer)
+    found = refused(context(*TALK, **more), offer)
     assert (None if found is None else found.code) == code
 
 
@@ -139,26 +139,24 @@ def test_what_was_unfolded_by_hand_is_left_alone_until_it_must_go(
     edit = e.Edit("e0", "e1", (m.user("short"),), "summary")
     session.append(e.Fold(id="f", parent="e3", preset="pi", edits=(edit,), summary="short"))
     session.append(e.Undo(id="u", parent="f", fold="f"))
-    found = refused(situation(session=session, window=window), proposal("a", stretch=stretch))
+    found = refused(context(session=session, window=window), proposal("a", stretch=stretch))
     assert (None if found is None else found.code) == code
 
 
 # ── money ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def asking(s: Situation, *asks: Ask) -> Plan:
+def asking(s: PlanContext, *asks: Ask) -> Plan:
     plan = make_plan(preset(stage(DUE, proposal("a", asks=asks, tokens_after=2))), s)
     assert isinstance(plan, Plan)
     return plan
 
 
 def test_asking_costs_a_prompt_and_what_it_reads_unless_a_cache_is_continued() -> None:
-    s = situation(*TALK, writer=Writer("gpt-4.1"))
+    s = context(*TALK, writer=Writer("gpt-4.1"))
     read = replace(ASKING, sources=(Source("e0", m.user("a b c")),))
     cached = replace(read, prefix=lambda: Request(messages=()))
-    assert (
-        _summary(asking(situation(*TALK)), "m") == _summary(asking(situation(*TALK), read), "m") == Summary()
-    )
+    assert _summary(asking(context(*TALK)), "m") == _summary(asking(context(*TALK), read), "m") == Summary()
     alone = _summary(asking(s, read, read), "gpt-4.1")
     assert (alone.form, alone.prompt, alone.output, alone.prices) == ("stand-alone", 2 * PROMPT + 6, 20, None)
     one = _summary(asking(s, cached, read), "other")
@@ -168,7 +166,7 @@ def test_asking_costs_a_prompt_and_what_it_reads_unless_a_cache_is_continued() -
 
 
 def test_a_plan_has_a_price_where_the_model_has_one() -> None:
-    plan = asking(situation(*TALK))
+    plan = asking(context(*TALK))
     assert cost(plan).model is None and cost(plan).now is None
     assert cost(plan, "nobody knows it") == type(cost(plan))(model="nobody knows it")
     money = cost(plan, "gpt-4.1")
@@ -194,11 +192,11 @@ def test_a_request_goes_into_a_window_with_a_margin(
     assert fits(size, output, window) is goes
 
 
-def chat(model: str | None = "m", *, age: float = 10.0, **more: Any) -> Situation:
+def chat(model: str | None = "m", *, age: float = 10.0, **more: Any) -> PlanContext:
     session = session_of(*TALK[:1])
     session.append(m.assistant("did one"), model=model)
     now = session.path[-1].time + age
-    return situation(session=session, now=now, **{"system": "s", "writer": Writer("m"), **more})
+    return context(session=session, now=now, **{"system": "s", "writer": Writer("m"), **more})
 
 
 @pytest.mark.parametrize(
@@ -222,7 +220,7 @@ def chat(model: str | None = "m", *, age: float = 10.0, **more: Any) -> Situatio
         (chat(writer=Writer("m", 648)), "auto", "cached-prefix"),
     ],
 )
-def test_a_chat_is_continued_where_that_reads_a_cache(s: Situation, wanted: Any, form: str) -> None:
+def test_a_chat_is_continued_where_that_reads_a_cache(s: PlanContext, wanted: Any, form: str) -> None:
     assert choose_form(s, wanted, ttl=60.0, redact=True, output=10) == form
     if wanted == "cached-prefix" and s.writer is not None:
         assert choose_form(s, wanted, ttl=60.0, redact=False, output=10) == "cached-prefix"

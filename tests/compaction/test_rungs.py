@@ -13,15 +13,15 @@ from refold.compaction import details
 from refold.compaction.clips import least_step
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan import Finished, Proposal, Reason, finish
+from refold.compaction.plan_context import Due, PlanContext, Writer
 from refold.compaction.planning import fallback_plan, requests_per_turn
 from refold.compaction.requests import FRAME_TOKENS
 from refold.compaction.rungs.budget_summary import BudgetSummary, Cut, cut_at, cut_by_budget
 from refold.compaction.rungs.layered import ShrinkRounds
 from refold.compaction.rungs.summary_node import SummaryNode, newest_node
-from refold.compaction.situation import Due, Situation, Writer
 from refold.shrink.clip import FRAME, LEVELS
 
-from .kit import WORDS, many, session_of, situation
+from .kit import WORDS, context, many, session_of
 
 CALL = m.call("c", "Read", path="a.py")
 
@@ -89,12 +89,12 @@ def test_B8_where_nothing_later_is_legal_the_last_point_before_is_taken() -> Non
     assert [cut_at(PATH, 0, at).split for at in (0, 4, 5, 7, 8)] == [False, True, False, False, True]
 
 
-def budget(s: Situation, keep: int) -> Proposal | Reason:
+def budget(s: PlanContext, keep: int) -> Proposal | Reason:
     return BudgetSummary(keep_tokens=keep, reserve_tokens=100).propose(s)
 
 
 def test_a_summary_stands_for_all_before_the_cut() -> None:
-    s = situation(*talk(3), tools=[1], writer=Writer("w"))
+    s = context(*talk(3), tools=[1], writer=Writer("w"))
     found = proposal(budget(s, 20))
     assert (found.rung, found.stretch, found.first_kept, found.split) == (
         "summary",
@@ -104,7 +104,7 @@ def test_a_summary_stands_for_all_before_the_cut() -> None:
     )
     assert ids(found) == ("e0", "e1", "e2", "e3") and found.turn_prefix == () and not found.smaller
     assert found.tokens_after == 1 + 20 + 80 + 2 * FRAME_TOKENS
-    assert found.tokens_before == 60
+    assert found.tokens_before == 1 + 60
     [ask] = found.asks
     assert (ask.purpose, ask.target_tokens) == ("summary", 80)
     assert ask.render(ask.sources, None).max_tokens == 80
@@ -113,7 +113,7 @@ def test_a_summary_stands_for_all_before_the_cut() -> None:
 
 
 def test_a_turn_that_is_cut_through_gets_a_summary_of_its_beginning() -> None:
-    s = situation(*talk(3), writer=Writer("w"))
+    s = context(*talk(3), writer=Writer("w"))
     found = proposal(budget(s, 10))
     assert (found.first_kept, found.split, found.turn_prefix) == ("e5", True, ("e4",))
     assert [(ask.purpose, ask.target_tokens) for ask in found.asks] == [("summary", 80), ("turn_prefix", 50)]
@@ -122,13 +122,13 @@ def test_a_turn_that_is_cut_through_gets_a_summary_of_its_beginning() -> None:
     assert (
         text.startswith("Before.") and text.endswith("Beginning.") and "Beginning of the current turn" in text
     )
-    only = proposal(budget(situation(*talk(1), writer=Writer("w")), 10))
+    only = proposal(budget(context(*talk(1), writer=Writer("w")), 10))
     assert [ask.purpose for ask in only.asks] == ["turn_prefix"]
     assert (done(only, "Beginning.").summary or "").startswith("(nothing before this turn)")
 
 
 def test_what_was_summarised_is_brought_up_to_date() -> None:
-    s = situation(*talk(3), writer=Writer("w"))
+    s = context(*talk(3), writer=Writer("w"))
     session = s.session
     made = done(budget(s, 20), "First.")
     session.append(
@@ -142,20 +142,20 @@ def test_what_was_summarised_is_brought_up_to_date() -> None:
             files=e.Files(read=("old.py",)),
         )
     )
-    again = budget(situation(session=session), 20)
+    again = budget(context(session=session), 20)
     assert isinstance(again, Reason) and again.code == "just_folded"
     for message in talk(2):
         session.append(message)
-    found = proposal(budget(situation(session=session, writer=Writer("w")), 20))
+    found = proposal(budget(context(session=session, writer=Writer("w")), 20))
     assert found.previous == "First." and ids(found)[:2] == ("e4", "e5")
     assert "First." in found.asks[0].render(found.asks[0].sources, "First.").messages[-1].text
     assert done(found, "Second.").files.read == ("old.py",)
-    fits = budget(situation(*talk(1)), 999)
+    fits = budget(context(*talk(1)), 999)
     assert isinstance(fits, Reason) and fits.code == "everything_fits"
 
 
 def test_the_kept_part_may_begin_where_somebody_says() -> None:
-    s = situation(*talk(3), first_kept="e2", writer=Writer("w"))
+    s = context(*talk(3), first_kept="e2", writer=Writer("w"))
     found = proposal(budget(s, 9_999))
     assert found.first_kept == "e2" and ids(found) == ("e0", "e1")
 
@@ -163,9 +163,9 @@ def test_the_kept_part_may_begin_where_somebody_says() -> None:
 def test_a_reply_that_failed_for_the_length_is_hidden() -> None:
     session = session_of(*talk(2))
     session.append(m.Assistant((), "error", "prompt is too long"))
-    s = situation(session=session, due=Due("overflow", "x"), writer=Writer("w"))
+    s = context(session=session, due=Due("overflow", "x"), writer=Writer("w"))
     assert [edit.kind for edit in done(budget(s, 20), "It was.").edits][1:] == ["hide"]
-    s = situation(session=session, due=Due("asked", "x"), writer=Writer("w"))
+    s = context(session=session, due=Due("asked", "x"), writer=Writer("w"))
     assert len(done(budget(s, 20), "It was.").edits) == 1
 
 
@@ -179,7 +179,7 @@ def node(**more: Any) -> SummaryNode:
 
 def test_A_node_is_one_exchange_in_place_of_the_head() -> None:
     said = [m.user("x" * 60), m.assistant("y" * 60), m.user("z" * 30), m.assistant("w" * 30)]
-    s = situation(*said, tools=[{"name": "T"}], system="sys tem", writer=Writer("w"))
+    s = context(*said, tools=[{"name": "T"}], system="sys tem", writer=Writer("w"))
     found = proposal(node(summary_tokens=7).propose(s))
     assert (found.rung, found.stretch, found.first_kept) == ("summary_node", ("e0", "e1"), "e2")
     assert ids(found) == ("e0", "e1") and found.previous is None and not found.smaller
@@ -200,7 +200,7 @@ def test_A_node_is_one_exchange_in_place_of_the_head() -> None:
 
 @pytest.mark.parametrize(("chars", "code"), [(100, "everything_fits"), (39, None)])
 def test_A_nothing_is_folded_while_everything_stays(chars: int, code: str | None) -> None:
-    s = situation(*[m.user("x" * 10), m.assistant("y" * 10)] * 2, writer=Writer("w"))
+    s = context(*[m.user("x" * 10), m.assistant("y" * 10)] * 2, writer=Writer("w"))
     found = node(tail_chars=chars).propose(s)
     assert (found.code if isinstance(found, Reason) else None) == code
     off = node(off="not today").propose(s)
@@ -209,7 +209,7 @@ def test_A_nothing_is_folded_while_everything_stays(chars: int, code: str | None
 
 def test_A_calls_whose_results_begin_the_tail_are_made_again() -> None:
     said = [m.user("x" * 60), m.assistant("", CALL), m.result("c", "z" * 90), m.assistant("done")]
-    found = proposal(node(tail_chars=95).propose(situation(*said, writer=Writer("w"))))
+    found = proposal(node(tail_chars=95).propose(context(*said, writer=Writer("w"))))
     assert found.first_kept == "e2"
     [edit] = done(found, "So.").edits
     assert edit.put[1].calls == (CALL,)
@@ -250,7 +250,7 @@ def test_A_the_previous_summary_is_carried_where_that_is_asked_for() -> None:
     session.append(fold)
     session.append(m.user("v" * 60))
     session.append(m.assistant("u" * 60))
-    s = situation(session=session, writer=Writer("w"), instructions="the tests")
+    s = context(session=session, writer=Writer("w"), instructions="the tests")
     found = proposal(node(tail_chars=121, carry_previous=True).propose(s))
     assert found.previous == "Earlier." and ids(found) == ("e2", "e3")
     text = found.asks[0].render(found.asks[0].sources, "Earlier.").messages[-1].text
@@ -274,7 +274,7 @@ def work(n: int, size: int) -> list[m.Message]:
 
 
 def test_E3_results_of_finished_rounds_are_shortened_once() -> None:
-    s = situation(*work(1, 4_000), *work(2, 1), *work(3, 4_000)[:3], window=99_999)
+    s = context(*work(1, 4_000), *work(2, 1), *work(3, 4_000)[:3], window=99_999)
     found = proposal(ShrinkRounds().propose(s))
     assert (found.rung, found.masked, found.stretch, found.first_kept) == (
         "shrink",
@@ -291,17 +291,17 @@ def test_E3_results_of_finished_rounds_are_shortened_once() -> None:
     session.append(
         e.Fold(id="f", parent=session.tip, preset="layered", edits=made.edits, details=made.details)
     )
-    again = ShrinkRounds().propose(situation(session=session))
+    again = ShrinkRounds().propose(context(session=session))
     assert isinstance(again, Reason) and again.code == "no_results"
     session.append(m.assistant("did"))
-    assert proposal(ShrinkRounds().propose(situation(session=session))).masked == ("e10",)
+    assert proposal(ShrinkRounds().propose(context(session=session))).masked == ("e10",)
 
 
 @pytest.mark.parametrize(
     ("messages", "code"), [(talk(2), "no_results"), (work(1, 1), "nothing_shrinks"), ([], "no_results")]
 )
 def test_E3_where_nothing_becomes_shorter_it_says_so(messages: list[m.Message], code: str) -> None:
-    found = ShrinkRounds().propose(situation(*messages))
+    found = ShrinkRounds().propose(context(*messages))
     assert isinstance(found, Reason) and found.code == code
 
 
@@ -320,7 +320,7 @@ def test_E3_where_nothing_becomes_shorter_it_says_so(messages: list[m.Message], 
     ],
 )
 def test_the_least_a_step_can_take_is_counted(step: list[m.Message], least: int) -> None:
-    s = situation(m.user("before"), m.assistant("before"), *step)
+    s = context(m.user("before"), m.assistant("before"), *step)
     assert least_step(s) == least
 
 
@@ -328,7 +328,7 @@ def test_the_least_a_step_can_take_is_counted(step: list[m.Message], least: int)
 
 
 def test_what_left_the_view_is_noted_by_stretches() -> None:
-    s = situation(*talk(3))
+    s = context(*talk(3))
     items = list(s.items)
     found = details.left(s.session, items, [items[2], items[5]], WORDS)
     assert [(x.first, x.last, x.entries, x.size) for x in found] == [("e0", "e1", 2, 20), ("e3", "e4", 2, 20)]
@@ -336,7 +336,7 @@ def test_what_left_the_view_is_noted_by_stretches() -> None:
 
 
 def test_many_stretches_become_few() -> None:
-    s = situation(*talk(300, 1))
+    s = context(*talk(300, 1))
     items = list(s.items)
     found = details.left(s.session, items, items[1::2], WORDS)
     assert len(found) == 150 and sum(x.entries for x in found) == 300
@@ -356,17 +356,17 @@ def test_a_fold_says_which_files_are_no_longer_in_view() -> None:
         *read(5, "a.py"),
         *read(6, "c.py"),
     ]
-    s = situation(m.user("go"), *said)
+    s = context(m.user("go"), *said)
     items = list(s.items)
-    assert details.reads_left(s.session, items, items[-2:]) == ("b.py", "a.py")
-    assert details.reads_left(s.session, items, items) == ()
+    assert details.reads_left(items, items[-2:]) == ("b.py", "a.py")
+    assert details.reads_left(items, items) == ()
 
 
 # ── the end that a design may borrow ────────────────────────────────────────────────────────────
 
 
 def test_without_a_fallback_it_is_said() -> None:
-    s = situation(*talk(40, 20), window=400)
+    s = context(*talk(40, 20), window=400)
     none = fallback_plan(presets.get("pi", window=40_000, fallback="none"), s)
     assert isinstance(none, Reason) and none.code == "no_fallback"
 
@@ -385,5 +385,5 @@ def test_requests_per_turn_are_replies_per_word_of_the_user(messages: list[m.Mes
 
 
 def test_an_empty_session_has_nothing_to_fold() -> None:
-    found = BudgetSummary(10, 10).propose(situation(session=Session()))
+    found = BudgetSummary(10, 10).propose(context(session=Session()))
     assert isinstance(found, Reason)

@@ -9,10 +9,10 @@ import pytest
 from refold import Session
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.situation import legal_cut, may_leave, newest_step
+from refold.compaction.plan_context import legal_cut, may_leave, newest_step
 from refold.compaction.sizes import Sizes
 
-from .kit import session_of, situation
+from .kit import context, session_of
 
 LONG = "w" * 100
 """A word that a count by bytes takes for 25 tokens."""
@@ -25,14 +25,14 @@ def replied(*usages: m.Usage | None, stop: m.Stop = "end", **more: Any) -> Sizes
         session.append(m.user("a b c"))
         session.append(m.Assistant((m.Text("d e"),), stop), usage=usage, model="m")
     session.append(m.user("f g h i"))
-    return situation(session=session, **more).sizes
+    return context(session=session, **more).sizes
 
 
 # ── exact ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_view_is_its_items_with_system_prompt_and_tools() -> None:
-    s = situation(m.user("a b c"), m.assistant("d e"), system="one two", tools=[1, 2, 3])
+    s = context(m.user("a b c"), m.assistant("d e"), system="one two", tools=[1, 2, 3])
     assert (s.sizes.overhead, s.sizes.tokens) == (5, 10)
     assert [s.sizes.item(0), s.sizes.item(1), s.sizes.items(0, 2), s.sizes.items(1, 1)] == [3, 2, 5, 0]
     assert (
@@ -48,7 +48,7 @@ def test_a_view_is_its_items_with_system_prompt_and_tools() -> None:
 @pytest.mark.parametrize("overhead", [0, 3])
 def test_a_view_passes_a_limit_when_it_is_larger_by_one(word: str, overhead: int) -> None:
     said = [m.user(f"{word} " * 3), m.assistant(f"{word} " * 3), m.user(f"{word} " * 4)]
-    sizes = situation(*said, tools=[1] * overhead).sizes
+    sizes = context(*said, tools=[1] * overhead).sizes
     size = 10 + overhead
     assert [sizes.passes(size + more) for more in (-1, 0, 1)] == [True, False, False]
     assert [sizes.at_most(size + more) for more in (-1, 0, 1)] == [size - 1, size, size]
@@ -57,12 +57,12 @@ def test_a_view_passes_a_limit_when_it_is_larger_by_one(word: str, overhead: int
     assert [sizes.far_beyond(limit) for limit in range(1, size)] == [word == LONG] * (
         size - 1
     ) or word != LONG
-    assert situation(*said, tools=[1] * overhead, window=size - 1).sizes.too_large
-    assert not situation(*said, tools=[1] * overhead, window=size).sizes.too_large
+    assert context(*said, tools=[1] * overhead, window=size - 1).sizes.too_large
+    assert not context(*said, tools=[1] * overhead, window=size).sizes.too_large
 
 
 def test_what_is_written_around_an_item_is_counted_with_it() -> None:
-    s = situation(m.user("a"), m.assistant("b"), m.system("rule one"), m.user("c"))
+    s = context(m.user("a"), m.assistant("b"), m.system("rule one"), m.user("c"))
     sizes = [s.sizes.item(n) for n in range(4)]
     assert sizes[:2] + sizes[3:] == [1, 1, 1] and sizes[2] > 2
     assert sum(sizes) == s.sizes.items(0, 4) == s.sizes.tokens
@@ -98,15 +98,13 @@ def folded(usage: m.Usage) -> Sizes:
     edit = e.Edit("e0", "e1", (m.user("frame frame frame two words"),), "summary")
     session.append(e.Fold(id="fold", parent=session.tip, preset="p", edits=(edit,), summary="two words"))
     session.append(m.user("k l"))
-    return situation(session=session).sizes
+    return context(session=session).sizes
 
 
-def test_usage_from_before_a_fold_counts_only_where_it_is_asked_for() -> None:
+def test_usage_from_before_a_fold_does_not_count() -> None:
     sizes = folded(m.Usage(input=70))
     assert sizes.anchored() == sizes.tokens == 5 + 4 + 1 + 2
-    assert sizes.anchored(stale=True) == 70 + 2
     assert sizes.anchored(bare=True) == 2 + 4 + 1 + 2, "a summary without its frame"
-    assert folded(m.Usage()).anchored(stale=True, bare=True) == 2 + 4 + 1 + 2
 
 
 # ── cuts ────────────────────────────────────────────────────────────────────────────────────────
@@ -130,7 +128,7 @@ TOOLS = (m.user("a"), m.assistant("b", CALL), m.result("c", "d"), m.assistant("e
 def test_the_newest_step_is_a_reply_with_what_answers_it_or_the_last_word(
     messages: tuple[m.Message, ...], index: int
 ) -> None:
-    assert newest_step(situation(*messages)) == index
+    assert newest_step(context(*messages)) == index
 
 
 @pytest.mark.parametrize(
@@ -145,7 +143,7 @@ def test_the_newest_step_is_a_reply_with_what_answers_it_or_the_last_word(
     ],
 )
 def test_what_the_user_has_just_said_never_leaves(messages: tuple[m.Message, ...], may: bool) -> None:
-    assert may_leave(situation(*messages)) is may
+    assert may_leave(context(*messages)) is may
 
 
 @pytest.mark.parametrize(
@@ -153,19 +151,19 @@ def test_what_the_user_has_just_said_never_leaves(messages: tuple[m.Message, ...
     [(0, 9, 0), (1, 9, 1), (2, 9, 3), (3, 9, 3), (4, 9, 4)],
 )
 def test_a_cut_parts_no_call_from_its_result(index: int, slack: int, cut: int) -> None:
-    assert legal_cut(situation(*TOOLS), index, slack) == cut
+    assert legal_cut(context(*TOOLS), index, slack) == cut
 
 
 @pytest.mark.parametrize(("slack", "cut"), [(0, 1), (9, 1)])
 def test_where_nothing_later_is_legal_a_cut_goes_back(slack: int, cut: int) -> None:
-    assert legal_cut(situation(*TOOLS[:3]), 2, slack) == cut
+    assert legal_cut(context(*TOOLS[:3]), 2, slack) == cut
 
 
 def test_a_cut_goes_back_to_the_call_of_several_results() -> None:
     calls = m.assistant("b", m.call("x", "T"), m.call("y", "T"), m.call("z", "T"))
     results = [m.result(id, "d") for id in "xyz"]
     for index in (2, 3, 4):
-        assert legal_cut(situation(m.user("a"), calls, *results), index, 9) == 1
+        assert legal_cut(context(m.user("a"), calls, *results), index, 9) == 1
 
 
 @pytest.mark.parametrize(
@@ -181,9 +179,9 @@ def test_a_cut_goes_back_to_the_call_of_several_results() -> None:
 def test_R1_recall_is_named_only_where_the_model_has_it_by_the_name_it_has_there(
     names: tuple[str, ...], tool: str
 ) -> None:
-    assert situation(m.user("a"), tools=[{"name": name} for name in names]).recall_tool == tool
+    assert context(m.user("a"), tools=[{"name": name} for name in names]).recall_tool == tool
 
 
 def test_a_conversation_with_results_uses_tools() -> None:
-    assert not situation(m.user("a")).has_model and not situation(*TOOLS[:2]).uses_tools
-    assert situation(*TOOLS).uses_tools
+    assert not context(m.user("a")).has_model and not context(*TOOLS[:2]).uses_tools
+    assert context(*TOOLS).uses_tools

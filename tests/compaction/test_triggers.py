@@ -12,7 +12,7 @@ from refold import messages as m
 from refold.compaction import overflow
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Reason
-from refold.compaction.situation import Due, Situation, Writer
+from refold.compaction.plan_context import Due, PlanContext, Writer
 from refold.compaction.triggers import (
     FillLevel,
     HistorySize,
@@ -25,7 +25,7 @@ from refold.compaction.triggers import (
     fold_beats_cold_cache,
 )
 
-from .kit import many, session_of, situation
+from .kit import context, many, session_of
 
 CALL = m.call("c", "T")
 REFUSED = m.Assistant((), "error", "prompt is too long: 213462 tokens > 200000 maximum")
@@ -38,19 +38,19 @@ def code(found: Due | Reason) -> str:
 
 def replied(
     used: int, stop: m.Stop = "end", *more: m.Message, model: str | None = "m", **chosen: Any
-) -> Situation:
+) -> PlanContext:
     """A user's word and a reply for which the provider counted `used`."""
     session = Session()
     session.append(m.user("ask"))
     session.append(m.Assistant((m.Text("answer"),), stop), usage=m.Usage(input=used), model=model)
     for message in more:
         session.append(message)
-    return situation(session=session, **chosen)
+    return context(session=session, **chosen)
 
 
 def test_what_is_switched_off_says_so() -> None:
-    assert code(Never().due(situation(m.user("a")))) == "not: disabled"
-    assert code(HistorySize(1, off="no thanks").due(situation(m.user("a")))) == "not: off"
+    assert code(Never().due(context(m.user("a")))) == "not: disabled"
+    assert code(HistorySize(1, off="no thanks").due(context(m.user("a")))) == "not: off"
 
 
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────
@@ -66,12 +66,12 @@ def test_what_is_switched_off_says_so() -> None:
         (replied(99, "aborted"), "not: aborted"),
         (replied(99, "aborted", incoming="go on"), "not: below_threshold"),
         (replied(99, "aborted", m.user("go on")), "not: below_threshold"),
-        (situation(m.user(many("w", 80))), "not: below_threshold"),
-        (situation(m.user(many("w", 81))), "threshold"),
-        (situation(m.user("a"), REFUSED, window=1_000), "overflow"),
+        (context(m.user(many("w", 80))), "not: below_threshold"),
+        (context(m.user(many("w", 81))), "threshold"),
+        (context(m.user("a"), REFUSED, window=1_000), "overflow"),
     ],
 )
-def test_usage_passes_the_window_less_a_reserve(s: Situation, found: str) -> None:
+def test_usage_passes_the_window_less_a_reserve(s: PlanContext, found: str) -> None:
     assert code(UsageThreshold(20 if s.window == 100 else 0).due(s)) == found
 
 
@@ -90,10 +90,10 @@ def folded(*later: m.Message, used: int = 99, archive: bool = False) -> Session:
 
 
 def test_usage_from_before_a_fold_is_not_judged_and_a_summary_counts_bare() -> None:
-    assert code(UsageThreshold(20).due(situation(session=folded(m.user("b"))))) == "not: stale"
+    assert code(UsageThreshold(20).due(context(session=folded(m.user("b"))))) == "not: stale"
     session = folded(m.user("b"), m.assistant("c"))
-    assert code(UsageThreshold(6).due(situation(session=session, window=10))) == "not: below_threshold"
-    assert code(UsageThreshold(7).due(situation(session=session, window=10))) == "threshold"
+    assert code(UsageThreshold(6).due(context(session=session, window=10))) == "not: below_threshold"
+    assert code(UsageThreshold(7).due(context(session=session, window=10))) == "threshold"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_level_is_full_when_it_is_passed(words: int, used: int | None, found: 
         session.append(m.user(many("w", words)))
     else:
         session.append(m.user(many("w", words - 1)))
-    assert code(FillLevel(80).due(situation(session=session, calibrated=True))) == found
+    assert code(FillLevel(80).due(context(session=session, calibrated=True))) == found
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_level_is_full_when_it_is_passed(words: int, used: int | None, found: 
     ],
 )
 def test_a_cold_cache_makes_it_due_early_where_that_is_cheaper(expiring: bool, goal: int, found: str) -> None:
-    s = situation(m.user(many("w", 50)), cache_expiring=expiring)
+    s = context(m.user(many("w", 50)), cache_expiring=expiring)
     assert code(FillLevel(80, goal).due(s)) == found
 
 
@@ -144,7 +144,7 @@ def test_a_cold_cache_makes_it_due_early_where_that_is_cheaper(expiring: bool, g
 def test_folding_costs_a_summary_and_saves_the_difference(
     before: int, after: int, model: bool, cheaper: bool
 ) -> None:
-    s = situation(m.user("a"), writer=Writer("w") if model else None)
+    s = context(m.user("a"), writer=Writer("w") if model else None)
     assert fold_beats_cold_cache(s, before, after) is cheaper
 
 
@@ -159,14 +159,14 @@ def test_folding_costs_a_summary_and_saves_the_difference(
         (replied(0, "end", m.user("x" * 233)), "not: below_threshold"),
         (replied(0, "end", m.user("x" * 234)), "threshold"),
         (replied(99, "aborted", m.user("x")), "not: below_threshold"),
-        (situation(session=folded(m.user("x"), archive=True)), "not: few_messages"),
+        (context(session=folded(m.user("x"), archive=True)), "not: few_messages"),
         (
-            situation(session=folded(m.user("x"), m.assistant("y"), m.user("z"), archive=True)),
+            context(session=folded(m.user("x"), m.assistant("y"), m.user("z"), archive=True)),
             "not: below_threshold",
         ),
     ],
 )
-def test_new_input_reaches_a_share_of_the_window(s: Situation, found: str) -> None:
+def test_new_input_reaches_a_share_of_the_window(s: PlanContext, found: str) -> None:
     assert code(NewInput().due(s)) == found
 
 
@@ -178,16 +178,16 @@ TALK = [m.user("ab"), m.assistant("cd"), m.user("ef"), m.assistant("gh")]
 @pytest.mark.parametrize(
     ("s", "found"),
     [
-        (situation(*TALK), "count"),
-        (situation(*TALK[:3]), "not: below_threshold"),
-        (situation(m.system("s"), *TALK[:3]), "not: below_threshold"),
-        (situation(*TALK[:3], m.assistant("", CALL)), "not: in_turn"),
-        (situation(*TALK[:2], m.assistant("", CALL), m.result("c", "x")), "not: in_turn"),
-        (situation(*TALK[:2], m.assistant("", CALL), m.result("c", "x"), incoming="y"), "count"),
-        (situation(), "not: below_threshold"),
+        (context(*TALK), "count"),
+        (context(*TALK[:3]), "not: below_threshold"),
+        (context(m.system("s"), *TALK[:3]), "not: below_threshold"),
+        (context(*TALK[:3], m.assistant("", CALL)), "not: in_turn"),
+        (context(*TALK[:2], m.assistant("", CALL), m.result("c", "x")), "not: in_turn"),
+        (context(*TALK[:2], m.assistant("", CALL), m.result("c", "x"), incoming="y"), "count"),
+        (context(), "not: below_threshold"),
     ],
 )
-def test_messages_are_counted_when_somebody_has_spoken(s: Situation, found: str) -> None:
+def test_messages_are_counted_when_somebody_has_spoken(s: PlanContext, found: str) -> None:
     assert code(MessageCount(4).due(s)) == found
 
 
@@ -205,14 +205,14 @@ def test_messages_are_counted_when_somebody_has_spoken(s: Situation, found: str)
 def test_characters_of_the_history_reach_a_threshold(
     threshold: int, expiring: int, is_expiring: bool, found: str
 ) -> None:
-    due = HistorySize(threshold, expiring).due(situation(*TALK, cache_expiring=is_expiring))
+    due = HistorySize(threshold, expiring).due(context(*TALK, cache_expiring=is_expiring))
     assert code(due) == found
     assert found != "not: off" or ("when_cache_expiring" in due.text) is is_expiring
 
 
 @pytest.mark.parametrize(("count", "found"), [(1, "not: no_round"), (2, "round_ended"), (3, "round_ended")])
 def test_a_round_has_ended_with_its_answer(count: int, found: str) -> None:
-    assert code(RoundEnded("x").due(situation(*TALK[:count]))) == found
+    assert code(RoundEnded("x").due(context(*TALK[:count]))) == found
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
+from refold.compaction.plan_context import PlanContext, Writer, is_over
 from refold.compaction.requests import READ
 from refold.compaction.rungs.turn_lines import (
     HEADER,
@@ -20,9 +21,8 @@ from refold.compaction.rungs.turn_lines import (
     WriteLines,
     workspace_text,
 )
-from refold.compaction.situation import Situation, Writer, is_over
 
-from .kit import many, session_of, situation
+from .kit import context, many, session_of
 
 EDIT = m.call("c1", "Edit", path="src/login.py", old_string="a", new_string="b")
 
@@ -40,7 +40,7 @@ def done(found: Proposal | Reason, *answers: str) -> Finished:
     return finish(proposal(found), answers)
 
 
-def write(s: Situation, **more: Any) -> Proposal | Reason:
+def write(s: PlanContext, **more: Any) -> Proposal | Reason:
     return WriteLines(line_tokens=8, **more).propose(s)
 
 
@@ -59,11 +59,11 @@ def write(s: Situation, **more: Any) -> Proposal | Reason:
     ],
 )
 def test_a_round_is_over_with_its_final_answer(messages: list[m.Message], over: bool) -> None:
-    assert is_over(situation(*messages)) is over
+    assert is_over(context(*messages)) is over
 
 
 def test_every_finished_round_without_a_line_gets_one() -> None:
-    s = situation(*rounds(3), m.user("ask 4"))
+    s = context(*rounds(3), m.user("ask 4"))
     found = write(s)
     assert proposal(found).rung == "line" and proposal(found).asks == ()
     lines = done(found).annotations
@@ -74,14 +74,14 @@ def test_every_finished_round_without_a_line_gets_one() -> None:
     ]
     for line in lines:
         s.session.append(e.TurnLine(id=f"l{line.target}", target=line.target, turn=line.turn, text=line.text))
-    nothing = write(situation(session=s.session))
+    nothing = write(context(session=s.session))
     assert isinstance(nothing, Reason) and nothing.code == "all_written"
-    empty = write(situation(m.user("a")))
+    empty = write(context(m.user("a")))
     assert isinstance(empty, Reason) and empty.code == "all_written"
 
 
 def test_a_model_writes_the_newest_two_and_rules_the_others() -> None:
-    s = situation(*rounds(4), writer=Writer("w"))
+    s = context(*rounds(4), writer=Writer("w"))
     found = proposal(write(s))
     assert [[x.id for x in ask.sources] for ask in found.asks] == [["e4", "e5"], ["e6", "e7"]]
     ask = found.asks[0]
@@ -99,20 +99,20 @@ def test_a_model_writes_the_newest_two_and_rules_the_others() -> None:
     tiny = proposal(WriteLines(line_tokens=2).propose(s)).asks[0]
     assert "5 words" in tiny.render(tiny.sources, None).messages[-1].text
     for others in ({"resting": True}, {"writer": None}):
-        assert proposal(write(situation(*rounds(4), **{"writer": Writer("w"), **others}))).asks == ()
+        assert proposal(write(context(*rounds(4), **{"writer": Writer("w"), **others}))).asks == ()
     assert proposal(write(s, by_model=False)).asks == ()
 
 
 # ── shown ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def lines(s: Situation, keep: int = 1, **more: Any) -> Proposal | Reason:
+def lines(s: PlanContext, keep: int = 1, **more: Any) -> Proposal | Reason:
     chosen = {"summaries_budget": 500, "line_tokens": 8, "workspace_tokens": 30, **more}
     return TurnLines(zone=Newest(keep), **chosen).propose(s)
 
 
 def test_rounds_that_leave_become_lines_above_the_workspace() -> None:
-    s = situation(*rounds(3), m.user("ask 4"), tools=[1])
+    s = context(*rounds(3), m.user("ask 4"), tools=[1])
     found = proposal(lines(s))
     assert (found.rung, found.stretch, found.first_kept) == ("line", ("e0", "e3"), "e4")
     assert complete_ids(found) == ("e0", "e1", "e2", "e3") and not found.smaller
@@ -139,7 +139,7 @@ def complete_ids(found: Proposal) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(("count", "keep"), [(0, 1), (1, 1), (3, 3), (3, 9)])
 def test_nothing_leaves_while_few_enough_are_finished(count: int, keep: int) -> None:
-    found = lines(situation(*rounds(count), m.user("now")), keep)
+    found = lines(context(*rounds(count), m.user("now")), keep)
     assert isinstance(found, Reason) and found.code == "nothing_leaves"
     assert (f"{count} finished round(s) stay" in found.text) is bool(count)
 
@@ -152,11 +152,11 @@ def apply(session: Session, found: Proposal | Reason, id: str) -> Session:
 
 def test_the_block_only_grows_at_its_end() -> None:
     session = session_of(*rounds(3))
-    apply(session, lines(situation(session=session)), "f1")
-    assert isinstance(lines(situation(session=session)), Reason)
+    apply(session, lines(context(session=session)), "f1")
+    assert isinstance(lines(context(session=session)), Reason)
     for message in (m.user("ask 4"), m.assistant("did 4")):
         session.append(message)
-    found = lines(situation(session=session))
+    found = lines(context(session=session))
     assert proposal(found).rung == "line" and complete_ids(proposal(found)) == ("e4", "e5")
     [edit] = done(found).edits
     assert parts(edit)[1:] == [
@@ -168,16 +168,16 @@ def test_the_block_only_grows_at_its_end() -> None:
 
 def test_a_workspace_that_changed_is_brought_up_to_date_alone() -> None:
     session = session_of(*rounds(3))
-    apply(session, lines(situation(session=session)), "f1")
+    apply(session, lines(context(session=session)), "f1")
     session.append(e.State(id="s1", name="branch", value="main"))
-    found = lines(situation(session=session))
+    found = lines(context(session=session))
     assert proposal(found).rung == "workspace" and proposal(found).stretch is None
     [edit] = done(found).edits
     assert parts(edit)[1:] == ["[Turn 2] ask 2 → did 2", f"{WORKSPACE}\nState:\n- branch: main"]
 
 
 def test_where_lines_are_too_many_they_become_ranges_and_it_is_noted() -> None:
-    s = situation(*rounds(9))
+    s = context(*rounds(9))
     found = lines(s, summaries_budget=45)
     assert proposal(found).rung == "merge"
     made = done(found)
@@ -195,7 +195,7 @@ def test_results_of_all_but_the_newest_round_in_the_zone_are_cut() -> None:
             m.assistant("did"),
         ]
 
-    s = situation(*work(1), *work(2), *work(3))
+    s = context(*work(1), *work(2), *work(3))
     zone = Fitting(budget=90, result_chars=50)
     assert zone.first(s, 3) == 0
     assert [(x.first, x.kind) for x in zone.trims(s, 0, 3)] == [("e2", "shrink"), ("e6", "shrink")]
@@ -211,7 +211,7 @@ def test_the_workspace_says_the_newest_values_within_its_budget() -> None:
     session = session_of(m.user("go"), m.assistant("", EDIT), m.result("c1", "ok"), m.assistant("done"))
     for n, (name, value) in enumerate((("branch", "old"), ("port", {"a": 1}), ("branch", "main"))):
         session.append(e.State(id=f"s{n}", name=name, value=value))
-    text = workspace_text(situation(session=session), 100)
+    text = workspace_text(context(session=session), 100)
     assert text.endswith('State:\n- branch: main\n- port: {"a":1}') and "src/login.py" in text
     assert "old" not in text
     for n in range(40):
@@ -221,7 +221,7 @@ def test_the_workspace_says_the_newest_values_within_its_budget() -> None:
             m.assistant("", m.call(f"f{n}", "Edit", path=f"src/f{n}.py", old_string="a", new_string="b"))
         )
         session.append(m.result(f"f{n}", "ok"))
-    small = workspace_text(situation(session=session), 60)
+    small = workspace_text(context(session=session), 60)
     assert len(small.split()) <= 62 and "- n39: v1 v2 v3" in small and "f29.py" in small
     assert 20 < len(small.partition("State:")[2].split()) <= 30
 
@@ -230,8 +230,8 @@ def test_an_application_may_render_its_own_workspace_and_fail_at_it() -> None:
     def broken(_: Session) -> str:
         raise RuntimeError
 
-    s = situation(*rounds(2))
+    s = context(*rounds(2))
     own = done(lines(s, render=lambda session: f"{len(session.path)} entries")).edits[-1]
     assert parts(own)[-1] == f"{WORKSPACE}\n4 entries"
-    ours = done(lines(situation(*rounds(2)), render=broken)).edits[-1]
+    ours = done(lines(context(*rounds(2)), render=broken)).edits[-1]
     assert parts(ours)[-1] == f"{WORKSPACE}\n(no files yet)"

@@ -198,6 +198,19 @@ def test_R5_the_report_counts_claims_and_names_each_wrong_one_once() -> None:
     assert found.text.count(MARK) == 3
 
 
+@pytest.mark.parametrize(("invented", "foreign"), [(3, False), (4, True)])
+def test_R5_a_text_is_about_something_else_where_a_quarter_of_its_claims_is_unsupported(
+    invented: int, foreign: bool
+) -> None:
+    known = [f"`known{n}.py`" for n in range(12)]
+    said = [*known, *(f"`other{n}.py`" for n in range(invented))]
+    assert checked(" ".join(known), " ".join(said)).foreign is foreign
+
+
+def test_R5_few_claims_are_marked_not_refused() -> None:
+    assert not checked("nothing", " ".join(f"`other{n}.py`" for n in range(11))).foreign
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold import tokens
 from refold.digest import Source, digest
-from refold.digest.facts import decides
 from refold.entries import key
 from refold.errors import InvalidValue
 from tests.data import shared
@@ -127,10 +126,10 @@ def test_estimating_counters_hold_too() -> None:
 
 def test_sections_of_a_piece_of_work() -> None:
     made = digest(work(12), budget=1_200, counter=COUNTER)
-    assert [section.name for section in made.sections()] == ["goal", "decisions", "done", "facts"]
+    assert [section.name for section in made.sections()] == ["goal", "done", "facts"]
     assert "Port billing service Python 3.13" in made.section("goal")
     assert "release notes" in made.section("goal")
-    assert "advisory lock" in made.section("decisions")
+    assert "advisory lock" in made.section("facts")
     assert "services/billing/module_3.py" in made.section("done")
 
 
@@ -204,7 +203,11 @@ def test_tool_output_gives_errors_not_bulk() -> None:
     said = sources(
         m.user("Build it."),
         m.assistant("", m.call("c", "Bash", command="make")),
-        m.result("c", "compiling widgets\n" * 500 + "fatal error: gadget.h not found\n" + "linking\n" * 500),
+        m.result(
+            "c",
+            "compiling widgets\n" * 500 + "error: gadget.h not found\n",
+            is_error=True,
+        ),
     )
     text = digest(said, budget=300, counter=COUNTER).render()
     assert "gadget.h not found" in text
@@ -393,10 +396,3 @@ def test_retention_on_real_dialogues() -> None:
     for view, floor in ((dialogues.dense, 53.0), (dialogues.readable, 48.0), (dialogues.tail, 25.0)):
         rows = [row[0] for dialogue in spoken for row in dialogues.ask(view(dialogue, 2_000), dialogue)]
         assert 100 * sum(rows) / len(rows) >= floor
-
-
-@pytest.mark.parametrize(
-    ("text", "is_one"), [("Let's go with Redis.", True), ("我们决定改用 Redis", True), ("I see.", False)]
-)
-def test_decisions(text: str, is_one: bool) -> None:
-    assert decides(text) is is_one

@@ -124,6 +124,27 @@ def test_every_figure_of_a_session_is_what_its_log_says(home: Path) -> None:
     assert both["refold"]["words"]["gone"] == 0  # all of it fits
 
 
+def test_what_a_shell_prints_is_read_and_what_it_names_may_have_changed(tmp_path: Path) -> None:
+    log = Log()
+    log.typed("Look at a.py.")
+    log.call("c1", "Read", CODE, 0, 0, file_path="/app/a.py")
+    log.call("c2", "Bash", CODE, 0, 0, command="cat a.py", description="Look")  # again: all of it, both times
+    log.call("c3", "Bash", "def port():", 0, 0, command="sed -n 1,1p a.py", description="Look closer")
+    log.call("c4", "Bash", "def port():", 0, 0, command="sed -n 1,1p a.py", description="Once more")  # again
+    log.call("c5", "Bash", "", 0, 0, command="sed -i s/1/2/ a.py")
+    log.call("c6", "Bash", CODE, 0, 0, command="cd /app && cat a.py")
+    log.call("c7", "Bash", CODE, 0, 0, command="cat a.py && pytest -q")  # whose output this is, is not plain
+    log.add("system", root=True, subtype="compact_boundary", content="Conversation compacted",
+            compactMetadata={"trigger": "auto", "preTokens": 1300})  # fmt: skip
+    log.typed("Summary: a.py was read.", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    log.call("c8", "Bash", CODE, 0, 0, command="cat ./a.py")
+    log.write(tmp_path / "s.jsonl")
+    found = discovered(str(tmp_path))
+    assert {one["path"]: one["times"] for one in found["again"]} == {"/app/a.py": 1, "a.py": 1}
+    [event] = found["events"]
+    assert [(one["path"], one["times"]) for one in event["compaction"]["again"]] == [("/app/a.py", 1)]
+
+
 def test_the_screen_and_the_page_say_it_and_no_secret(home: Path) -> None:
     screen = refold("discover", "--html", str(home / "page.html")).output
     page = (home / "page.html").read_text()

@@ -36,7 +36,7 @@ def test_a_claude_code_session_is_compacted(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_cannot_be_compacted_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "short.json").write_text('[{"role": "user", "content": "Hello."}]')
-    for source, reason in [("short.json", "nothing to fold"), ("missing.jsonl", "there is no file")]:
+    for source, reason in [("short.json", "nothing to fold"), ("missing.jsonl", "no session or file")]:
         done = run("compact_claude_code.py", tmp_path / source, "-o", tmp_path / "out.json")
         assert done.returncode == 1
         assert reason in done.stderr

@@ -13,9 +13,11 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.engine import Engine
+from refold.errors import ModelError
 from refold.gateway.client_compaction import CALLS, record_of
 from refold.gateway.ipc import Reply
 from refold.gateway.replies import read
+from refold.models.scripted import Line
 from refold.session import Session
 from refold.session.edits import active_folds
 from refold.testing.wire import WireServer
@@ -162,6 +164,47 @@ def test_a_compaction_call_is_answered_with_a_record_which_stands_for_the_sessio
     with WireServer(then=lambda _: "Answer.") as server:
         run(work)
         assert server.problems == []
+
+
+NOTES = "The user counts values because value-7 was wrong; value-8 is next."
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_with_notes_the_model_is_asked_first_and_what_it_writes_stands_in_the_record_and_in_the_session(
+    program: Any, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        given: dict[str, Any] = {"window": WINDOW, "record_tokens": RECORD, "notes": True}
+        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}", **given) as (_, client):
+            await said(client, program, program.body(program.talk))
+            for asked, stream in enumerate((False, True), 2):
+                body = {**program.call(), "stream": stream}
+                record, done = await said(client, program, body)
+                assert len(server.requests) == asked and server.bodies[-1] == body
+                assert done.startswith("compact ") and record.count(NOTES) == 1
+                assert "Thoughts." not in record and "User 0" in record
+            await said(client, program, program.after(record))
+            assert NOTES.encode() in server.requests[-1].raw
+            assert b"refold record" not in server.requests[-1].raw
+
+    wrote = f"<analysis>Thoughts.</analysis><summary>{NOTES}</summary>"
+    with WireServer(then=lambda body: wrote if "summar" in json.dumps(body).lower() else "Answer.") as server:
+        run(work)
+        assert server.problems == []
+
+
+@pytest.mark.parametrize(
+    "answer", [Line(error=ModelError("down")), Line(content=(m.Text("half"),), cut=True), ""]
+)
+def test_where_the_model_writes_no_notes_the_record_is_made_without(answer: Any) -> None:
+    async def work() -> None:
+        async with gateway(server.url, window=WINDOW, record_tokens=RECORD, notes=True) as (_, client):
+            await said(client, Anthropic, Anthropic.body(Anthropic.talk))
+            record, done = await said(client, Anthropic, Anthropic.call())
+            assert done.startswith("compact ") and "User 0" in record
+
+    with WireServer(then=lambda body: answer if "CRITICAL" in json.dumps(body) else "Answer.") as server:
+        run(work)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

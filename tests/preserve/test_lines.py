@@ -105,6 +105,10 @@ def test_R23_the_line_of_a_long_answer_has_whole_sentences_from_all_of_it() -> N
         ('{"status": "cancelled", "reservation": "K1NW8N", "flights": [1, 2], "note": "%s"}' % ("x" * 90),
          "status: cancelled, reservation: K1NW8N, flights: 2 values, note: " + "x" * 59 + "…"),
         (f"[{', '.join(['12'] * 60)}]", "60 values"),
+        ('{"issues": [{"id": "1", "title": "Login fails"}, {"id": "2", "title": "Slow start"}], "hasNextPage": false}',
+         "issues: 2 values (Login fails; Slow start), hasNextPage: False"),
+        ('Web search results for query: "x"\n\nLinks: [{"title":"A","url":"u"},{"title":"B","url":"v"},'
+         '{"title":"C","url":"w"},{"title":"D","url":"z"}]\n\nI found some.', "4 values (A; B; C; …)"),
     ],
 )  # fmt: skip
 def test_R11_what_an_answer_in_json_says(result: str, told: str) -> None:
@@ -175,6 +179,7 @@ def test_R11_paths_are_given_from_where_the_session_works() -> None:
     [
         ("pytest -q", "Exit code 1\n2 failed, 11 passed in 0.3s", True, "exit 1: 2 failed, 11 passed"),
         ("pytest -q", "13 passed in 0.3s", False, "13 passed"),
+        ("go test ./...", "Exit code 1\nFAIL\tapp/store\t0.2s\nok  \tapp/web\t(cached)", True, "exit 1: FAIL app/store 0.2s"),
         ("npm test | tail", "Tests:  1 failed, 4 passed, 5 total", False, "Tests: 1 failed, 4 passed, 5 total"),
         ("make", '{"output":"cc x.c","metadata":{"exit_code":0}}', False, "exit 0"),
         ("make | tail", "cc x.c", False, ""),
@@ -200,6 +205,12 @@ def test_R11_the_outcome_of_a_tool_only_where_it_failed() -> None:
         == "String to replace not found in file."
     )
     assert ended("Read", {"file_path": "a.py"}, "Error handling\n" * 200) == ""
+    assert ended("Grep", {"pattern": "x"}, "No matches found") == "nothing found"
+    assert ended("Glob", {"pattern": "*.x"}, "No files found") == "nothing found"
+    assert ended("Grep", {"pattern": "x"}, "a.py:1: No matches found") == ""
+    for tool in ("Edit", "Grep", "Skill"):
+        refusal = "<tool_use_error>File has not been read yet.</tool_use_error>"
+        assert ended(tool, {"file_path": "a.py"}, refusal, True) == "File has not been read yet."
 
 
 def test_R11_an_error_names_files_from_where_the_session_works() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from refold import Session, tokens, transcripts
 from refold import entries as e
 from refold import messages as m
-from refold.compaction import reading as followed
-from refold.compaction.reading import reading
+from refold.compaction import path_index as followed
+from refold.compaction.path_index import path_index
 from refold.preserve import words
 from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, demands, room, typed
 from refold.protocols import TokenCounter
@@ -97,7 +97,7 @@ def test_R8_what_was_pasted_is_never_the_users_word_in_any_form(text: str, origi
     session.append(e.Note(id="n", parent=session.leaf, content=m.content(text)))
     session.append(m.assistant("", m.call("c1", "Read", path="a")))
     session.append(m.result("c1", text))
-    assert [found.text for found in reading(session).sayings] == ["Look at this."]
+    assert [found.text for found in path_index(session).sayings] == ["Look at this."]
     assert [typed(item.message) for item in Projection(session).items if typed(item.message)] == [
         "Look at this."
     ]
@@ -113,17 +113,17 @@ def test_R8_the_words_follow_the_path_and_every_entry_is_read_once(monkeypatch: 
     first = session.append(m.user("one"))
     session.append(m.assistant("fine"))
     session.append(m.user("two"))
-    assert [(s.position, s.text) for s in reading(session).sayings] == [(0, "one"), (2, "two")]
+    assert [(s.position, s.text) for s in path_index(session).sayings] == [(0, "one"), (2, "two")]
     session.append(m.user("three"))
-    reading(session)
-    reading(session)
+    path_index(session)
+    path_index(session)
     assert read == ["one", "fine", "two", "three"]
     session.move(first.id)
-    assert [s.text for s in reading(session).sayings] == ["one"]
+    assert [s.text for s in path_index(session).sayings] == ["one"]
     session.append(m.user("other"))
-    assert [(s.position, s.text) for s in reading(session).sayings] == [(0, "one"), (1, "other")]
+    assert [(s.position, s.text) for s in path_index(session).sayings] == [(0, "one"), (1, "other")]
     session.move(None)
-    assert reading(session).sayings == []
+    assert path_index(session).sayings == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=40))
@@ -134,12 +134,12 @@ def test_R8_following_is_the_same_as_reading_anew(moves: list[tuple[int, bool]])
         if session.path and back < len(session.path):
             session.move(session.path[back].id)
         session.append(m.user(f"word {number}") if says else m.assistant(f"reply {number}"))
-        assert reading(session).sayings == reading(Session(session.entries)).sayings
+        assert path_index(session).sayings == path_index(Session(session.entries)).sayings
 
 
 def test_R8_a_turn_costs_what_is_new_not_the_length_of_the_log() -> None:
     def turn(session: Session) -> None:
-        render(reading(session).sayings, 1_000, COUNTER, key)
+        render(path_index(session).sayings, 1_000, COUNTER, key)
 
     took: dict[int, int] = {}
     for length in (2_000, 20_000):
@@ -147,7 +147,7 @@ def test_R8_a_turn_costs_what_is_new_not_the_length_of_the_log() -> None:
             e.MessageEntry(id=f"e{n}", parent=f"e{n - 1}" if n else None, message=m.user(f"say {n}"))
             for n in range(length)
         )
-        reading(session)
+        path_index(session)
         session.append(m.user("more"))
         took[length] = steps(partial(turn, session))
     assert took[20_000] < 5 * took[2_000]  # who is left out is told, one by one
@@ -292,7 +292,7 @@ def test_R8_reading_is_linear(text: str) -> None:
 def test_R8_in_real_sessions_the_words_are_few_and_nearly_always_all_there() -> None:
     for name in ("pi/before-compaction.jsonl", "claude-code/session-share-general-tool-calls.jsonl"):
         session = Session.of(transcripts.read(shared(name)))
-        said = reading(session).sayings
+        said = path_index(session).sayings
         rendered = render(said, 4_000, COUNTER, e.key)
         assert rendered.clipped == rendered.left_out == ()
         assert all(one.text in rendered.text and f"[{e.key(one.id)}]" in rendered.text for one in said)

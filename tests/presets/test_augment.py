@@ -289,7 +289,7 @@ def test_A5_size_counts_texts_results_tool_names_and_compact_arguments() -> None
     session.append(m.result("c", "789"))
     session.append(m.assistant("z"))
     session.append(m.user("not answered yet"))
-    s = Engine(augment()).planner.situation(session)
+    s = Engine(augment()).planner.context(session)
     assert [x.size for x in newest_first(s)] == [4, 5 + 2 + 4 + len('{"path":"x"}')]
     assert history_size(s) == 4 + 23
 
@@ -919,7 +919,7 @@ def test_A23_a_node_that_stays_above_the_trigger_is_said_to() -> None:
 def test_chunked_where_the_head_passes_the_summarisers_window() -> None:
     session = chat(*[20_000] * 8)
     model = Scripted(then=lambda r: f"about {len(r.messages)} messages", context_window=16_000)
-    made = fold(Engine(augment(), model=model), session)
+    made = fold(Engine(augment(), model=model, summariser="same"), session)
     assert made.requests == len(model.requests) > 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,18 @@ from refold.errors import OverflowAgain, SettingError
 from refold.hooks import Change, Hooks
 from refold.loop import run
 from refold.models.scripted import Scripted, say
-from refold.transcripts import read
+from refold.transcripts import pi_write, read, read_stream
 from tests.data import shared
 from tests.presets.chains import check_wire, orphans, prompts, summariser
 
 MEASURE = tokens.get("utf16/4")
+HEADER: dict[str, Any] = {
+    "type": "session",
+    "version": 3,
+    "id": "s",
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "cwd": "/x",
+}
 
 
 def load(name: str) -> Session:
@@ -60,10 +68,10 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 ) -> None:  # fmt: skip
     session = load(f"{name}.jsonl")
     engine = Engine(pi())
-    s = engine.planner.situation(session)
+    s = engine.planner.context(session)
     assert len(s.items) == messages
     assert sum(size_of(x, MEASURE) for x in session.path if isinstance(x, e.MessageEntry)) == estimates
-    assert s.sizes.anchored(stale=True, bare=True) == anchored
+    assert s.sizes.anchored(bare=True) == anchored
     plan = engine.plan(session, force=True)
     assert isinstance(plan, Plan)
     assert plan.first_kept is not None
@@ -77,7 +85,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 
 @pytest.mark.data
 def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
-    items = Engine(pi()).planner.situation(load("before-compaction.jsonl")).items
+    items = Engine(pi()).planner.context(load("before-compaction.jsonl")).items
     roles = [item.message.role for item in items if item.fold is None]
     assert items[0].fold is not None
     assert sum(1 for item in items if item.fold) == 1
@@ -111,15 +119,8 @@ def oracle() -> list[dict[str, Any]]:
 
 
 def session_of(case: dict[str, Any], folder: Path) -> Session:
-    header = {
-        "type": "session",
-        "version": 3,
-        "id": "s",
-        "timestamp": "2026-01-01T00:00:00.000Z",
-        "cwd": "/x",
-    }
     path = folder / "case.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in [header, *case["entries"]]) + "\n")
+    path.write_text("\n".join(json.dumps(row) for row in [HEADER, *case["entries"]]) + "\n")
     session = Session.of(read(path))
     session.move(case["leafId"])
     return session
@@ -150,9 +151,8 @@ def check_case(case: dict[str, Any], session: Session) -> None:
         MEASURE.message(x.message) if isinstance(x, e.MessageEntry) else None for x in session.path
     ] == out["tokens"]
     engine = Engine(pi(keep_recent_tokens=case["keepRecentTokens"]))
-    s = engine.planner.situation(session)
+    s = engine.planner.context(session)
     check_context(session, s.items, out["context"]["messages"])
-    assert s.sizes.anchored(stale=True, bare=True) == out["estimate"]["tokens"]
     keep = case["keepRecentTokens"]
     cut = cut_by_budget(session.path, start=0, keep=keep, size=lambda x: size_of(x, MEASURE))
     assert cut.position == out["cut"]["firstKeptEntryIndex"]
@@ -185,6 +185,7 @@ def check_preparation(case: dict[str, Any], session: Session, plan: Any) -> None
     assert names(session, plan.turn_prefix) == prefix
     assert plan.split == (expected["isSplitTurn"] and not case["false_split"])
     assert plan.previous_summary == expected["previousSummary"]
+    assert plan.proposal.tokens_before == expected["tokensBefore"]
     assert list(plan.files.read) == expected["files"]["readFiles"]
     assert list(plan.files.modified) == expected["files"]["modifiedFiles"]
 
@@ -347,7 +348,7 @@ def test_B6_generic_wordings(text: str) -> None:
 def test_B7_last_usage_plus_estimate_of_what_follows() -> None:
     session = with_usage(5_000)
     session.append(m.user("x" * 400))
-    assert Engine(pi()).planner.situation(session).sizes.anchored() == 5_000 + 100
+    assert Engine(pi()).planner.context(session).sizes.anchored() == 5_000 + 100
 
 
 def test_B9_everything_fits_no_model_call() -> None:
@@ -552,7 +553,7 @@ def test_B13_a_head_larger_than_the_summarisers_window_is_read_in_chunks() -> No
     model = Scripted(
         then=lambda r: f"part about {r.messages[-1].text.count('x')} letters", context_window=8_000
     )
-    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model)
+    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model, summariser="same")
     fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(fold, e.Fold)
     assert fold.requests == len(model.requests) > 3
@@ -584,6 +585,142 @@ def test_B14_tokens_before_is_measured_as_pi_does() -> None:
     fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(fold, e.Fold)
     assert fold.tokens_before == 180_820
+
+
+# ── found by comparing random sessions with pi itself (tests/clients/test_pi.py) ─────────────────
+
+
+def written(*records: dict[str, Any]) -> Session:
+    """A session that pi wrote: entries n1, n2 … in one line."""
+    rows = [HEADER]
+    for number, record in enumerate(records, 1):
+        parent = f"n{number - 1}" if number > 1 else None
+        rows.append(
+            {"id": f"n{number}", "parentId": parent, "timestamp": "2026-01-01T00:00:00.000Z", **record}
+        )
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return Session.of(read_stream(io.BytesIO(data), name="session.jsonl"))
+
+
+def spoken(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "message": {"role": role, "content": content, **more}}
+
+
+def compacted(first_kept: str, summary: str = "S") -> dict[str, Any]:
+    return {"type": "compaction", "summary": summary, "firstKeptEntryId": first_kept, "tokensBefore": 1}
+
+
+IMAGE = [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
+
+
+def test_B7_what_a_later_compaction_shows_again_counts_as_what_it_is() -> None:
+    session = written(spoken("user", IMAGE), spoken("user", "word"), compacted("n2"), compacted("n1", "S2"))
+    session.append(m.user("next"))
+    assert Engine(pi()).planner.context(session).sizes.anchored(bare=True) == 1 + 1200 + 1 + 1
+
+
+def test_B7_B14_tokens_before_take_no_usage_from_before_the_newest_compaction() -> None:
+    usage = {"input": 900, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 900}
+    reply = spoken("assistant", [{"type": "text", "text": "done"}], stopReason="stop", usage=usage)
+    session = written(spoken("user", "go"), reply, compacted("n1"), spoken("user", "on"))
+    plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert plan.proposal.tokens_before == 4
+
+
+def test_B8_summaries_of_older_compactions_take_no_room() -> None:
+    said = [spoken("user", "x" * 40) for _ in range(3)]
+    session = written(*said, compacted("n1", "s" * 4000), compacted("n1"), spoken("user", "y" * 40))
+    plan = Engine(pi(keep_recent_tokens=20)).plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert plan.first_kept == "n3"
+
+
+def test_B8_metadata_in_front_of_the_cut_stays_with_it_across_the_newest_compaction() -> None:
+    label = {"type": "label", "targetId": "n1", "label": "here"}
+    session = written(spoken("user", "x" * 40), label, compacted("n1"), spoken("user", "y" * 40))
+    plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert (plan.first_kept, plan.fold, plan.split) == ("n2", ("n1",), False)
+
+
+def test_B8_B10_an_empty_branch_summary_is_no_turn() -> None:
+    empty = {"type": "branch_summary", "fromId": "root", "summary": ""}
+    session = written(
+        spoken("user", "x" * 40), empty, spoken("assistant", [{"type": "text", "text": "y" * 40}])
+    )
+    plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert (plan.first_kept, plan.fold, plan.turn_prefix) == ("n2", (), ("n1",))
+
+
+def context_edit(target: str, text: str | None = None) -> dict[str, Any]:
+    replacement = None if text is None else {"content": [{"type": "text", "text": text}]}
+    return {"type": "context_edit", "targetId": target, "replacement": replacement}
+
+
+def view_of(session: Session) -> list[str]:
+    return [item.message.text for item in Engine(pi()).planner.situation(session).items]
+
+
+def test_B3_what_pi_hides_or_replaces_is_shown_so() -> None:
+    said = [spoken("user", "one"), spoken("user", "two"), spoken("user", "three")]
+    session = written(*said, context_edit("n2"), context_edit("n3", "3"), context_edit("n3", "III"))
+    assert view_of(session) == ["one", "III"]
+    assert not session.problems
+
+
+def test_B3_a_message_that_a_compaction_keeps_can_be_hidden_after_it() -> None:
+    session = written(
+        spoken("user", "one"),
+        spoken("user", "two"),
+        compacted("n1"),
+        context_edit("n1"),
+        context_edit("n2", "2"),
+    )
+    [summary, second] = view_of(session)
+    assert ("S" in summary, second) == (True, "2")
+
+
+def test_B9_B12_what_is_hidden_is_not_summarised() -> None:
+    call = {"type": "toolCall", "id": "c", "name": "read", "arguments": {"path": "secret.txt"}}
+    session = written(
+        spoken("user", "the password is swordfish"),
+        spoken("assistant", [call], stopReason="toolUse"),
+        context_edit("n1", "the password is hidden"),
+        context_edit("n2"),
+        spoken("user", "x" * 400),
+        spoken("user", "y" * 400),
+    )
+    model = summariser()
+    engine = Engine(pi(keep_recent_tokens=1), model=model)
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    [prompt] = prompts(model)
+    assert "the password is hidden" in prompt
+    assert "swordfish" not in prompt and "secret.txt" not in prompt
+    assert fold.files == e.Files()
+
+
+def test_B2_a_fold_of_ours_is_a_compaction_for_pi_though_a_model_was_chosen_first() -> None:
+    change = {"type": "model_change", "provider": "p", "modelId": "a"}
+    session = written(change, *(spoken("user", "x" * 400) for _ in range(3)))
+    engine = Engine(pi(keep_recent_tokens=1), model=summariser())
+    run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    data, lost = pi_write.write(session.entries, session.info)
+    assert json.loads(data.splitlines()[-1])["type"] == "compaction"
+    assert not lost
+
+
+def test_B2_prompts_usage_and_context_edits_of_todays_pi_survive_and_are_no_problem() -> None:
+    usage = {"type": "usage", "kind": "cache_warm", "provider": "p", "model": "a", "usage": {"input": 1}}
+    system = spoken("system", "", sections={"tools": "read"})
+    session = written(system, spoken("user", "one"), usage, context_edit("n2", "1"), context_edit("n2"))
+    assert not session.problems
+    rows = [json.loads(row) for row in pi_write.write(session.entries, session.info)[0].splitlines()]
+    assert rows[1]["message"] == system["message"]
+    assert [row["type"] for row in rows[2:]] == ["message", "usage", "context_edit", "context_edit"]
+    assert [row["replacement"] for row in rows[4:]] == [{"content": [{"type": "text", "text": "1"}]}, None]
 
 
 def test_B17_a_hooks_prompt_keeps_the_focus() -> None:

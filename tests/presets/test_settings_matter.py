@@ -16,7 +16,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.errors import RefoldError, SettingError
 from refold.models.scripted import Scripted, say
 from refold.presets.augment import PROMPT
-from refold.shrink import write
+from refold.shrink import RULES
 from tests.virtual import run_virtually
 
 START = 1_700_000_000.0
@@ -74,7 +74,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("augment", "summary_node_request_message_template"): ("{summary} and {abridged_history}",),
     ("augment", "abridged_history_params"): ({"total_chars_limit": 400},),
     ("layered", "limits"): ({"read_lines": 2},),
-    ("layered", "rules"): ({"bash": write},),
+    ("layered", "rules"): ({"bash": RULES["write"]},),
     ("rounds", "workspace"): (lambda session: f"{len(session.path)} entries",),
     ("pi", "models"): ({MODEL: {"keep_recent_tokens": 500}},),
     ("refold", "output_reserve"): (3_000,),
@@ -160,7 +160,7 @@ class Probe:
         asked = self.engine.plan(self.session, force=True)
         self.seen += [planned(expiring), planned(asked)]
         if soft is not None:
-            self.seen.append(repr(soft.due(self.engine.planner.situation(self.session))))
+            self.seen.append(repr(soft.due(self.engine.planner.context(self.session))))
         try:
             view = await self.engine.prepare(self.session)
         except RefoldError as error:

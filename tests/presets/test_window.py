@@ -98,7 +98,7 @@ def mixed(*kinds: str) -> Session:
     ],
 )
 def test_C3_safe_end(kinds: tuple[str, ...], ideal: int, end: int) -> None:
-    assert safe_end(Engine(window()).planner.situation(mixed(*kinds)), ideal) == end
+    assert safe_end(Engine(window()).planner.context(mixed(*kinds)), ideal) == end
 
 
 def test_C3_no_safe_end_means_no_summary_and_the_cap_acts_pair_safe() -> None:

@@ -183,7 +183,7 @@ def test_a_shuffled_log_with_many_holes_is_mended_in_time_in_proportion() -> Non
         assert len(found[0].entries) == 2 + 2 * size
         return lines
 
-    assert work(1_000) < 3 * work(500)  # a climb for each hole would be four times as much
+    assert work(1_000) < 3 * work(500)  # a first_feasible for each hole would be four times as much
 
 
 # ── secrets ─────────────────────────────────────────────────────────────────────────────────────

@@ -192,5 +192,5 @@ def test_what_is_a_message_is_taken() -> None:
     ]
     assert messages_of({"role": "developer", "content": "be"}) == [m.system("be")]
     assert plain_meta(None) == {} and plain_meta({"a": 1}) == {"a": 1}
-    with pytest.raises(WrongType, match="meta is a dict"):
+    with pytest.raises(WrongType, match="meta must be a dict"):
         plain_meta([1])  # type: ignore[arg-type]

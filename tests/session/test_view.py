@@ -131,7 +131,7 @@ def test_following_a_session_equals_building_it_anew(data: st.DataObject) -> Non
         elif (
             step == "undo"
             and session.annotations(e.Fold)
-            and engine.planner.situation(session).projection.folds
+            and engine.planner.context(session).projection.folds
         ):
             engine.undo(session)
         elif step == "move":

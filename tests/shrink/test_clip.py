@@ -61,6 +61,10 @@ def test_R21_a_clip_does_not_repeat_that_a_command_did_well() -> None:
         assert quotation(m.result("c", "ok" + end), "#7", 0, COUNTER) == "#7 result: ok"
 
 
+def test_R21_a_clip_does_not_repeat_where_the_shell_was_put_back() -> None:
+    assert bare("On branch main\nShell cwd was reset to /w/app") == "On branch main"
+
+
 def test_R10_a_clip_keeps_a_status_that_tells_of_failure_once() -> None:
     end = "\n[The command completed with exit code 2.]\n[Current working directory: /w]\n[Command finished with exit code 2]"
     small = clip(SOURCE + end, 60, "bash")

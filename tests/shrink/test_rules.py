@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold.messages import Call, Result
-from refold.shrink import RULES, Limits, shrink
-from refold.shrink.base import Data
+from refold.shrink import RULES, Data, Limits, shrink
 from tests.data import all_transcripts
 from tests.preserve import readers
 from tests.timing import within
@@ -74,8 +73,8 @@ def test_E4_errors_keep_code_and_message_in_full() -> None:
 def test_E4_ls_counts_and_first_ten_entries() -> None:
     entries = [{"path": f"f{i}", "type": "dir" if i % 3 == 0 else "file"} for i in range(30)]
     kept = enveloped(call("LS", path="src"), {"entries": entries})["data"]
-    assert (kept["path"], kept["files"], kept["folders"]) == ("src", 20, 10)
-    assert kept["entries"] == entries[:10]
+    assert kept["entries"].splitlines()[:3] == ["src: 20 files, 10 folders", "f0/", "f1"]
+    assert kept["entries"].splitlines()[10:] == ["f9/", "… (20 more)"]
     text = plain(
         call("list_directory", path="/x"),
         "\n".join(f"entry_{i:03d}{'/' if i < 5 else ''}" for i in range(40)),
@@ -86,7 +85,8 @@ def test_E4_ls_counts_and_first_ten_entries() -> None:
 
 def test_E4_glob_pattern_hits_and_first_ten() -> None:
     kept = enveloped(call("Glob", pattern="**/*.py"), {"paths": [f"{i}.py" for i in range(33)]})["data"]
-    assert (kept["pattern"], kept["hits"], len(kept["paths"])) == ("**/*.py", 33, 10)
+    assert kept["paths"].startswith("**/*.py: 33 hits\n0.py\n")
+    assert kept["paths"].endswith("\n9.py\n… (23 more)")
     text = plain(call("glob", pattern="*.md"), rows(50, "docs/page-"))
     assert text.startswith("*.md: 50 hits\ndocs/page-1\n")
     assert len(text.splitlines()) == 12
@@ -95,7 +95,8 @@ def test_E4_glob_pattern_hits_and_first_ten() -> None:
 def test_E4_grep_matches_files_and_first_five() -> None:
     matches = [{"file": f"f{i % 4}.py", "line": i, "text": "x = 1"} for i in range(20)]
     kept = enveloped(call("Grep", pattern="x"), {"matches": matches})["data"]
-    assert (kept["pattern"], kept["matches"], kept["files"], kept["first"]) == ("x", 20, 4, matches[:5])
+    assert kept["matches"].startswith("x: 20 matches in 4 files\nf0.py:0: x = 1\n")
+    assert kept["matches"].endswith("\nf0.py:4: x = 1\n… (15 more)")
     text = plain(
         call("grep_search", query="todo"), "\n".join(f"src/f{i % 3}.py:{i}: # todo {i}" for i in range(1, 40))
     )
@@ -108,8 +109,8 @@ def test_E4_read_keeps_the_piece_with_line_numbers_at_most_500() -> None:
         call("Read", path="a.py", offset=101), {"content": rows(700, "some_name = "), "mtime": 17.5}
     )["data"]
     assert kept["content"].splitlines()[0] == "101\tsome_name = 1"
-    assert len(kept["content"].splitlines()) == 500
-    assert (kept["lines_left_out"], kept["mtime"], kept["path"]) == (200, 17.5, "a.py")
+    assert kept["content"].splitlines()[499:] == ["600\tsome_name = 500", "… (200 more lines were read)"]
+    assert kept["mtime"] == 17.5
     text = plain(call("read_file", path="a.py"), "\n".join(f"{i:6}\tx = {i}" for i in range(1, 801)))
     assert text.splitlines()[0] == "     1\tx = 1"
     assert text.splitlines()[-1] == "… (300 more lines were read)"
@@ -138,21 +139,21 @@ def diff(changed: int) -> str:
 
 def test_E4_edit_fragment_of_thirty_lines_and_long_diffs_as_counts() -> None:
     kept = enveloped(call("Edit", path="x"), {"applied": True, "diff": diff(60)})["data"]
-    assert len(kept["fragment"].splitlines()) == 31
-    assert (kept["path"], kept["applied"], kept["added"], kept["ranges"]) == ("x", True, 60, ["10-69"])
+    assert kept["diff"].splitlines()[:2] == ["x: +60 -0 lines, at 10-69", "--- a/x"]
+    assert (kept["applied"], len(kept["diff"].splitlines())) == (True, 32)
     kept = enveloped(call("MultiEdit", path="x"), {"applied": True, "diff": diff(150)})["data"]
-    assert "fragment" not in kept
-    assert (kept["added"], kept["removed"], kept["ranges"]) == (150, 0, ["10-159"])
+    assert kept["diff"] == "x: +150 -0 lines, at 10-159\n--- a/x"
     text = plain(call("edit_file", target_file="x"), "Applied.\n" + diff(150))
-    assert text == "Applied.\nx: +150 -0 lines, at 10-159"
+    assert text == "x: +150 -0 lines, at 10-159\nApplied."
     assert len(plain(call("edit", path="x"), rows(90)).splitlines()) == 31
 
 
 def test_E4_write_size_and_first_thirty_lines() -> None:
     tool = call("Write", path="a.md", content="x" * 77)
     kept = enveloped(tool, {"applied": True, "operation": "create", "diff_preview": rows(90)})["data"]
-    assert (kept["path"], kept["operation"], kept["size"]) == ("a.md", "create", 77)
-    assert len(kept["first_lines"].splitlines()) == 31
+    assert kept["operation"] == "create"
+    assert kept["diff_preview"].startswith("a.md: 77 bytes\nline 1\n")
+    assert len(kept["diff_preview"].splitlines()) == 32
 
 
 def test_E4_bash_edges_of_stdout_and_end_of_stderr() -> None:
@@ -164,13 +165,17 @@ def test_E4_bash_edges_of_stdout_and_end_of_stderr() -> None:
         "truncated": False,
     }
     kept = enveloped(call("Bash", command="make"), data)["data"]
-    assert (kept["command"], kept["exit_code"], kept["stdout_lines"]) == ("make", 2, 100)
+    assert (kept["command"], kept["exit_code"], kept["truncated"]) == ("make", 2, False)
     assert kept["stdout"].splitlines() == [
+        "$ make",
+        "(100 lines)",
         *(f"line {i}" for i in range(1, 6)),
         "… (90 lines)",
         *(f"line {i}" for i in range(96, 101)),
+        "stderr:",
+        "… (30 lines)",
+        *(f"warn {i}" for i in range(31, 51)),
     ]
-    assert kept["stderr"].splitlines() == ["… (30 lines)", *(f"warn {i}" for i in range(31, 51))]
     text = plain(
         call("execute_bash", command="make"), rows(100) + "\n[The command completed with exit code 1.]"
     )
@@ -183,7 +188,8 @@ def test_E4_codex_results_are_envelopes_too() -> None:
     small = shrink(call("shell", command=["bash", "-lc", "make all"]), m.result("c1", output))
     assert small is not None
     kept = json.loads(small.text)["data"]
-    assert (kept["command"], kept["exit_code"], kept["stdout_lines"]) == ("make all", 3, 80)
+    assert kept["exit_code"] == 3
+    assert kept["output"].startswith("$ make all\n(80 lines)\nline 1\n")
 
 
 def test_E4_todo_keeps_the_recap_only() -> None:
@@ -205,7 +211,7 @@ def test_E4_anything_else_is_cut_in_the_middle() -> None:
     assert text.startswith("aaa")
     assert text.endswith("END")
     kept = enveloped(call("Frobnicate"), {"deep": ["x" * 100] * 100})["data"]
-    assert len(kept["json"]) <= 2000
+    assert len(kept["deep"]) <= 2000
 
 
 def test_E4_limits_are_settable_and_rules_replaceable() -> None:
@@ -252,13 +258,13 @@ def test_E4_data_may_be_a_text_or_a_list(listed: bool) -> None:
     assert "x499 = 499" in kept
     assert "x500 = 500" not in kept
     names = [{"name": f"n{i}", "type": "file"} for i in range(960)]
-    assert json.loads(result_of(call("LS", path="."), json.dumps(names)))["data"]["files"] == 960
+    assert result_of(call("LS", path="."), json.dumps(names)).startswith(".: 960 files, 0 folders\nn0\n")
 
 
 @pytest.mark.parametrize("ranges", ["10-20", ["10-20", "40-41"], [[10, 20]]])
 def test_E4_ranges_of_an_edit_are_kept_in_any_form(ranges: Any) -> None:
-    kept = enveloped(call("MultiEdit", path="a.py"), {"range": ranges, "ranges": ranges, "edits": [1, 2]})
-    assert (kept["data"]["range"], kept["data"]["ranges"], kept["data"]["edits"]) == (ranges, ranges, 2)
+    kept = enveloped(call("MultiEdit", path="a.py"), {"range": ranges, "ranges": ranges})
+    assert (kept["data"]["range"], kept["data"]["ranges"]) == (ranges, ranges)
 
 
 @pytest.mark.parametrize("name", ["range", "changed_range", "line_ranges", "changedRanges"])
@@ -270,8 +276,9 @@ def test_E4_ranges_are_kept_whatever_they_are_called(name: str, value: Any, line
     small = shrink(call("Edit", path="a.py"), m.result("c", json.dumps(envelope)))
     assert small is not None
     kept = json.loads(small.text)["data"]
-    assert (kept[name], kept["added"], kept["removed"]) == (value, lines, 0)
-    assert ("fragment" in kept) is (lines <= 100)
+    assert kept[name] == value
+    assert kept["diff"].startswith(f"a.py: +{lines} -0 lines\n+line 0")
+    assert ("+line 29" in kept["diff"]) is (lines <= 100)
 
 
 def test_E4_flags_survive_in_every_rule() -> None:
@@ -282,11 +289,13 @@ def test_E4_flags_survive_in_every_rule() -> None:
 def test_E4_the_tools_own_totals_are_kept() -> None:
     hits = [{"file": f"f{i}.py", "line": i, "text": "x"} for i in range(6)]
     grep = call("Grep", pattern="x")
-    assert enveloped(grep, {"matches": hits, "total_matches": 912})["data"]["matches"] == 912
+    kept = enveloped(grep, {"matches": hits, "total_matches": 912})["data"]
+    assert kept["matches"].startswith("x: 912 matches in at least 6 files\n")
     kept = enveloped(grep, {"matches": hits}, stats={"total_matches": 912, "total_files": 40})["data"]
-    assert (kept["matches"], kept["files"]) == (912, 40)
-    kept = enveloped(call("Glob", pattern="*"), {"paths": ["a.py"] * 12, "total": 300})["data"]
-    assert kept["hits"] == 300
+    assert kept["matches"].startswith("x: 912 matches in at least 6 files\n")
+    assert kept["total_files"] == 40
+    kept = enveloped(call("Glob", pattern="*"), {"paths": ["a_module.py"] * 12, "total": 300})["data"]
+    assert kept["paths"].startswith("*: 300 hits\n")
 
 
 def test_E4_a_heading_is_no_hit() -> None:

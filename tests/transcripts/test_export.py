@@ -70,7 +70,7 @@ def test_losses_are_said() -> None:
     session.move(session.entries[2].id)
     session.append(m.result("c1", "other", is_error=True))
     text = " ".join(export(session, "openai").lost)
-    assert "4 entries of other branches" in text
+    assert "4 entries from other branches" in text
     assert "usage of 1 replies" in text
     assert "1 results are no longer marked as errors" in text
     session.append(m.assistant([m.thinking("hm"), "x"]))

@@ -211,7 +211,7 @@ def test_import_command_says_what_failed(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("\x1b[31mnothing")
     result = run("import", str(tmp_path / "x.json"), "--to", f"jsonl:{tmp_path / 'out'}/")
     assert result.exit_code == 1
-    assert "no format known" in result.output.replace("\n", " ")
+    assert "not a transcript in a format" in result.output.replace("\n", " ")
     assert "\x1b" not in result.output
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from refold import Session, transcripts
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.reading import reading
+from refold.compaction.path_index import path_index
 from refold.preserve.words import typed
 from refold.protocols import Loaded
 from refold.transcripts import origins
@@ -53,7 +53,7 @@ FOREIGN = (
 
 
 def typed_texts(loaded: Loaded) -> list[str]:
-    return [saying.text for saying in reading(Session.of(loaded)).sayings]
+    return [saying.text for saying in path_index(Session.of(loaded)).sayings]
 
 
 def told(loaded: Loaded) -> list[tuple[str | None, str]]:
@@ -550,4 +550,4 @@ def test_origins_come_back_from_an_export(to: str) -> None:
 def test_an_export_that_cannot_hold_origins_says_so() -> None:
     session = Session(id="s")
     session.append(m.user([m.attached("Never stop."), "go"]))
-    assert "1 texts no longer say who wrote them" in export(session, "openai").lost
+    assert "author marks dropped from 1 texts" in export(session, "openai").lost

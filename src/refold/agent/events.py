@@ -35,6 +35,13 @@ class Running(msgspec.Struct, frozen=True):
     call: Call
 
 
+class Output(msgspec.Struct, frozen=True):
+    """A running command wrote something."""
+
+    call: Call
+    text: str
+
+
 class Ran(msgspec.Struct, frozen=True):
     call: Call
     result: Result
@@ -63,7 +70,9 @@ class Said(msgspec.Struct, frozen=True):
     text: str
 
 
-TurnEvent: TypeAlias = Asking | Heard | Answered | Running | Ran | Folding | Folded | FoldFailed | Said
+TurnEvent: TypeAlias = (
+    Asking | Heard | Answered | Running | Output | Ran | Folding | Folded | FoldFailed | Said
+)
 Tell: TypeAlias = Callable[[TurnEvent], None]
 
 

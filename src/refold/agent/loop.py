@@ -52,11 +52,13 @@ class Agent:
         together: Callable[[Call], bool] = lambda _: False,
         system: Callable[[], str] = lambda: "",
         snapshot: Callable[[str], Awaitable[str | None]] | None = None,
+        before_asking: Callable[[], Awaitable[None]] | None = None,
         tell: Tell = events.silence,
         most: int | None = None,
     ) -> None:
         self.engine, self.session, self.tools, self.tell = engine, session, tools, tell
         self.run_tool, self.together, self.system, self.snapshot = run_tool, together, system, snapshot
+        self.before_asking = before_asking
         self.most = most or engine.preset.settings.tool_iterations or ITERATIONS
         self.model = model
         self._overheard = Overheard(model, session, self._begin, lambda event: tell(events.Heard(event)))
@@ -101,6 +103,8 @@ class Agent:
         if not goes_on:
             text = m.text(LAST.format(most=self.most), "program")
             self.session.append(self.session.make(e.Note, content=(text,), kind="limit"))
+        if self.before_asking is not None:
+            await self.before_asking()
         system, tools = self.system(), self.tools
         reply = await self.engine.call(self.session, self._overheard, system=system, tools=tools)
         self._overheard.whole()

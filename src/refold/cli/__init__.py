@@ -25,6 +25,7 @@ COMMANDS = {
     "models": ("models", "Which models are configured."),
     "pin": ("marks", "Keep an entry verbatim in every fold."),
     "plan": ("plan", "What a fold would do, without doing it."),
+    "plugin": ("plugin", "refold inside Claude Code, Codex and opencode."),
     "presets": ("presets", "The designs and their settings."),
     "recall": ("recall", "Find what was said, folded or not."),
     "redo": ("marks", "Bring an undone fold back."),

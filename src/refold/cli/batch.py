@@ -27,7 +27,7 @@ batch_options = together(
     click.option(
         "--kept", metavar="STORE", help="Where what is done is kept [default: batch.db beside your database]."
     ),
-    click.option("--anew", is_flag=True, help="Do it all, also what was done before."),
+    click.option("--anew", is_flag=True, help="Redo everything, ignoring cached results."),
 )
 
 

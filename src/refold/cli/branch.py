@@ -39,7 +39,7 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     if not summarize and (model or focus):
         raise click.UsageError("--model and --focus are about the summary: add --summarize")
     session = own_session(file)
-    engine = Engine(model=named_model(model), hooks=Hooks.installed())
+    engine = Engine(model=named_model(model), summariser="same", hooks=Hooks.installed())
     done = loop.run(engine.branch(session, to, summarize=summarize, instructions=focus))
     if isinstance(done, Failed):
         _refused(done, session.leaf, as_json)

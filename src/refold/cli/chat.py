@@ -7,7 +7,7 @@ import stat
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from refold.session import Session
 
 NO_MODEL = (
-    'No model is configured. Pass --model NAME (such as anthropic:claude-sonnet-5-5) or put model = "NAME" '
-    "into the configuration file, with the provider's key in ANTHROPIC_API_KEY or OPENAI_API_KEY."
+    "No model is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY (one is enough), pass --model NAME "
+    '(such as anthropic:claude-sonnet-5-5), or put model = "NAME" into {file}.'
 )
 OFFER = (
     "Type /model local:smollm2 for a small model on this machine, /model demo for a scripted demonstration."
@@ -52,7 +52,11 @@ MODES = ("ask", "edits", "read-only", "all")
     help="What the agent may do without asking: nothing that changes something, edits, only reads, all.  "
     "[default: ask]",
 )
-@click.option("--compact", is_flag=True, help="Calls, results and messages in between on one line each.")
+@click.option(
+    "--compact",
+    is_flag=True,
+    help="Show less: calls, results and messages in between on one line each. (To fold: /compact.)",
+)
 @click.option("--quiet", is_flag=True, help="Only the last message of a turn.")
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
@@ -84,6 +88,9 @@ def command(
     Without -p and with a terminal it is a conversation; /help lists its commands. What is piped in is the
     prompt, or goes along with the one given by -p. Files are mentioned as @path.
     """
+    from msgspec.structs import asdict
+
+    from refold.agent.rules import own_files, rule_files
     from refold.registry import configuration
 
     if resume and go_on:
@@ -97,15 +104,17 @@ def command(
         from refold.cli.memory import default_path
         from refold.stores.memory_file import MemoryFile
 
+        options: dict[str, Any] = {
+            "permission": permission,
+            "text_protocol": text_protocol,
+            "max_iterations": max_iterations,
+        }
         chosen = Settings(
+            **(asdict(config.chat) | {name: value for name, value in options.items() if value}),
             preset=preset,
             preset_settings=given,
-            permission=permission or config.chat.permission,
             summariser=summariser,
-            text_protocol=text_protocol or config.chat.text_protocol,
-            rules=config.chat.rules,
-            variables=config.chat.variables,
-            max_iterations=max_iterations or config.chat.max_iterations,
+            own_rules=tuple(own_files(configuration.path())),
             notes=_notes,
             memory=MemoryFile(default_path()),
         )
@@ -118,10 +127,12 @@ def command(
 
         if as_json or output_format == "json":
             raise click.UsageError("JSON is for scripts: give a prompt with -p, or pipe one in")
-        if model is None and config.model is None:
-            say(NO_MODEL)
+        if model is None and config.chat_model() is None:
+            say(NO_MODEL.format(file=configuration.path()))
             say(OFFER)
-        Terminal(make, verbosity, resumes=go_on or resume is not None).run()
+        files = rule_files(Path.cwd().resolve(), config.chat.rules, own_files(configuration.path()))
+        rules = [file.label for file in files]
+        Terminal(make, verbosity, resumes=go_on or resume is not None, rules=rules).run()
         return
     _once(make(), words, piped if prompt is not None else None, verbosity, as_json or output_format == "json")
 
@@ -129,9 +140,11 @@ def command(
 def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as_json: bool) -> None:
     from refold.cli import chat_once
     from refold.cli.chat_screen import Printer
+    from refold.registry import configuration
 
     if chat.model is None:
-        raise click.UsageError(f"{NO_MODEL} For a look without one: --model demo")
+        sentence = NO_MODEL.format(file=configuration.path())
+        raise click.UsageError(f"{sentence} For a look without one: --model demo")
     if not words.strip():
         raise click.UsageError("there is nothing to say: give a prompt with -p, or pipe one in")
     printer = None if as_json else Printer(console(), verbosity)

@@ -7,23 +7,49 @@ message in full. `quiet`: only the last message.
 from __future__ import annotations
 
 import re
+from time import monotonic
 from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from refold.agent import events
 from refold.agent.chat import envelope
 from refold.cli.output import first_line, styled
 from refold.compaction.details import LayeredDetails
-from refold.messages import Assistant, Call, Result, Text, arguments_json, compact_json
+from refold.messages import Assistant, Call, Result, arguments_json, compact_json
+from refold.messages import Text as Said
 from refold.protocols import TextDelta, ThinkingDelta
 from refold.text.terminal import clean
+from refold.text.truncate import head
 
 Verbosity: TypeAlias = Literal["full", "compact", "quiet"]
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.M)
-ARGUMENT = 60
-"""Characters of an argument on one line."""
+TAIL, TAIL_CHARS = 4, 4_000
+"""Lines of a running command that are shown, and characters that are kept for them."""
+ENDS, LONG = 8, 2_400
+"""Lines of a long text that are shown of its beginning and of its end; characters of one that is not cut."""
+CALL, ARGUMENT = 300, 60
+"""Characters of a call, and of an argument on one line."""
+
+
+class Waiting:
+    """What is waited for, and for how long; and the last lines of what a command writes meanwhile."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self._since, self._written = what, monotonic(), ""
+
+    def hear(self, text: str) -> None:
+        self._written = (self._written + text)[-TAIL_CHARS:]
+
+    def __rich__(self) -> Text:
+        seconds = int(monotonic() - self._since)
+        text = styled(f"{self.what} … {f'{seconds} s ' if seconds else ''}(Ctrl-C stops)")
+        for line in self._written.rstrip().split("\n")[-TAIL:] if self._written.strip() else ():
+            text.append(f"\n{first_line(line, 400)}", "dim")
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
 
 
 class Printer:
@@ -37,6 +63,9 @@ class Printer:
         """Of the reply, what was not printed yet."""
         self._printed = False
         self._status: Status | None = None
+        self._waiting = Waiting("")
+        self.collapsed: list[str] = []
+        """What was shown in part; `/expand` shows all of it."""
 
     def __call__(self, event: events.TurnEvent) -> None:
         match event:
@@ -52,6 +81,8 @@ class Printer:
                 self._answered(message)
             case events.Running(call):
                 self._running(call)
+            case events.Output(text=text):
+                self._waiting.hear(text)
             case events.Ran(call, result):
                 self.wait(None)
                 self._ran(call, result)
@@ -93,19 +124,20 @@ class Printer:
             self._status = None
         if what is None or not self.screen.is_terminal or self.verbosity == "quiet":
             return
-        text = styled(f"{what} … (Ctrl-C stops)")  # no markup: names of tools stand in it
+        if self._status is None or what != self._waiting.what:
+            self._waiting = Waiting(what)
         if self._status is None:
-            self._status = self.screen.status(text)
+            self._status = self.screen.status(self._waiting)
             self._status.start()
         else:
-            self._status.update(text)
+            self._status.update(self._waiting)
 
     # ── the reply ───────────────────────────────────────────────────────────────────────────────
 
     def _asking(self, attempt: int) -> None:
         if attempt > 1:
             self.broken()
-            self.note("the reply broke off; asking again")
+            self.note("the connection was lost; retrying")
         self._text, self._printed = "", False
         self.wait("waiting for the model")
 
@@ -152,7 +184,7 @@ class Printer:
         if self.verbosity == "compact":
             self._line(("→ ", "cyan"), call_line(call, self._width() - 2))
         else:
-            self._line(("→ ", "cyan"), (call.name, "bold"), f" {arguments_json(call)}")
+            self._line(("→ ", "cyan"), (call.name, "bold"), f" {self._arguments(call)}")
         self.wait(f"running {first_line(call.name, 40)}")
 
     def _ran(self, call: Call, result: Result) -> None:
@@ -163,7 +195,27 @@ class Printer:
             line = f"{call.name}: {result_line(result)}"
             self._line(mark, first_line(line, self._width() - 2))
         else:
-            self._line(mark, (call.name, "bold"), "\n", (result_text(result), "dim"))
+            self._line(mark, (call.name, "bold"), "\n", (self._part(result_text(result)), "dim"))
+
+    def _arguments(self, call: Call) -> str:
+        """Of long ones the beginning of each, on one line."""
+        whole = arguments_json(call)
+        if not self.screen.is_terminal or len(whole) <= CALL:
+            return whole
+        self.collapsed.append(whole)
+        return f"{call_line(call, CALL).removeprefix(call.name).strip()} (/expand {len(self.collapsed)})"
+
+    def _part(self, text: str) -> str:
+        """The beginning and the end of a long text; all of it where it is not read on a terminal."""
+        lines = text.split("\n")
+        if not self.screen.is_terminal or (len(lines) <= 2 * ENDS + 1 and len(text) <= LONG):
+            return text
+        self.collapsed.append(text)
+        if len(lines) > 2 * ENDS + 1:
+            more = f"… {len(lines) - 2 * ENDS:,} more lines (/expand {len(self.collapsed)})"
+            lines = [*lines[:ENDS], more, *lines[-ENDS:]]
+        shown = "\n".join(head(line, LONG // ENDS) for line in lines)
+        return head(shown, LONG) + (f" (/expand {len(self.collapsed)})" if len(lines) <= 2 * ENDS else "")
 
     def _folded(self, fold: Any) -> None:
         sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"
@@ -180,7 +232,7 @@ class Printer:
 
 def final_text(reply: Assistant) -> str:
     """What a reply says to the user: its last text (a thought may stand before it)."""
-    texts = [part.text for part in reply.content if isinstance(part, Text) and part.text.strip()]
+    texts = [part.text for part in reply.content if isinstance(part, Said) and part.text.strip()]
     return texts[-1] if texts else ""
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from refold.agent.chat import Chat
     from refold.agent.events import TurnEvent
     from refold.agent.permissions import Answer, Ask
+    from refold.cli.chat_diff import Row
     from refold.cli.chat_screen import Printer, Verbosity
     from refold.messages import Call
+    from refold.session import Session
 
 BAR = 24
 """Characters of the bar in the status line."""
+_COMMAND = re.compile(r"/[^/\s]*(?=\s|\Z)")
+"""What begins with a slash and is no path."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]*")
 _MENTION = re.compile(r'(?:^|(?<=[^A-Za-z0-9]))@("?)([^"\n@]*)$')
 
@@ -45,8 +49,15 @@ class Terminal:
     printer: Printer
     screen: Console
 
-    def __init__(self, make: Callable[[], Chat], verbosity: Verbosity, *, resumes: bool = False) -> None:
-        self._make, self._resumes = make, resumes
+    def __init__(
+        self,
+        make: Callable[[], Chat],
+        verbosity: Verbosity,
+        *,
+        resumes: bool = False,
+        rules: Sequence[str] = (),
+    ) -> None:
+        self._make, self._resumes, self._rules = make, resumes, rules
         self._verbosity: Verbosity = verbosity
         self._later: list[TurnEvent] = []
         """What happened beside the prompt and is told after it."""
@@ -75,6 +86,8 @@ class Terminal:
             self._load()
             self._tell_state()
         say(f"refold chat in {Path.cwd()}; /help lists commands, Ctrl-D leaves")
+        if self._rules:
+            say(f"rules: {', '.join(self._rules)}")
         self._prompt.app.after_render += self._is_shown
         loading = asyncio.ensure_future(self._loaded())
         try:
@@ -97,7 +110,7 @@ class Terminal:
                 self._shown.set()
             await loading
             self._tell_later()
-            if text.startswith("/"):
+            if _COMMAND.match(text):
                 from refold.cli.chat_commands import perform
 
                 await perform(self, text)
@@ -151,13 +164,20 @@ class Terminal:
         self.printer = Printer(self.screen, self._verbosity)
         self.chat.tell, self.chat.ask = self._tell, self._ask
 
+    async def turn_to(self, session: Session) -> None:
+        """Go on with another conversation in the same folder."""
+        left, self.chat = self.chat, self.chat.beside(session)
+        await left.leave()
+        if self.chat.agent:
+            self.chat.agent.resume()
+
     def _tell_state(self) -> None:
         """Where an earlier conversation stands."""
         session, agent = self.chat.session, self.chat.agent
         waiting = agent.resume() if agent else 0
         self.screen.print(f"{len(session.turns)} turns so far; /tree shows them", style="dim")
         if waiting:
-            text = f"{waiting} call(s) were interrupted; nobody knows what they did, and none is run again"
+            text = f"{waiting} interrupted call(s): what they did is unknown; they are not run again"
             self.screen.print(text, style="yellow")
 
     async def turn(self, text: str) -> None:
@@ -197,33 +217,57 @@ class Terminal:
         shares = f"system {f.system:,} summary {f.summary:,} verbatim {spoken:,} free {f.free:,}"
         self._status.append(("", f" {shares}{money} "))
 
+    def _show_diff(self, call: Call, shown: Sequence[Row | None]) -> None:
+        if shown:
+            from refold.cli.chat_diff import rendered
+
+            for line in rendered(str(call.arguments.get("path")), shown):
+                self.screen.print(line, soft_wrap=True)
+
     async def _ask(self, call: Call, question: Ask) -> Answer:
         """Whether a call may be made: yes, yes from now on, no. What happens meanwhile is told afterwards."""
+        from refold.cli.chat_diff import LINES, rows
         from refold.cli.chat_screen import call_line
         from refold.cli.output import styled
+        from refold.tools.edit import preview
 
         self.printer.wait(None)
+        changed = preview(call.name, call.arguments, self.chat.place.workspace)
+        lines = rows(*changed) if changed else []
+        self._show_diff(call, lines[:LINES])
         self.screen.print(styled(("? ", "bold yellow"), question.question))
-        self.screen.print(call_line(call, 2_000), style="dim", soft_wrap=True)
+        if not changed:
+            self.screen.print(call_line(call, 2_000), style="dim", soft_wrap=True)
+        for detail in question.details:
+            self.screen.print(detail, style="dim", soft_wrap=True)
         if question.offer:
             self.screen.print(f"always: {question.offer}", style="dim", soft_wrap=True)
-        self._asking = True
+        keys = ["y(es)", *(["a(lways in this conversation)"] if question.offer else []), "n(o)"]
+        if len(lines) > LINES:
+            self.screen.print(f"… {len(lines) - LINES:,} more, d to see all", style="dim")
+            keys.append("d(iff)")
+        self._asking, waiting = True, None
         try:
-            return await _answer(
-                "y(es), a(lways in this conversation), n(o): " if question.offer else "y(es), n(o): "
-            )
+            while (given := await _answer(f"{', '.join(keys)}: ", len(lines) > LINES)) == "diff":
+                self._show_diff(call, lines)
+            waiting = None if given == "no" else f"running {first_line(call.name, 40)}"
+            return given
         except (KeyboardInterrupt, EOFError):
             raise asyncio.CancelledError from None
         finally:
             self._asking = False
             self._tell_later()
+            self.printer.wait(waiting)
 
 
-async def _answer(prompt: str) -> Answer:
-    answers: dict[str, Answer] = {"y": "once", "a": "always", "n": "no"}
+async def _answer(prompt: str, more: bool) -> Answer | Literal["diff"]:
+    answers: dict[str, Answer | Literal["diff"]] = {"y": "once", "a": "always", "n": "no"}
+    if more:
+        answers["d"] = "diff"
     asked: PromptSession[str] = PromptSession()
     while True:
-        given = await asked.prompt_async(prompt)
+        # The turn has a handler for Ctrl-C: one of the prompt would take its place, and leave none.
+        given = await asked.prompt_async(prompt, handle_sigint=False)
         if (first := given.strip().lower()[:1]) in answers:
             return answers[first]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ from refold.cli.options import (
     preset_options,
     refuse_existing,
 )
-from refold.cli.output import bar, console, emit, say, say_next, styled, table, waiting
+from refold.cli.output import bar, console, emit, say, say_next, styled, table, waiting, write_private
 from refold.cli.show import about_fold, view_dict
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from refold.session import Session, View
 
 
-PROGRAMS = {"claude": "claude-code", "codex": "codex"}
+PROGRAMS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
 """What a user calls a program that a fold is resumed in, and its format."""
 
 
@@ -47,12 +49,13 @@ PROGRAMS = {"claude": "claude-code", "codex": "codex"}
     "-o", "--output", type=click.Path(dir_okay=False), help="Write the session (log and folds) here."
 )
 @force_option
-@click.option("--in-place", is_flag=True, help="Fold a session of Claude Code or Codex where it lies.")
+@click.option("--in-place", is_flag=True, help="Fold the file of Claude Code or Codex in place.")
 @click.option(
     "--resume",
     type=click.Choice(tuple(PROGRAMS)),
     help="Write the fold as a new session of that program, and print the command that resumes it.",
 )
+@click.option("--run", is_flag=True, help="With --resume: run that command instead of printing it.")
 @json_option
 def command(
     file: str,
@@ -64,6 +67,7 @@ def command(
     force: bool,
     in_place: bool,
     resume: str | None,
+    run: bool,
     as_json: bool,
 ) -> None:
     """Fold a transcript until its view fits.
@@ -82,11 +86,13 @@ def command(
 
     if resume and in_place:
         raise click.UsageError("--in-place folds the file itself, --resume makes a new one: give one of them")
+    if run and (resume is None or as_json):
+        raise click.UsageError("--run starts the program of --resume PROGRAM, and does not go with --json")
     refuse_existing(output, force)
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
     writer = named_model(model or preset.settings.summary_model)
-    engine = Engine(preset, model=writer, hooks=Hooks.installed())
+    engine = Engine(preset, model=writer, summariser="same", hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus))
     if output:
         Path(output).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +101,7 @@ def command(
     view = engine.view(done.session)
     limit = preset.budget
     fits, why = done.verdict(engine, view, limit)
-    new = _exported(done.session, PROGRAMS[resume]) if resume and fits else None
+    new = _exported(done.session, resume) if resume and fits else None
     if as_json:
         more = {"in_place": written and _fields(written), "resume": new}
         emit({**as_dict(done, view, limit, passes or 1, fits, why), **more})
@@ -109,11 +115,15 @@ def command(
         elif place is not None:
             say(f"{file} is left as it was")
         elif not output and session.store is None:
-            say("nothing was written: -o FILE saves it, --resume claude (or codex) goes on with it there")
+            choices = "|".join(PROGRAMS)
+            say(f"nothing was written: -o FILE saves it, --resume {choices} goes on with it there")
         elif done.folds:
             say_next(f"show {quote(output or file)} --full")
     if not fits:
         raise SystemExit(1)
+    if run and new is not None:
+        sys.stdout.flush()
+        os.execvp("sh", ("sh", "-c", new["command"]))  # the program has the terminal for itself
 
 
 def _in_place(file: str, passes: int | None) -> InPlace:
@@ -127,9 +137,20 @@ def _in_place(file: str, passes: int | None) -> InPlace:
 def _exported(session: Session, program: str) -> dict[str, str]:
     """A new session of the program, where it looks for its own."""
     from refold.registry.installed import install
+    from refold.stores import data_folder
+    from refold.transcripts.export import export
+    from refold.transcripts.opencode_write import Importable
     from refold.transcripts.resumable import resumable
 
-    made = resumable(session, program)
+    if program == "opencode":  # its database is its own: a command of its own takes the file
+        made = export(session, program)
+        assert isinstance(made, Importable)
+        file = data_folder() / "exported" / f"{made.id}.json"
+        write_private(file, made.data)
+        folder = os.path.realpath(session.info.cwd or Path.cwd())
+        command = made.command.replace("FILE", quote(str(file)), 1)
+        return {"id": made.id, "file": str(file), "command": f"cd {quote(folder)} && {command}"}
+    made = resumable(session, PROGRAMS[program])
     return {"id": made.id, "file": str(install(made)), "command": made.command}
 
 
@@ -141,13 +162,13 @@ async def _perform(engine: Engine, session: Session, passes: int | None, focus: 
     from msgspec.structs import replace
 
     from refold.compare.replay import one_pass, replay
-    from refold.engine.upkeep import upkeep
+    from refold.engine.maintenance import maintain
     from refold.entries import Fold
 
     if passes is None:
         with waiting("summarising …" if engine.model else "folding …"):
             known = len(session.annotations(Fold))
-            await upkeep(engine.planner, session, hooks=engine.hooks)
+            await maintain(engine.planner, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
         return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
     with bar("folding", 1.0) as tell:
@@ -192,10 +213,10 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
             for fold in done.folds
         )  # fmt: skip
         right = ("before", "after", "left the view")
-        out.print(table(("fold", "rung", "before", "after", "by", "left the view"), rows, right=right))
+        out.print(table(("fold", "strategy", "before", "after", "by", "left the view"), rows, right=right))
     for failed in done.failures:
         if (failed.rung or not fits) and failed.text not in (why or ""):  # said below
-            where = f"failed at rung {failed.rung}" if failed.rung else "no further fold"
+            where = f"strategy {failed.rung} failed" if failed.rung else "no further fold"
             out.print(styled((where, "yellow"), f": {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
@@ -211,4 +232,4 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
 def _last_rung(done: Replayed) -> str:
     """How far down its ladder the design went."""
     tried = [failed.rung for failed in done.failures if failed.rung] or [fold.rung for fold in done.folds]
-    return f"after rung {tried[-1]}" if tried else "and no rung has anything to fold"
+    return f"after strategy {tried[-1]}" if tried else "and nothing is left to fold"

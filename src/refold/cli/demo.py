@@ -77,14 +77,14 @@ def unpack(path: Path) -> Path:
 
 
 def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
-    from refold.compaction.reading import reading
+    from refold.compaction.path_index import path_index
     from refold.preserve.state_text import verdict_text
     from refold.text.truncate import one_line
 
     if cell.done is None:
         raise click.ClickException(cell.error or "the sample could not be folded")
     whole = done.transcripts[0].tokens
-    known = reading(cell.done.session)
+    known = path_index(cell.done.session)
     files = known.state.files()
     took = f"in {cell.seconds:.1f} s, without a model"
     screen.print(styled((f"\n{whole:,} → {cell.tokens:,} tokens", "bold"), f" {took}:\n"))

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from refold.cli.batch import Tally, followed, keeping, working
+from refold.cli.compact import PROGRAMS
 from refold.cli.options import json_option
 from refold.cli.output import console, emit, first_line, path_end, program, say, styled, table, write_private
 
@@ -222,10 +223,10 @@ def _unread(out: Screen, total: Summary) -> None:
 
 def _following(total: Summary) -> str:
     newest = total.newest
-    resumes = {"claude-code": "claude", "codex": "codex"}
+    resumes = {format: name for name, format in PROGRAMS.items()}
     if newest is not None and newest.format in resumes:
-        return f"compact {quote(newest.file)} --budget 40k --resume {resumes[newest.format]}"
-    return f"compact {quote(newest.file)} --budget 40k -o folded.jsonl" if newest else "demo"
+        return f"compact {quote(newest.place)} --budget 40k --resume {resumes[newest.format]}"
+    return f"compact {quote(newest.place)} --budget 40k -o folded.jsonl" if newest else "demo"
 
 
 def _next(out: Screen, arguments: str) -> None:

@@ -205,24 +205,27 @@ def _mcp() -> Iterator[Finding]:
     ):
         if not path.exists():
             continue
-        known = _mentions_refold(path)
-        fix = "" if known else add
-        yield Finding(
-            "MCP", "ok" if known else "absent", f"{name}: {'set up' if known else 'not set up'}", fix
-        )
+        command = _server_command(path)
+        if not command:
+            yield Finding("MCP", "absent", f"{name}: not set up", add)
+        elif shutil.which(command) is None:
+            yield Finding("MCP", "wrong", f"{name}: starts {command}, which is not there", add)
+        else:
+            yield Finding("MCP", "ok", f"{name}: set up")
 
 
-def _mentions_refold(path: Path) -> bool:
-    """Does a program's configuration start the server of refold, by whatever name?"""
+def _server_command(path: Path) -> str:
+    """What a program's configuration starts as the server of refold, by whatever name; or nothing."""
     try:
         text = path.read_text("utf-8")
         found = mapping(tomllib.loads(text) if path.suffix == ".toml" else msgspec.json.decode(text))
     except (OSError, ValueError, msgspec.DecodeError):
-        return False
+        return ""
     tables = [found, *map(mapping, mapping(found.get("projects")).values())]
     servers = (mapping(table.get(key)) for table in tables for key in ("mcpServers", "mcp_servers"))
     started = (mapping(server) for each in servers for server in each.values())
-    return any("refold" in f"{server.get('command')} {server.get('args')}" for server in started)
+    ours = (one for one in started if "refold" in f"{one.get('command')} {one.get('args')}")
+    return next((str(one.get("command")) for one in ours), "")
 
 
 def _plugins() -> Iterator[Finding]:

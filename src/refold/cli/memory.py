@@ -137,7 +137,7 @@ def compress(
 ) -> None:
     """Fewer notes that say the same. On any failure the memory is left as it was."""
     from refold import registry
-    from refold.engine.upkeep import asker
+    from refold.engine.maintenance import asker
     from refold.loop import run
     from refold.presets.parameters import memory_params
 

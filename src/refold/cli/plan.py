@@ -13,8 +13,8 @@ from refold.cli.output import console, emit, first_line, styled, waiting
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Plan, Reason
+    from refold.compaction.plan_context import Due
     from refold.compaction.preset import Preset
-    from refold.compaction.situation import Due
     from refold.registry.engine import Engine
     from refold.session import Session
 
@@ -50,7 +50,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
 def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | Reason:
     """Nothing is due where nothing can be done; and a provider refused nothing whose reply came."""
     from refold.compaction.plan import Plan, Reason
-    from refold.compaction.situation import Due
+    from refold.compaction.plan_context import Due
     from refold.messages import Assistant
 
     if not due:
@@ -124,16 +124,14 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
         out.print(styled(f"nothing to fold: {plan.text}, {tokens} ", (f"({plan.code})", "dim")))
         return
     out.print(_bar(plan, min(out.columns, 100) - 2))
-    then = f"; if that does not do: {', '.join(plan.alternatives)}" if plan.alternatives else ""
+    then = f"; if that is not enough: {', '.join(plan.alternatives)}" if plan.alternatives else ""
     after = min(plan.tokens_after, plan.tokens_before)
-    size = f"{plan.tokens_before:,} → at most {after:,} tokens of {plan.window:,}; rung "
+    size = f"{plan.tokens_before:,} → at most {after:,} tokens of {plan.window:,}; strategy "
     if sizes := _two_counts(plan):
         out.print(sizes)
     out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} requests to a model{then}"))
     folded = len(plan.fold) + len(plan.turn_prefix)
-    split = (
-        f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
-    )
+    split = "; the cut falls inside a turn" if plan.split else ""
     clipped = len(plan.clipped) + len(plan.masked)
     out.print(f"folds {folded} messages{split}; clips {clipped}; first kept: {plan.first_kept}")
     if plan.words_left_out:
@@ -178,7 +176,7 @@ def _money(plan: Plan) -> str:
 
 def _two_counts(plan: Plan) -> str | None:
     """Where the provider counts otherwise than we do, both figures, and why they differ."""
-    sizes = plan.situation.sizes
+    sizes = plan.context.sizes
     if abs(sizes.provider - sizes.tokens) * 50 <= sizes.tokens:
         return None
     why = " (it adds the system prompt and the tools, which are not in a transcript, and has its own tokens)"
@@ -187,7 +185,7 @@ def _two_counts(plan: Plan) -> str | None:
 
 def _bar(plan: Plan, width: int) -> Any:
     """The context as a bar: what is folded, what is clipped, what stays."""
-    s = plan.situation
+    s = plan.context
     gone = set(plan.fold) | set(plan.turn_prefix)
     masked = {*plan.masked, *plan.clipped}
     kinds = {"folded": 0, "clipped": 0, "kept": 0}

@@ -12,16 +12,12 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from refold.cli.options import Names
 from refold.cli.output import say
-
-if TYPE_CHECKING:
-    from refold.session import Session
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -113,6 +109,7 @@ def _run(line: list[str], environment: dict[str, str]) -> int:
 
 def _account(spec: str, since: float) -> str:
     """What was folded since then, and what it was worth."""
+    from refold.compare.money import worth
     from refold.errors import RefoldError
     from refold.registry.sessions import stored
     from refold.stores import open_store
@@ -124,7 +121,7 @@ def _account(spec: str, since: float) -> str:
         return f"the store cannot be read ({error})"
     if not touched:
         return "no request came through the gateway"
-    rows = [(*_worth(session, since), session.id) for session in touched]
+    rows = [(*worth(session, since), session.id) for session in touched]
     folds, tokens, money = (sum(column) for column in list(zip(*rows, strict=True))[:3])
     _, _, _, id = max(rows)
     where = id if spec == "sqlite:" else f"{spec}#{id}"
@@ -135,25 +132,3 @@ def _account(spec: str, since: float) -> str:
         f"{folds} fold{'s' * (folds != 1)}, {tokens:,} tokens fewer sent{saved}; "
         f"`refold show {where} --ledger` (`refold undo {where}` takes the last one back)"
     )
-
-
-def _worth(session: Session, since: float) -> tuple[int, int, float]:
-    """Folds, tokens that requests were smaller by, and dollars: what the smaller prompts saved, less what
-    sending them anew cost."""
-    from refold.compare.money import prices_of
-    from refold.costs.break_even import break_even
-    from refold.entries import Fold, MessageEntry
-
-    folds, tokens, money = 0, 0, 0.0
-    entries = session.entries
-    for place, fold in enumerate(entries):
-        if not isinstance(fold, Fold) or fold.time < since:
-            continue
-        later = sum(
-            isinstance(entry, MessageEntry) and entry.message.role == "assistant" for entry in entries[place:]
-        )
-        even = break_even(fold.tokens_before, fold.tokens_after, prices_of(session, None).prices)
-        folds += 1
-        tokens += later * (fold.tokens_before - fold.tokens_after)
-        money += (later - 1) * even.per_turn - even.now if later else 0
-    return folds, tokens, money

@@ -17,7 +17,7 @@ from refold.cli.output import say
 @click.option("--host", help="Where to listen; others than this machine need keys.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="0: any that is free.  [default: 8787]")
 @click.option("--store", help="Where sessions are kept.  [default: yours]")
-@click.option("--window", type=click.IntRange(1), help="Context window of models that nobody knows.")
+@click.option("--window", type=click.IntRange(1), help="Window for unlisted models.")
 @click.option("--preset", help="Which design folds; see `refold presets`.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Another configuration file.")
 def command(config: str | None, **given: str | int | None) -> None:
@@ -39,7 +39,7 @@ def command(config: str | None, **given: str | int | None) -> None:
     chosen = {key: value for key, value in given.items() if value is not None}
     settings = msgspec.structs.replace(configuration.load().gateway, **chosen)
     if settings.upstream is None:
-        raise click.UsageError("whom shall requests be passed on to? give --upstream URL")
+        raise click.UsageError("missing --upstream URL (for example https://api.anthropic.com)")
     _run(serve(settings, say=say))
 
 

@@ -106,7 +106,7 @@ def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool,
     from refold.registry.sessions import find, title
 
     if as_json and not yes:
-        raise click.UsageError("--json needs --yes: there is nobody to ask")
+        raise click.UsageError("--json needs --yes, since it cannot ask")
     with opened(spec or above) as store:
         chosen = [find(store, id) for id in ids]
         for info in chosen:

@@ -188,11 +188,11 @@ def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG0
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.reading import reading
+    from refold.compaction.path_index import path_index
     from refold.preserve.state_text import render
     from refold.session import redacted
 
-    state = reading(session).state
+    state = path_index(session).state
     shown = {"files": state.files(), "trail": state.facts(), "text": render(state, 1_000_000, engine.counter)}
     return redacted.values(msgspec.to_builtins(shown))
 
@@ -305,7 +305,7 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
         sizes = f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens"
         name = (fold["id"], "bold magenta")
         why = fold["reason"].partition(": ")[2] or fold["reason"]
-        out.print(styled(name, f"{state} {fold['preset']}, rung {fold['rung']}: {sizes}; {why}"))
+        out.print(styled(name, f"{state} {fold['preset']}, strategy {fold['rung']}: {sizes}; {why}"))
         gone = sum(row["size"] for row in fold["lost"])
         out.print(f"  {len(fold['lost'])} entries of {gone:,} tokens left the view; the log keeps them:")
         for name, found in fold["check"].items():

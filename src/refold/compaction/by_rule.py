@@ -14,7 +14,7 @@ from refold.digest import Digest, Source, digest
 from refold.digest.sections import cut_lines
 from refold.errors import BadAnswer
 from refold.preserve import abridged
-from refold.preserve.call_text import telling
+from refold.preserve.call_text import conclusion, telling
 from refold.preserve.state import WorkState
 from refold.preserve.words import demands, typed
 from refold.protocols import TokenCounter
@@ -203,7 +203,8 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     """What happened, under pi's headings, in at most `budget` tokens."""
     made = digest(sources, budget=budget // 2, counter=counter)
     sections, state = _earlier(previous), WorkState().extend(source.message for source in sources)
-    for turn in abridged.groups(((x.id, x.message) for x in sources), continues=False):
+    turns = abridged.groups(((x.id, x.message) for x in sources), continues=False)
+    for turn in turns:
         title, box = ("Done", "x") if turn.over else ("In progress", " ")
         _add(sections, title, [f"- [{box}] {rule_line([turn], LINE, counter)}"])
     words = [text for source in sources if (text := typed(source.message))]
@@ -213,7 +214,8 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     _add(sections, "Constraints and preferences", [f"- {one_line(wish, 300)}" for wish in wishes])
     if state.error:
         _add(sections, "Blocked", [f"- {state.error.what}: {one_line(state.error.error, 200)}"])
-    _add(sections, "Key decisions", _lines(made, "decisions"))
+    worked = (turn for turn in turns if turn.response and (turn.modified or turn.created or turn.commands))
+    _add(sections, "Key decisions", [f"- {conclusion(turn.response)}" for turn in worked])
     _add(sections, "Next steps", [f"{n}. {todo.text}" for n, todo in enumerate(state.open_todos, 1)])
     _add(sections, "Critical context", _lines(made, "done"))  # gives way to the facts, which come last
     _add(sections, "Critical context", _lines(made, "facts"))
@@ -228,7 +230,7 @@ def turn_prefix(sources: Sequence[Source], budget: int, counter: TokenCounter) -
     line = rule_line(turns, LINE, counter)
     sections = {
         "Original request": words,
-        "Early progress": [f"- {line}", *_lines(made, "decisions", "done")],
+        "Early progress": [f"- {line}", *_lines(made, "done")],
         "Needed for the kept part": _lines(made, "facts"),
     }
     return _rendered(sections, PREFIX, budget, counter)

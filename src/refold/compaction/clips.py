@@ -1,119 +1,57 @@
-"""What grading knows of the items of a view: pieces, which are numbers only, and the clipped forms of a
-session's entries, each made once."""
+"""The items of a view as grading reads them: what is known of each, and its clipped forms, each made once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import NamedTuple, Protocol, TypeAlias
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from refold import entries as e
-from refold.compaction.situation import Situation, newest_step
+from refold.compaction.path_index import path_index
+from refold.compaction.plan_context import PlanContext, last_reply, newest_step
 from refold.messages import (
     Assistant,
     Bash,
     Call,
     Message,
+    Result,
+    System,
     Text,
     Thinking,
     User,
     arguments_json,
     is_typed,
+    user,
 )
 from refold.preserve.tools import shown_by
 from refold.preserve.words import typed as words_typed
 from refold.protocols import Additive, TokenCounter
+from refold.session.edits import said_by
 from refold.session.history import History
-from refold.session.invariants.thinking import signed
+from refold.session.invariants import inside_put
+from refold.session.invariants.batches import Batch, around
+from refold.session.invariants.batches import read as read_batch
+from refold.session.invariants.empty import blank
+from refold.session.invariants.thinking import optional, required, signed
 from refold.session.items import Item
+from refold.session.wire_size import wire_overhead
 from refold.shrink.clip import FRAME, LEVELS, Texts, clip_message
 
-_NONE: Mapping[int, int] = {}
-CHUNK = 256
-"""Items whose pieces are kept together."""
-
-
-class Piece(NamedTuple):
-    """What grading needs to know of one item of the view."""
-
-    whole: int
-    """Tokens of what the entry says."""
-    now: int
-    """Tokens it has in the view."""
-    said: bool = False
-    """The agent's own words and calls: they fade slowest."""
-    cap: int | None = None
-    """The level that it has at any scale at least; 0: it stays as it is. None: its age decides alone."""
-    stale: bool = False
-    """A later result of the same call says it anew."""
-    sealed: int = 0
-    """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
-    kept: int = 0
-    """Tokens that stay at every scale where it stands, the user's words among others', or large calls: age
-    decides about the rest."""
-    call: int = 0
-    """Tokens of large calls that it cannot stand without, its own or those that it answers."""
-
-
-Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int, int]
-"""A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
-
-
-def bare(piece: Piece, *, stale: bool) -> Row:
-    whole, now, said, cap, _, sealed, kept, call = piece
-    return whole, now, said, cap, stale, sealed, kept, call
-
-
-class Chunk:
-    """Some pieces as walks look at them. A walk asks the same of all pieces of a kind and an age, so these
-    stand together: a fold looks at every piece a dozen times."""
-
-    def __init__(self, first: int, pieces: Sequence[Row]) -> None:
-        self.first, self.length = first, len(pieces)
-        """Places of the pieces, counted from the newest."""
-        wholes = [piece[0] for piece in pieces]
-        self.largest, self.wholes = max(wholes), wholes
-        self.reach = [0, *accumulate(wholes)]
-        """What came after each piece since the chunk began."""
-        kinds: tuple[list[int], ...] = ([], [], [], [])
-        sizes: tuple[list[int], ...] = ([], [], [], [])
-        self.odd: list[tuple[int, Row]] = []
-        """Those where not age alone decides, by place."""
-        for place, piece in enumerate(pieces, first):
-            _, now, said, cap, stale, sealed, kept, call = piece
-            if cap is None and not sealed and not kept and not call:
-                kind = 2 * said + stale
-                kinds[kind].append(place)
-                sizes[kind].append(now)
-            else:
-                self.odd.append((place, piece))
-        self.plain = [(kind, kinds[kind], [0, *accumulate(sizes[kind])]) for kind in range(4) if kinds[kind]]
-        """The others: their kind, places, and running totals of their sizes."""
-
-    def ages(self, most: float) -> Sequence[float]:
-        """What came after each piece since the chunk began, one counting as `most` at most."""
-        if self.largest <= most:
-            return self.reach
-        return [0, *accumulate([whole if whole < most else most for whole in self.wholes])]
-
-
-class Pieces(Protocol):
-    """The pieces of a view, read from its end: what no scale reaches is never counted. A piece's place is
-    counted from the newest, which has 0."""
-
-    total: int
-    chunks: list[Chunk]
-    """Those that were read."""
-    sizes: list[int]
-    """Tokens in the view, without sealed thinking, by place."""
-
-    def read(self) -> None:
-        """One more chunk."""
-        ...
-
-    def piece(self, place: int) -> Piece: ...
+SMALL = 64
+"""Calls of at most so many tokens stand at every scale."""
+UNANSWERED = 0.5
+"""Unanswered results stay whole up to this share of the limit."""
+FADES = 0.75
+"""Larger ones lose this part of what the limit lacks: not all of it, so that a larger limit leaves more for
+all."""
+LEAST = 0.25
+"""Share of the limit that they always have."""
+NEVER = 1 << 60
+"""Tokens of a call that stands at no scale."""
+TYPED = 0.25
+"""Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
 
 # ── forms ───────────────────────────────────────────────────────────────────────────────────────
@@ -159,92 +97,63 @@ def _made(call: Call) -> int:
         return hash((call.name, arguments_json(call)))
 
 
-class Settled(msgspec.Struct, frozen=True, gc=False):
-    """A piece of which nothing that comes later changes more than that it is stale."""
-
-    item: Item
-    piece: Row
-    sizes: dict[int, int]
-    """By level."""
-    made: int
-    """See `Fact`."""
-
-
 class Clips:
-    """Clipped forms of a session's entries, each made once. Kept beside the session (`session.followers`)."""
+    """Clipped forms of a session's entries by one counter, each made once. Kept beside the session."""
 
-    def __init__(self, session: History) -> None:
-        self.session = session
-        self._known: dict[tuple[str, int, str], Form] = {}
-        # By counter, then by entry:
-        self._texts: dict[str, dict[str, Texts]] = {}
-        self._sizes: dict[str, dict[str, dict[int, int]]] = {}
-        """Of forms that were looked at, whether or not they are kept, by level."""
-        self._facts: dict[str, dict[str, Fact]] = {}
-        self._settled: dict[str, dict[str, Settled]] = {}
+    def __init__(self, session: History, counter: TokenCounter) -> None:
+        self.session, self.counter = session, counter
+        self.forms: dict[tuple[str, int], Form] = {}
+        """By entry and level."""
+        self.sizes: dict[str, dict[int, int]] = {}
+        """Of forms that were made, whether or not they are kept, by entry and level."""
+        self.facts: dict[str, Fact] = {}
+        self.settled: dict[str, CachedItemStats] = {}
+        self._texts: dict[str, Texts] = {}
 
     @classmethod
-    def of(cls, session: History) -> Clips:
-        return session.followers.of(cls, lambda: cls(session))
+    def of(cls, session: History, counter: TokenCounter) -> Clips:
+        known = session.followers.of(cls, dict[str, Clips])
+        return known.setdefault(counter.name, cls(session, counter))
 
-    def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
+    def form(self, id: str, message: Message, level: int, call: Call | None) -> Form:
         """The message of an entry at one level; level 0: whole, without its thinking."""
-        key = (id, level, counter.name)
-        known = self._known.get(key)
-        if known is None:
+        form = self.forms.get((id, level))
+        if form is None:
             if level:
-                number, texts = f"#{self.session.position(id)}", self._texts_of(id, message, counter)
+                number, texts = f"#{self.session.position(id)}", self._texts_of(id, message)
                 small = clip_message(message, level, texts, key=number, kind=shown_by(call))
             else:
                 small = _without_thinking(message)
-            known = self._known[key] = Form(small, counter.message(small))
-            self._sizes.setdefault(counter.name, {}).setdefault(id, {})[level] = known.size
-        return known
+            form = self.forms[id, level] = Form(small, self.counter.message(small))
+            self.sizes.setdefault(id, {})[level] = form.size
+        return form
 
-    def known(self, id: str, level: int, counter: TokenCounter) -> Form | None:
-        """The same, where it was made before."""
-        return self._known.get((id, level, counter.name))
-
-    def counted(self, counter: TokenCounter) -> dict[int, int]:
+    def counted(self) -> dict[int, int]:
         """Sizes of the forms that are kept, by the identity of their messages."""
-        return {id(form.message): form.size for key, form in self._known.items() if key[2] == counter.name}
+        return {id(form.message): form.size for form in self.forms.values()}
 
-    def sizes(self, id: str, counter: TokenCounter) -> Mapping[int, int]:
-        """The sizes, by level, of the forms of an entry that were made before."""
-        return self._sizes.get(counter.name, {}).get(id, _NONE)
+    def keep(self, used: set[tuple[str, int]], shown: set[str], read: set[str]) -> None:
+        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of
+        entries that it has `read`, only numbers are kept."""
+        self.forms = {key: form for key, form in self.forms.items() if key in used}
+        self._texts = {id: texts for id, texts in self._texts.items() if id in shown}
+        self.sizes = {id: sizes for id, sizes in self.sizes.items() if id in read}
+        self.facts = {id: fact for id, fact in self.facts.items() if id in read}
+        self.settled = {id: stats for id, stats in self.settled.items() if id in read}
 
-    def facts(self, counter: TokenCounter) -> dict[str, Fact]:
-        """What is known of entries; whoever asks for another one adds it."""
-        return self._facts.setdefault(counter.name, {})
+    def _texts_of(self, id: str, message: Message) -> Texts:
+        if id not in self._texts:
+            self._texts[id] = Texts(self.counter, self._text_size(id, message))
+        return self._texts[id]
 
-    def settled(self, counter: TokenCounter) -> dict[str, Settled]:
-        """The same of pieces."""
-        return self._settled.setdefault(counter.name, {})
-
-    def _texts_of(self, id: str, message: Message, counter: TokenCounter) -> Texts:
-        texts = self._texts.setdefault(counter.name, {})
-        if id not in texts:
-            texts[id] = Texts(counter, self._text_size(id, message, counter))
-        return texts[id]
-
-    def _text_size(self, id: str, message: Message, counter: TokenCounter) -> dict[str, int]:
+    def _text_size(self, id: str, message: Message) -> dict[str, int]:
         """Tokens of a message's one text, where its own count tells that."""
-        parts = message.parts
+        parts, counter = message.parts, self.counter
         if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, Additive):
             return {}
         if isinstance(message, Bash) or not self.session.counted(id, counter):
             return {}
         return {parts[0].text: self.session.cached_count(id, message, counter) - empty_size(message, counter)}
-
-    def keep(self, used: set[tuple[str, int, str]], shown: set[str], read: set[str]) -> None:
-        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of
-        those that it has `read`, only numbers are kept."""
-        for key in self._known.keys() - used:
-            del self._known[key]
-        numbers = (*self._sizes.values(), *self._facts.values(), *self._settled.values())
-        for kept, ids in (*((x, shown) for x in self._texts.values()), *((x, read) for x in numbers)):
-            for id in kept.keys() - ids:
-                del kept[id]
 
 
 def empty_size(message: Message, counter: TokenCounter) -> int:
@@ -259,16 +168,315 @@ def _without_thinking(message: Message) -> Message:
     return msgspec.structs.replace(message, content=content)
 
 
-def least_step(s: Situation) -> int:
+def least_step(s: PlanContext) -> int:
     """Tokens of the newest step when everything is clipped that may be: its calls and signed thinking stay,
     and a stub for each result."""
-    total, clips = 0, Clips.of(s.session)
+    total, clips = 0, Clips.of(s.session, s.counter)
     for index in range(newest_step(s), len(s.items)):
         size, item = s.sizes.item(index), s.items[index]
         message, held = item.message, any(signed(part) for part in item.message.parts)
         if isinstance(message, Assistant) and message.calls and not held and len(item.entries) == 1:
-            form = clips.form(item.entries[0], message, LEVELS[0], s.counter, None)
+            form = clips.form(item.entries[0], message, LEVELS[0], None)
             total += min(size, form.size + s.sizes.extra.item(index))
         else:
             total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
     return total
+
+
+# ── items ────
+
+
+class ItemStats(NamedTuple):
+    """What grading needs to know of one item of the view."""
+
+    whole: int
+    """Tokens of what the entry says."""
+    now: int
+    """Tokens it has in the view."""
+    said: bool = False
+    """The agent's own words and calls: they fade slowest."""
+    cap: int | None = None
+    """The level that it has at any scale at least; 0: it stays as it is. None: its age decides alone."""
+    stale: bool = False
+    """A later result of the same call says it anew."""
+    sealed: int = 0
+    """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
+    kept: int = 0
+    """Tokens that stay at every scale where it stands, the user's words among others', or large calls: age
+    decides about the rest."""
+    call: int = 0
+    """Tokens of large calls that it cannot stand without, its own or those that it answers."""
+
+
+class CachedItemStats(NamedTuple):
+    """Stats of which later messages change only whether the item is stale."""
+
+    item: Item
+    stats: ItemStats
+    sizes: dict[int, int]
+    """By level."""
+    made: int
+    """See `Fact`; 0 where the item is no result."""
+
+
+_RECORD = Item(user("(the record)"))
+"""Stands before what stays in its place, so that no stand-in has to."""
+
+
+class ItemReader:
+    """The items of a view from the first that may be folded on, read from the end: what no scale reaches is
+    never counted. An item's place is counted from the newest, which has 0."""
+
+    def __init__(self, s: PlanContext, goal: int, limit: int, *, loose: bool = False) -> None:
+        self.s, self.clips, self.items = s, Clips.of(s.session, s.counter), s.items
+        self.goal, self.limit = goal, limit
+        self.loose = loose
+        """Nothing has to stay in its place."""
+        self.first, self.last_reply = s.projection.first, last_reply(s)
+        self.total = len(self.items) - self.first
+        self.read: list[ItemStats] = []
+        """Of the items that were read, the newest first."""
+        self._sizes: list[dict[int, int]] = []
+        """Of the same items at the levels that were looked at."""
+        self._extra, self._index = s.sizes.extra.item, path_index(s.session)
+        turn = _open_turn(s.session)
+        self.open_from = 0 if turn is None else s.projection.item_at(turn)
+        """The turn that is going on: its signed thinking may not be touched."""
+        self.pins, self.step = set(s.session.pins), newest_step(s)
+        rest = range(self.last_reply + 1, len(self.items))
+        self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
+        """Tokens of unanswered results."""
+        self._settled_before = min(self.last_reply, self.step, s.sizes.extra.settled)
+        """Items before this index are settled; with pins, or where nothing has to stay, none are."""
+        if loose or self.pins:
+            self._settled_before = 0
+        self._held: set[int] = set()
+        """Items of steps that may not leave as things stand."""
+        self._made: set[int] = set()
+        """How the calls were made whose results were read."""
+        self._calls: dict[int, int] = {}
+        """Tokens of the calls of each step that was read, by its items."""
+
+    def stats(self, place: int) -> ItemStats:
+        while len(self.read) <= place:
+            self.read.append(self._settled_stats(len(self.items) - 1 - len(self.read)))
+        return self.read[place]
+
+    def _settled_stats(self, index: int) -> ItemStats:
+        """What is known of an item. Of most, later messages change only whether it is stale: the rest is kept
+        for the next fold."""
+        item = self.items[index]
+        settled = self.clips.settled.get(item.entries[0]) if index < self._settled_before else None
+        if settled is not None and settled.item is item:
+            self._sizes.append(settled.sizes)
+            return settled.stats._replace(stale=self._is_stale(settled.made))
+        stats, fact = self._read(index), self._fact(item)
+        # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
+        sure = stats.cap is None and (not fact.thinks or index < self.open_from) and index not in self._held
+        if sure and index < self._settled_before:
+            made = fact.made if type(item.message) is Result else 0
+            self.clips.settled[item.entries[0]] = CachedItemStats(item, stats, self._sizes[-1], made)
+        return stats
+
+    def _is_stale(self, made: int) -> bool:
+        """Whether a result's call was made again later in just the same way: the newest tells more."""
+        stale = made in self._made
+        if made:
+            self._made.add(made)
+        return stale
+
+    def known_size(self, place: int, level: int) -> int | None:
+        """Tokens of an item at a level, where no form has to be made to know them."""
+        return self._sizes[place].get(level)
+
+    def size(self, place: int, now: int, level: int) -> int:
+        """Tokens of an item, of `now` tokens in the view, at a level."""
+        if not level:
+            return now
+        sizes = self._sizes[place]
+        size = sizes.get(level)
+        if size is None:
+            index = len(self.items) - 1 - place
+            form = self.form(index, level)
+            size = now if form is None else form.size
+            if level == self.stats(place).cap:
+                # A part of the view: where its lines end is no gain for others.
+                size = max(size, level + empty_size(self.items[index].message, self.s.counter))
+            sizes[level] = size
+        return size
+
+    def form(self, index: int, level: int) -> Form | None:
+        """What an item becomes at a level; None where that is no smaller than what is shown now."""
+        item = self.items[index]
+        if level == 0 and not self._drops_thinking(index, item):
+            return None
+        if item.fold is not None and not self._one_entry(index, item):
+            return None
+        form = self.clips.form(item.entries[0], self._original(item), level, self._fact(item).call)
+        if extra := self._extra(index):
+            form = Form(form.message, form.size + extra)
+        return form if form.size < self._count(index) + extra else None
+
+    def least(self, index: int) -> int:
+        """The level of an item that only stays because the wire wants it: what the user typed stays too."""
+        fact = self._fact(self.items[index])
+        if fact.own and not self.loose:
+            return LEVELS[0] + fact.own
+        return 0 if fact.typed else LEVELS[0]
+
+    def fixed(self, index: int) -> bool:
+        """May the item not be touched?"""
+        return self._keeps_thinking(index) or self._stays(index, self.items[index])
+
+    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, Form]:
+        """Those of the items that stay that become smaller; others are forgotten."""
+        forms, items = dict[int, Form](), self.items
+        for index in stays:
+            if form := self.form(index, caps.get(index, 0)):
+                forms[index] = form
+        used = {(items[i].entries[0], caps.get(i, 0)) for i in forms}
+        read = {item.entries[0] for item in items[len(items) - len(self.read) :]}
+        self.clips.keep(used, {items[index].entries[0] for index in stays}, read)
+        return forms
+
+    def sent(self, stays: Sequence[int], forms: dict[int, Form]) -> int:
+        """Tokens of the items that stay in their forms, as they are sent."""
+        items, count, extra = self.items, self._count, self._extra
+        first = stays[0] if stays else len(items)
+        record = [_RECORD] if first > self.first else []
+        size = sum([forms[i].size - extra(i) if i in forms else count(i) for i in stays])
+        said = all(form.message.parts for form in forms.values())
+        if said and not self.s.sizes.extra.any_from(first):
+            return size  # nothing is written around them, nor is it around what they become
+        kept = [Item(forms[i].message) if i in forms else items[i] for i in stays]
+        return size + wire_overhead([*record, *kept], self.s.counter)
+
+    def _fact(self, item: Item) -> Fact:
+        fact = self.clips.facts.get(item.entries[0])
+        if fact is None:
+            entry, message, call = self.s.session[item.entries[0]], self._original(item), None
+            if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
+                call = self._index.call_at(at, message.call_id)
+            fact = self.clips.facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
+        return fact
+
+    def _count(self, index: int) -> int:
+        return self.s.projection.count(index, self.s.counter)
+
+    def _read(self, index: int) -> ItemStats:
+        s, item, sizes = self.s, self.items[index], dict[int, int]()
+        message, extra, fact = item.message, self._extra(index), self._fact(item)
+        now = shown = whole = self._count(index) + extra
+        stale = self._is_stale(fact.made if type(message) is Result else 0)
+        self._sizes.append(sizes)
+        if item.fold is not None or len(item.entries) != 1:
+            if not self._one_entry(index, item):
+                return ItemStats(now, now, cap=0)
+            whole = s.session.cached_count(item.entries[0], self._original(item), s.counter) + extra
+        sealed = 0
+        if fact.thinks and any(type(part) is Thinking for part in message.parts):
+            if (silent := self.form(index, 0)) is not None:
+                now = silent.size
+            elif self._keeps_thinking(index):
+                silent = self.clips.form(item.entries[0], self._original(item), 0, None)
+                sealed = max(now - extra - silent.size, 1)
+        for level, size in self.clips.sizes.get(item.entries[0], {}).items():
+            sizes[level] = size + extra if size + extra < shown else now - sealed
+        waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
+        said = waits or type(message) is Assistant or (not own and fact.typed)
+        if self.loose:
+            return ItemStats(whole, now - sealed, said, stale=stale, call=NEVER)
+        cap = self._cap(index, item, now, own, waits=waits)
+        if cap:
+            said = False  # its part is sure; for more it waits until the rest is there
+            sizes.pop(cap, None)
+        kept = own or self._large(index)
+        return ItemStats(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
+
+    def _large(self, index: int) -> int:
+        """Tokens of the calls of a reply, where they are not small."""
+        item, calls = self.items[index], self.items[index].message.calls
+        if not calls or self._count(index) <= SMALL:
+            return 0
+        bare = Assistant(tuple(calls))
+        tokens = self.s.session.cached_count(f"{item.entries[0]}/calls", bare, self.s.counter)
+        return tokens if tokens > SMALL else 0
+
+    def _call(self, index: int) -> int:
+        """Tokens of the calls of an item's step, where they are not small and the step may leave."""
+        items, message = self.items, self.items[index].message
+        if index not in self._calls and (message.calls or isinstance(message, Result)):
+            batch = read_batch(items, index) if message.calls else around(items, index)
+            self._calls |= {} if batch is None else self._step(batch)
+        return self._calls.get(index, 0)
+
+    def _step(self, batch: Batch) -> dict[int, int]:
+        items, first = self.items, batch.heads[0]
+        while first > self.first and blank(items[first - 1].message):
+            first -= 1  # thinking that waits for its reply
+        step = range(first, batch.end)
+        calls = sum(self._large(head) for head in batch.heads)
+        if any(items[i].entries[0] in self.s.projection.left for i in step):
+            calls = NEVER
+        if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
+            calls = 0
+            self._held.update(step)
+        return dict.fromkeys(step, calls)
+
+    def _stays(self, index: int, item: Item) -> bool:
+        return not self._one_entry(index, item) or self._fixed(index, item)
+
+    def _cap(self, index: int, item: Item, now: int, own: int, *, waits: bool) -> int | None:
+        """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
+        to a level: what a larger goal shows more of must not cost another item its form.)"""
+        if self._fixed(index, item):
+            return 0
+        if waits:
+            missing = self.unanswered / UNANSWERED - self.limit
+            for_all = max(self.unanswered - FADES * missing, LEAST * self.limit)
+            room = for_all * now / max(self.unanswered, 1)
+        elif own or self._fact(item).typed:
+            room = TYPED * self.goal
+            if 0 < own <= room:
+                return None
+        else:
+            return None
+        return 0 if now <= room else max(int(room), LEVELS[0])
+
+    def _one_entry(self, index: int, item: Item) -> bool:
+        items = self.items
+        if item.fold is None or len(item.entries) != 1:
+            return len(item.entries) == 1
+        return not inside_put(items, index) and not inside_put(items, index + 1)
+
+    def _fixed(self, index: int, item: Item) -> bool:
+        message = item.message
+        if index >= self.step and isinstance(message, User) and self._fact(item).typed:
+            return True
+        return type(message) is System or item.entries[0] in self.pins
+
+    def _keeps_thinking(self, index: int) -> bool:
+        """Must the provider have its thinking back? That of the newest step it gets, required or not."""
+        held = signed if index >= self.step else required
+        return index >= self.open_from and any(held(part) for part in self.items[index].message.parts)
+
+    def _drops_thinking(self, index: int, item: Item) -> bool:
+        """Of a closed turn a provider reads no thinking any more, of the open one not all is required."""
+        message = item.message
+        if type(message) is not Assistant or index >= self.step >= self.open_from:
+            return False
+        thoughts = [part for part in message.content if type(part) is Thinking]
+        return bool(thoughts) and (index < self.open_from or all(map(optional, thoughts)))
+
+    def _original(self, item: Item) -> Message:
+        """What the entry says, whatever an earlier fold made of it."""
+        return said_by(self.s.session[item.entries[0]]) or item.message
+
+
+def _open_turn(session: History) -> int | None:
+    """Where on the path the turn begins that is going on. What a user says beside the results of calls does
+    not end it: the model has not gone on yet, and its provider wants the thinking that led to them."""
+    reply = session.last_reply
+    calling = reply is not None and isinstance(reply.message, Assistant) and bool(reply.message.calls)
+    turns = session.turns if not calling else session.turns[: bisect_left(session.turns, session.replies[-1])]
+    return turns[-1] if turns else None

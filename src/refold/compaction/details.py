@@ -200,7 +200,7 @@ def _row(session: History, id: str, message: Message, counter: TokenCounter) -> 
     )
 
 
-# ── freshness (R18): nobody may go on as if the model still saw a file ──────────────────────────
+# ── freshness (R18): a file whose text left the view has to be read again ───────────────────────
 
 FILES = 5
 TOKENS = 5_000
@@ -208,42 +208,25 @@ READS = 2_000
 """So many files are noted as no longer in view, the most recently read."""
 
 
-class _Looks(dict[str, tuple[Call, tuple[str, ...]]]):
-    """Which files results show, by their entries, as their calls say: a command line is parsed once."""
-
-    def files(self, id: str, call: Call) -> tuple[str, ...]:
-        known = self.get(id)
-        if known is None or known[0] is not call:
-            paths = tuple(action.path for action in actions(call) if action.verb == "view")
-            known = self[id] = call, paths
-        return known[1]
-
-
-def reads_left(session: History, before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+def reads_left(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
-    looks = session.followers.of(_Looks, _Looks)
-    gone = _reads(before, looks)
-    for path in _reads(after, looks):
-        gone.pop(path, None)
-    for id in looks.keys() - verbatim(after):
-        del looks[id]
-    return tuple(gone)[-READS:]
+    shown = set(_reads(after))
+    newest_first = dict.fromkeys(path for path in reversed(_reads(before)) if path not in shown)
+    return tuple(reversed(newest_first))[-READS:]
 
 
-def _reads(items: Sequence[Item], looks: _Looks) -> dict[str, None]:
+def _reads(items: Sequence[Item]) -> list[str]:
     """Files read in these items, by calls whose results are shown whole and were no failure."""
     calls: dict[str, Call] = {}
-    paths: dict[str, None] = {}
+    paths: list[str] = []
     for item in items:
         calls.update((call.id, call) for call in item.message.calls)
         result = item.message
         if not isinstance(result, Result) or item.fold is not None or not is_readable(result):
             continue
         call = calls.get(result.call_id)
-        for path in looks.files(item.entries[0], call) if call else ():
-            paths.pop(path, None)
-            paths[path] = None
+        paths += [action.path for action in actions(call) if action.verb == "view"] if call else []
     return paths
 
 

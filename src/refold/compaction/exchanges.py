@@ -1,7 +1,7 @@
 """Exchanges: a view read as requests and the replies they got.
 
 A request is user text and/or tool results; its reply is text and/or tool calls. In an agent loop every
-model call is one exchange. A request at the very end that nobody answered yet is no exchange.
+model call is one exchange. An unanswered request at the very end is no exchange.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.details import AugmentDetails
-from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, sources_of
+from refold.compaction.plan_context import PlanContext
+from refold.compaction.transcript import Source, source_of
 from refold.messages import (
     AnyPart,
     Assistant,
@@ -31,7 +31,7 @@ from refold.messages import (
 )
 from refold.session.history import History
 from refold.session.items import Item
-from refold.shrink.squeeze import squeezed
+from refold.shrink.truncate_message import truncate_message
 from refold.tokens.estimate import Chars
 from refold.tokens.fitting import largest
 from refold.tokens.parts import part_strings
@@ -68,7 +68,7 @@ def answered(items: Sequence[Item], first: int = 0) -> int:
     return end
 
 
-def newest_first(s: Situation) -> Iterator[Exchange]:
+def newest_first(s: PlanContext) -> Iterator[Exchange]:
     """The exchanges of the view, from the last one back. Costs what is taken."""
     items, first = s.items, s.projection.first
     end = answered(items, first)
@@ -82,7 +82,7 @@ def newest_first(s: Situation) -> Iterator[Exchange]:
         end = start
 
 
-def history_size(s: Situation) -> int:
+def history_size(s: PlanContext) -> int:
     """Characters of all exchanges."""
     first = s.projection.first
     return s.projection.size(CHARACTERS, first, answered(s.items, first))
@@ -107,13 +107,13 @@ def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int)
     return None
 
 
-def head_sources(s: Situation, last: int) -> tuple[Source, ...]:
+def head_sources(s: PlanContext, last: int) -> tuple[Source, ...]:
     """What was said before item `last`; summary nodes say nothing."""
     head = s.items[s.projection.first : last]
-    return sources_of(s.session, [x for x in head if x.fold is None or node_of(s, x) is None])
+    return tuple(source_of(s.session, x) for x in head if x.fold is None or node_of(s, x) is None)
 
 
-def node_of(s: Situation, item: Item) -> e.Fold | None:
+def node_of(s: PlanContext, item: Item) -> e.Fold | None:
     """The fold whose summary node this item is a part of."""
     if item.fold is None:
         return None
@@ -122,7 +122,7 @@ def node_of(s: Situation, item: Item) -> e.Fold | None:
 
 
 def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
-    """Sources as exchanges: a new one begins where somebody speaks after the assistant."""
+    """Sources as exchanges: a new one begins where another speaks after the assistant."""
     groups: list[list[Source]] = []
     for before, source in zip((None, *sources), sources, strict=False):
         answered = before is not None and isinstance(before.message, Assistant)
@@ -174,7 +174,7 @@ def cut_exchange(exchange: tuple[Source, ...], limit: int) -> tuple[Source, ...]
             if over <= 0:
                 return tuple(sources)
             room = int(max(sizes[index] - over, MARKUP) * factor)
-            message = squeezed(sources[index].message, room, e.key(sources[index].id))
+            message = truncate_message(sources[index].message, room, e.key(sources[index].id))
             smaller = msgspec.structs.replace(sources[index], message=message)
             if (size := json_size([smaller])) < sizes[index]:
                 over -= sizes[index] - size

@@ -9,28 +9,28 @@ newest item on, as still fits. So the goal is used, and a larger one never shows
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, TypeAlias
 
-from refold.compaction.clips import Chunk, Pieces, Row
+from refold.compaction.clips import SMALL, ItemReader
 from refold.shrink.clip import LEVELS, WORTH
 
 STEP = 1.06
 GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
 """Scales, in tokens."""
-SMALL = 64
-"""Calls of at most so many tokens stand at every scale."""
-_CALL = SMALL + LEVELS[0]
+SMALL_CALL = SMALL + LEVELS[0]
 """Tokens of a small call for whose result there is room."""
-QUOTE, QUOTED = 48, 8
-"""Tokens of a step that left, at least, and of its number and who said it beside it."""
-
-
-_STALE = 0.1
-"""What a result that a later call of the same kind has superseded may have of the usual."""
+QUOTE = 48
+"""Tokens that a quoted step has at least."""
+QUOTED = 8
+"""Tokens of the number and the speaker beside a quotation."""
+SMALLEST = LEVELS[0] + WORTH
+"""An item of at most so many tokens is never clipped."""
+STALE = 0.1
+"""Share of the usual size that a result keeps once a later call of the same kind supersedes it."""
 
 
 class Curve(NamedTuple):
@@ -47,12 +47,17 @@ class Curve(NamedTuple):
     call: float = 0.45
     """Calls of one reply may have so much of the scale; a step with larger ones is quoted."""
 
+    def share(self, age: float, *, said: bool) -> float:
+        """Share of the scale at an age, in bends."""
+        if said:
+            return self.said * max(age, 1.0) ** -self.said_decay
+        return self.result * max(age, 1.0) ** -self.result_decay
+
 
 class Grades(NamedTuple):
     """Items from `place` on stay in their place, except those that `left`; these, and the ones from `first`
     on, are quoted in the record, each within its cap; those before are lines."""
 
-    scale: float
     first: int
     place: int
     caps: tuple[int, ...]
@@ -61,174 +66,109 @@ class Grades(NamedTuple):
     """Indexes of items of steps whose calls are too large to stand."""
 
 
-class Estimate(NamedTuple):
-    scale: int
-    """Index of a scale."""
-    first: int
-    """Index of the oldest item that is no line there."""
-
-
-Size: TypeAlias = Callable[[int, int, int], int]
-"""Tokens of an item: its place, its size in the view now, the level it is clipped to (0: not at all)."""
-
-Known: TypeAlias = Callable[[Sequence[int], int], Sequence[int | None]]
-"""Tokens of items, by their places, clipped to a level, where that is known without making anything."""
-
-Before: TypeAlias = Callable[[int, float], int]
+RecordSize: TypeAlias = Callable[[int, float], int]
 """Tokens of what stands for the items before an index at a scale."""
 
 
-Looks: TypeAlias = dict[int, tuple[int, int]]
-"""By scale: what its items leave of the goal by estimate, and the oldest of them."""
-
-
-def estimate(
-    pieces: Pieces,
-    goal: int,
-    record: Before,
-    curve: Curve,
-    last: int,
-    looks: Looks,
-) -> Estimate:
-    """The largest scale that fits `goal` where an item clipped to a level has that many tokens. `looks`: what
-    was seen before with another record."""
-    low, high, first = 0, len(GRID) - 1, pieces.total
-    while low < high:
-        middle = (low + high + 1) // 2
-        if middle not in looks:
-            room, walk = goal, Walk(pieces, GRID[middle], curve, last)
-            while room >= 0 and (part := walk.part()) is not None:
-                room -= part.whole + sum([cap * len(places) for cap, places in part.clipped])
-            looks[middle] = room, walk.begins
-        room, begins = looks[middle]
-        if room >= 0 and room >= record(begins, GRID[middle]):
-            low, first = middle, begins
-        else:
-            high = middle - 1
-    return Estimate(low, first)
-
-
-def grade(
-    pieces: Pieces,
-    goal: int,
-    record: Before,
-    known: Known,
-    size: Size,
-    curve: Curve,
-    last: int,
-    low: int,
-) -> Grades:
-    """The largest view that fits `goal`; `low` is the scale to begin with (`estimate`). Items from `last` on
-    (the newest step) always stay. Costs what fits: a scale is left as soon as it is seen to be too large, and
-    what has to be made to know its size is made last, the largest first."""
-
-    def left(index: int) -> int:
-        """What a scale leaves of the goal, exactly; less than nothing where it does not fit."""
-        room, walk, unknown = goal, Walk(pieces, GRID[index], curve, last), list[tuple[int, int]]()
-        while (part := walk.part()) is not None:
-            room -= part.whole
-            for cap, places in part.clipped:
-                sizes = known(places, cap)
-                room -= sum([tokens for tokens in sizes if tokens is not None])
-                if None in sizes:
-                    unknown += [(cap, -at) for at, size in zip(places, sizes, strict=True) if size is None]
-            if room < 0:
-                return room
-        room -= record(walk.begins, GRID[index])
-        unknown.sort(reverse=True)
-        for cap, place in unknown:
-            if room < 0:
-                break
-            room -= size(-place, pieces.sizes[-place], cap)
-        return room
-
-    room = left(low)
+def grade(items: ItemReader, goal: int, record: RecordSize, curve: Curve, last: int) -> Grades:
+    """The largest view that fits `goal`. Items from `last` on (the newest step) always stay."""
+    low = _estimate(items, goal, record, curve, last)
+    room = _room(items, goal, record, curve, last, low)
     if room >= 0:
-        while low < len(GRID) - 1 and (more := left(low + 1)) >= 0:
+        while low < len(GRID) - 1 and (more := _room(items, goal, record, curve, last, low + 1)) >= 0:
             low, room = low + 1, more
     while room < 0 and low > 0:
         low -= 1
-        room = left(low)
-    return _filled(pieces, low, room, size, curve, last)
+        room = _room(items, goal, record, curve, last, low)
+    return _filled(items, low, room, curve, last)
 
 
-def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last: int) -> Grades:
+def _estimate(items: ItemReader, goal: int, record: RecordSize, curve: Curve, last: int) -> int:
+    """The largest scale that fits `goal` where an item clipped to a level has that many tokens."""
+    low, high = 0, len(GRID) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        view = at_scale(items, GRID[middle], curve, last, goal=goal)
+        room = goal - view.estimate
+        if room >= 0 and room >= record(view.begins, GRID[middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _room(items: ItemReader, goal: int, record: RecordSize, curve: Curve, last: int, index: int) -> int:
+    """What a scale leaves of the goal, exactly; less than nothing where it does not fit. What has to be made
+    to know its size is made last, the largest first, and only while the rest fits."""
+    view = at_scale(items, GRID[index], curve, last)
+    room, unknown = goal - view.whole, list[tuple[int, int]]()
+    for place in view.clipped:
+        size = items.known_size(place, view.caps[place])
+        if size is None:
+            unknown.append((view.caps[place], -place))
+        else:
+            room -= size
+    if room >= 0:
+        room -= record(view.begins, GRID[index])
+    for cap, place in sorted(unknown, reverse=True):
+        if room < 0:
+            break
+        room -= items.size(-place, items.stats(-place).now, cap)
+    return room
+
+
+def _filled(items: ItemReader, low: int, room: int, curve: Curve, last: int) -> Grades:
     """The items at a scale, and as much of what the next one would add as there is room for. No step that
     left comes back so: a batch stands or leaves as a whole."""
-    walk, caps, left = Walk(pieces, GRID[low], curve, last), list[int](), set[int]()
-    while (part := walk.part()) is not None:
-        caps += part.caps()
-        left.update(*(places for _, places in part.quoted))
-    quoted = walk.place - walk.first
+    view = at_scale(items, GRID[low], curve, last)
     if low < len(GRID) - 1:
-        adding = _Adding(pieces, caps, left, room, size, further=not walk.quotes)
-        more = Walk(pieces, GRID[low + 1], curve, last, calls=GRID[low])
-        fits = True
-        while fits and (part := more.part()) is not None:
-            adding.further = adding.further and not more.quotes
-            adding.placed = pieces.total - more.place
-            left.update(*(places for _, places in part.quoted))
-            for place, cap in enumerate(part.caps(), part.first):
-                fits = adding.take(place, cap)
-                if not fits:
-                    break
-    first, newest = pieces.total - len(caps), pieces.total - 1
-    gone = frozenset(newest - place for place in left if place < len(caps))
-    return Grades(GRID[low], first, first + quoted, tuple(reversed(caps)), gone)
+        _add(items, view, at_scale(items, GRID[low + 1], curve, last, calls=GRID[low]), room)
+    first = items.total - len(view.caps)
+    gone = frozenset(items.total - 1 - place for place in view.quoted if place < len(view.caps))
+    place = first if view.in_place is None else items.total - view.in_place
+    return Grades(first, place, tuple(reversed(view.caps)), gone)
 
 
-@dataclass
-class _Adding:
-    """What the next scale would show more, newest first, until something does not fit."""
+def _add(items: ItemReader, view: ScaleView, more: ScaleView, room: int) -> None:
+    """Raise the items of a view to those of the next scale, newest first, until something does not fit.
+    Items that are lines at this scale come too, unless something is quoted: the record only gets smaller."""
+    caps = view.caps
 
-    pieces: Pieces
-    caps: list[int]
-    """Of the items that are no lines, newest first; they grow."""
-    left: set[int]
-    """Places of those that are quoted."""
-    room: int
-    size: Size
-    further: bool
-    """May items come that are lines at this scale? The record only gets smaller then."""
-    placed: int = 0
-    """How many stay in their place at the next scale, as far as that is known."""
+    def size(place: int, now: int, cap: int) -> int:
+        return QUOTED + (cap or now) if place in view.quoted else items.size(place, now, cap)
 
-    def take(self, place: int, cap: int) -> bool:
-        new = place == len(self.caps)
-        if new:
-            if not self.further:
-                return False
-            self.caps.append(cap)
-        elif cap == self.caps[place]:
-            return True
-        now = self.pieces.sizes[place] + (self.pieces.piece(place).sealed if place < self.placed else 0)
-        shown = 0 if new else self._size(place, now, self.caps[place])
-        if (more := self._size(place, now, cap) - shown) > self.room:
-            return self._part(place, now, cap, shown, new=new)
-        self.room, self.caps[place] = self.room - more, cap
-        return True
-
-    def _size(self, place: int, now: int, cap: int) -> int:
-        if place in self.left:
-            return QUOTED + (cap or now)
-        return self.size(place, now, cap)
-
-    def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> bool:
-        """As much of the item as there is room for, to the token. One that comes new leaves room for the call
-        before it, which it cannot be without."""
-        piece, quoted = self.pieces.piece(place), place in self.left
-        call = (_CALL if quoted else max(_CALL, LEVELS[0] + piece.call)) if new else 0
-        room = self.room + shown - call
-        low, found = 0 if new else self.caps[place], min(room, (cap or now) - 1)
+    for place, cap in enumerate(more.caps):
+        new = place == len(caps)
+        if new and (view.in_place is not None or more.in_place is not None):
+            return
+        if place in more.quoted:
+            view.quoted.add(place)
+        if not new and cap == caps[place]:
+            continue
+        stats = items.stats(place)
+        now = stats.now + (stats.sealed if more.stays(place) else 0)
+        shown = 0 if new else size(place, now, caps[place])
+        added = size(place, now, cap) - shown
+        if added <= room:
+            room -= added
+            caps[place : place + 1] = [cap]
+            continue
+        # As much of the item as there is room for, to the token. One that comes new leaves room for the call
+        # before it, which it cannot be without.
+        quoted = place in view.quoted
+        call = (SMALL_CALL if quoted else max(SMALL_CALL, LEVELS[0] + stats.call)) if new else 0
+        most = room + shown - call
+        low, part = 0 if new else caps[place], min(most, (cap or now) - 1)
         least = max(low + 1, LEVELS[0])
-        while found >= least and (over := self._size(place, now, found) - room) > 0:
-            found -= over
-        found = found if found >= least else low
-        if new and (not found or (not quoted and (not cap or piece.kept))):
-            self.caps.pop()
-            return False
-        self.caps[place], self.room = found, call
-        return new
+        while part >= least and (over := size(place, now, part) - most) > 0:
+            part -= over
+        part = part if part >= least else low
+        if new and (not part or (not quoted and (not cap or stats.kept))):
+            return
+        caps[place : place + 1] = [part]
+        if not new:
+            return
+        room = call
 
 
 # ── the items of a view at one scale ────────────────────────────────────────────────────────────
@@ -237,173 +177,76 @@ class _Adding:
 # most, so that it does not push everything before it out of sight. Numbers only: nothing is read or made.
 
 
-class Part(NamedTuple):
-    """Some items that are no lines at a scale, by their places."""
+@dataclass
+class ScaleView:
+    """The items that are no lines at a scale. An item's place is counted from the newest, which has 0."""
 
-    first: int
-    length: int
-    whole: int
-    """Tokens of those that stay as they are, and of quotations."""
-    clipped: list[tuple[int, list[int]]]
-    """Those that are clipped in their place, by level."""
-    quoted: list[tuple[int, list[int]]]
-    """Those that are quoted in the record, by level."""
+    total: int
+    caps: list[int] = field(default_factory=list[int])
+    """For each item, newest first, the level it is clipped to; 0: not at all."""
+    whole: int = 0
+    """Tokens of items that stay as they are, and of quotations."""
+    estimate: int = 0
+    """Tokens of all items, where one that is clipped to a level has that many."""
+    clipped: list[int] = field(default_factory=list[int])
+    """Places of items that are clipped where they stand."""
+    quoted: set[int] = field(default_factory=set[int])
+    """Places of items whose step is quoted in the record."""
+    in_place: int | None = None
+    """How many of the newest stay in their place, where older ones are quoted; None: all do."""
 
-    def caps(self) -> list[int]:
-        """For each item, newest first, the level it is clipped to; 0: not at all."""
-        caps = [0] * self.length
-        for cap, places in (*self.clipped, *self.quoted):
-            for place in places:
-                caps[place - self.first] = cap
-        return caps
-
-
-class Walk:
-    """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
-    them, `place` that of the oldest one in its place; where these differ, it `quotes`. `calls`: the scale
-    that says which calls may stand, where that is another one."""
-
-    def __init__(
-        self, pieces: Pieces, scale: float, curve: Curve, last: int, calls: float | None = None
-    ) -> None:
-        said, said_decay, result, result_decay, bend, weight, sealed, call = curve
-        self.pieces, self.last = pieces, last
-        self.first = self.place = pieces.total
-        self.quotes = False
-        self._depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
-        self._most, start = weight * scale, bend * scale
-        self._caps = [
-            _Caps(scale, share, decay, start, stale)
-            for share, decay in ((result, result_decay), (said, said_decay))
-            for stale in (False, True)
-        ]
-        self._age, self._read, self._ended = 0.0, 0, pieces.total == 0
-        self._thought, self._most_thought = 0, sealed * scale
-        self._left, self._largest_call = False, call * (calls or scale)
+    def stays(self, place: int) -> bool:
+        return self.in_place is None or place < self.in_place
 
     @property
     def begins(self) -> int:
         """Where the record ends: as soon as anything is quoted, it takes at least the first item's place."""
-        return max(self.first, int(self._left or self.quotes))
-
-    def part(self) -> Part | None:
-        """The next items; None where no more are reached."""
-        if self._ended:
-            return None
-        pieces, age = self.pieces, self._age
-        if self._read == len(pieces.chunks):
-            pieces.read()
-        chunk = pieces.chunks[self._read]
-        ages, first = chunk.ages(self._most), chunk.first
-        length = self._length(chunk, ages)
-        whole, clipped, quoted = 0, list[tuple[int, list[int]]](), list[tuple[int, list[int]]]()
-        for kind, places, sums in chunk.plain:
-            end = bisect_left(places, first + length) if length < chunk.length else len(places)
-            whole += sums[end] - self._clip(kind, places, end, first, ages, clipped)
-        for place, piece in chunk.odd:
-            if place < first + length:
-                tokens, cap, cut = self._odd(place, piece, age + ages[place - first])
-                if cut:
-                    quoted.append((cap, [place]))
-                elif cap:
-                    clipped.append((cap, [place]))
-                whole += tokens if cut or not cap else 0
-        self._age, self._read = age + ages[length], self._read + 1
-        self.first = pieces.total - first - length
-        self._ended = length < chunk.length or self.first == 0
-        self.place = self.place if self.quotes else self.first
-        return Part(first, length, whole, clipped, quoted)
-
-    def _length(self, chunk: Chunk, ages: Sequence[float]) -> int:
-        """How many pieces of a chunk are reached; the newest step always is."""
-        if self._age + ages[chunk.length - 1] <= self._depth:
-            return chunk.length
-        reached = bisect_right(ages, self._depth - self._age, 0, chunk.length)
-        return min(max(reached, self.pieces.total - self.last - chunk.first), chunk.length)
-
-    def _clip(
-        self,
-        kind: int,
-        places: list[int],
-        end: int,
-        first: int,
-        ages: Sequence[float],
-        clipped: list[tuple[int, list[int]]],
-    ) -> int:
-        """The first `end` pieces of a kind, run by run of those of one level. What is clipped of them
-        has so many tokens now."""
-        allowed, sizes, start, total, at = self._caps[kind], self.pieces.sizes, self._age, 0, 0
-        while at < end:
-            age = start + ages[places[at] - first]
-            if age > allowed.bound:
-                allowed.lower(age)
-            stop = end
-            if start + ages[places[end - 1] - first] > allowed.bound:
-                young = first + bisect_right(ages, allowed.bound - start)
-                stop = bisect_left(places, young, at + 1, end)
-            least, cap, above = allowed.cap + WORTH, allowed.cap, allowed.next
-            large = [place for place in places[at:stop] if sizes[place] > least]
-            if above > least + 1:  # what its age allows to the token stays as it is
-                large = [
-                    place
-                    for place in large
-                    if sizes[place] >= above or sizes[place] > allowed.at(start + ages[place - first])
-                ]
-            if large:
-                clipped.append((cap, large))
-                total += sum([sizes[place] for place in large])
-            at = stop
-        return total
-
-    def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int, bool]:
-        """The size in the view of a piece where not age alone decides, its level, and whether it is quoted
-        with its calls cut like any text: no form has to be made then to know its size."""
-        _, now, said, least, stale, sealed, kept, call = piece
-        leaves = call > self._largest_call
-        if sealed and not leaves and not self.quotes:
-            self._thought += sealed
-            index = self.pieces.total - 1 - place
-            if self._thought <= self._most_thought or index >= self.last:
-                return now + sealed, 0, False
-            self.place, self.quotes = index + 1, True
-        if least == 0 and not leaves:
-            return now, 0, False
-        allowed = self._caps[2 * said + stale]
-        most = allowed.at(age)
-        at = bisect_right(LEVELS, most)
-        cap = LEVELS[max(at - 1, 0)]
-        if leaves or (self.quotes and kept):
-            self._left, cap = True, 0 if now <= max(cap + WORTH, most) else max(cap, QUOTE)
-            return QUOTED + (cap or now), cap, True
-        if now - kept <= max(cap + WORTH, most):
-            return now, 0, False
-        return now, cap + kept if kept else max(cap, least or 0), False
+        return max(self.total - len(self.caps), int(bool(self.quoted) or self.in_place is not None))
 
 
-class _Caps:
-    """The levels of one kind of items at one scale, asked for with growing age. An item of at most `cap` and
-    `WORTH` tokens is not worth clipping; one of less than `next` may be allowed as it is."""
-
-    __slots__ = ("_decay", "_most", "_start", "bound", "cap", "next")
-
-    def __init__(self, scale: float, share: float, decay: float, start: float, stale: bool) -> None:
-        self._most, self._decay, self._start = (scale, share, _STALE if stale else 1.0), decay, start
-        self.cap, self.next, self.bound = 0, 0.0, -1.0
-
-    def at(self, age: float) -> float:
-        """Tokens an item may have at an age."""
-        scale, share, stale = self._most
-        return scale * (share * max(age / self._start, 1.0) ** -self._decay) * stale
-
-    def lower(self, age: float) -> None:
-        """The level at an age, and up to which age it is that for sure: a power for each item and scale would
-        be a third of what a fold costs."""
-        place = bisect_right(LEVELS, self.at(age))
-        self.cap = LEVELS[max(place - 1, 0)]
-        self.next = LEVELS[place] if place < len(LEVELS) else inf
-        if place <= 1:
-            self.bound = inf
-        else:
-            scale, share, stale = self._most
-            most = scale * share * stale / self.cap
-            self.bound = self._start * most ** (1 / self._decay) * (1 - 1e-9)
+def at_scale(
+    items: ItemReader,
+    scale: float,
+    curve: Curve,
+    last: int,
+    *,
+    goal: float = inf,
+    calls: float | None = None,
+) -> ScaleView:
+    """The view at a scale; given up where it is seen to pass `goal`. `calls`: the scale that says which calls
+    may stand, where that is another one."""
+    view, age, thought, tokens = ScaleView(items.total), 0.0, 0, 0
+    caps, read = view.caps, items.read
+    depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
+    bend, largest_call, largest = curve.bend * scale, curve.call * (calls or scale), curve.weight * scale
+    for place in range(items.total):
+        if (age > depth and place >= items.total - last) or tokens > goal:
+            break
+        whole, now, said, least, stale, sealed, kept, call = (
+            read[place] if place < len(read) else items.stats(place)
+        )
+        before, leaves, level = age, call > largest_call, 0
+        age += whole if whole < largest else largest
+        if sealed and not leaves and view.in_place is None:
+            thought += sealed
+            if thought <= curve.sealed * scale or items.total - 1 - place >= last:
+                now, least = now + sealed, 0
+            else:
+                view.in_place = place
+        if leaves or kept or (now > SMALLEST and least != 0):
+            most = scale * curve.share(before / bend, said=said) * (STALE if stale else 1.0)
+            cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
+            enough = max(cap + WORTH, most)
+            if leaves or (kept and view.in_place is not None and least != 0):
+                level = 0 if now <= enough else max(cap, QUOTE)
+                now = QUOTED + (level or now)
+                view.quoted.add(place)
+            elif now - kept > enough and least != 0:
+                level = cap + kept if kept else max(cap, least or 0)
+                view.clipped.append(place)
+                tokens, now = tokens + level, 0
+        caps.append(level)
+        tokens += now
+        view.whole += now
+    view.estimate = tokens
+    return view

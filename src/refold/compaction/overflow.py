@@ -95,7 +95,7 @@ def failed_by_overflow(entry: e.MessageEntry, window: int, full: float = FULL) -
 
 
 def refused_by(session: History, entry: e.MessageEntry, model: str | None) -> bool:
-    """Did the model answer that will be asked next (None: the log's newest)? Yes, where nobody knows."""
+    """Did the model answer that will be asked next (None: the log's newest)? Yes, where that is unknown."""
     asked = (model or last_model(session)) if entry.model else None
     return not entry.model or not asked or same_model(entry.model, asked)
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isgenerator
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
+from refold.compaction import transcript
+from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
-from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import PluginGuard, StalePlan, WrongType, expect
+from refold.messages import user
 from refold.protocols import Request, TokenCounter
 from refold.session.history import Base, History
+from refold.text.frames import element
 from refold.text.glance import card
 
 T = TypeVar("T")
@@ -67,14 +70,28 @@ class Ask:
     accept: Callable[[str], str] = plain
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
 
+    def in_words(self, text: str) -> Ask:
+        """The same question in other words; limits and sampling stay the design's."""
+        if self.purpose != "summary":
+            return self
 
-class Errand(NamedTuple):
+        def render(sources: Sequence[Source], previous: str | None) -> Request:
+            blocks = [element("conversation", transcript.render(sources, transcript.Style()))]
+            if previous:
+                blocks.append(element("previous-summary", transcript.inert(previous)))
+            question = user("\n\n".join([*blocks, text]))
+            return msgspec.structs.replace(self.render((), None), messages=(question,), tools=(), stable=0)
+
+        return replace(self, render=render, prefix=None)
+
+
+class PendingRequest(NamedTuple):
     """Work of an application's own that a fold waits for: a rule that asks a sub-agent. What comes of it lies
     where `finish` finds it."""
 
     run: Callable[[], Awaitable[None]]
     failed: Callable[[BaseException], None]
-    """Told instead where it raised or took too long, or where nobody may wait."""
+    """Called instead where it raised, took too long, or there was no time to wait."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,13 +114,13 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """What one rung of a ladder would do."""
+    """What one strategy would do."""
 
     rung: str
     finish: Callable[[Sequence[str]], Finished]
     """Answers (one per ask) → edits. Pure."""
     asks: tuple[Ask, ...] = ()
-    errands: tuple[Errand, ...] = ()
+    pending: tuple[PendingRequest, ...] = ()
     """Awaited before `finish`, side by side."""
     stretch: tuple[str, str] | None = None
     """First and last entry of what is taken out, for messages and progress bars."""
@@ -131,82 +148,77 @@ class Proposal:
     min_gain: float = 0.0
     """Share of the view that must be freed, unless it is too large for the window."""
     author: str = "rule"
-    """Who wrote it, where nobody is asked."""
+    """Who wrote it, where no summariser is asked."""
     timeout: float | None = None
     failure_text: str | None = None
-    """What to tell the user when the summariser fails at this rung."""
+    """What to tell the user when the summariser fails here."""
 
     def __post_init__(self) -> None:
-        ends = ("", "") if self.stretch is None else self.stretch
-        expect(ends, tuple, "a stretch is the ids of two entries, the first and the last")
-        if [isinstance(id, str) for id in cast("tuple[object, ...]", ends)] != [True, True]:
-            raise WrongType(
-                f"{ends!r} will not do: a stretch is the ids of two entries, the first and the last"
-            )
+        ends: object = ("", "") if self.stretch is None else self.stretch
+        if not isinstance(ends, tuple) or [type(id) for id in cast("tuple[object, ...]", ends)] != [str, str]:
+            raise WrongType(f"a stretch must be the ids of its first and its last entry (got {ends!r})")
+
+
+def checked_result(name: str, kind: Any, wanted: str, work: Callable[[], T]) -> T:
+    """What a part of a preset gives, which is of that kind; `PluginError` with its name otherwise."""
+    with PluginGuard(name) as guard:
+        given = work()
+        if isinstance(given, kind):
+            return given
+        plain = "; since 0.2 strategies are plain functions, not generators" if isgenerator(given) else ""
+        raise guard.refuse(given, f"{wanted} is wanted{plain}")
 
 
 def finish(proposal: Proposal, answers: Sequence[str]) -> Finished:
     """What a proposal becomes with these answers."""
-    with PluginGuard(f"the rung {proposal.rung!r} of the preset") as guard:
-        finished = proposal.finish(answers)
-        if not isinstance(cast("object", finished), Finished):
-            raise guard.refuse(finished, f"a Finished is wanted{_plain(finished)}")
-        return finished
-
-
-def _plain(given: object) -> str:
-    return "; since 0.2 strategies are plain functions, not generators" if isgenerator(given) else ""
+    name = f"the strategy {proposal.rung!r} of the preset"
+    return checked_result(name, Finished, "a Finished", lambda: proposal.finish(answers))
 
 
 @runtime_checkable
-class Rung(Protocol):
+class Strategy(Protocol):
     """One way to make the view smaller."""
 
     @property
     def name(self) -> str: ...
 
-    def propose(self, s: Situation, /) -> Proposal | Reason: ...
+    def propose(self, s: PlanContext, /) -> Proposal | Reason: ...
 
 
-def propose(rung: Rung, s: Situation) -> Proposal | Reason:
-    """What a rung proposes, whoever wrote it."""
-    with PluginGuard(f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
-        offer = rung.propose(s)
-        if not isinstance(cast("object", offer), (Proposal, Reason)):
-            raise guard.refuse(offer, f"a Proposal or a Reason is wanted{_plain(offer)}")
-        return offer
+def propose(strategy: Strategy, s: PlanContext) -> Proposal | Reason:
+    """What a strategy proposes."""
+    name = f"the strategy {getattr(strategy, 'name', strategy)!r} of the preset"
+    kinds = (Proposal, Reason)
+    return checked_result(name, kinds, "a Proposal or a Reason", lambda: strategy.propose(s))
 
 
 @runtime_checkable
 class Trigger(Protocol):
     """Says whether a fold is due."""
 
-    def due(self, s: Situation, /) -> Due | Reason: ...
+    def due(self, s: PlanContext, /) -> Due | Reason: ...
 
 
-def fired(trigger: Trigger, s: Situation) -> Due | Reason:
+def fired(trigger: Trigger, s: PlanContext) -> Due | Reason:
     """What a trigger says."""
-    with PluginGuard("a trigger of the preset") as guard:
-        due = trigger.due(s)
-        if not isinstance(cast("object", due), (Due, Reason)):
-            raise guard.refuse(due, f"a Due or a Reason is wanted{_plain(due)}")
-        return due
+    kinds = (Due, Reason)
+    return checked_result("a trigger of the preset", kinds, "a Due or a Reason", lambda: trigger.due(s))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A trigger and the rungs to try when it fires, the first that proposes something first."""
+    """A trigger and the strategies to try, in order, when it fires."""
 
     trigger: Trigger
-    rungs: tuple[Rung, ...]
+    rungs: tuple[Strategy, ...]
     upkeep: bool = False
-    """Housekeeping of a design (turn lines, shrunk results): happens as turns end, whatever the size."""
+    """Maintenance of a design (turn lines, shrunk results): happens as turns end, whatever the size."""
 
     def __post_init__(self) -> None:
-        expect(self.trigger, Trigger, "a trigger has the method due(situation)")
-        expect(self.rungs, tuple, "the rungs of a stage are a tuple")
+        expect(self.trigger, Trigger, "a trigger has the method due(context)")
+        expect(self.rungs, tuple, "the strategies of a stage are a tuple")
         for rung in self.rungs:
-            expect(rung, Rung, "a rung has a name and the method propose(situation)")
+            expect(rung, Strategy, "a strategy has a name and the method propose(context)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,12 +234,14 @@ class Plan:
     measure: str
     reason: Due
     proposal: Proposal
-    situation: Situation = field(repr=False)
-    remaining: tuple[Rung, ...] = field(default=(), repr=False)
-    """Rungs to try, in order, if this one fails."""
-    ladder: tuple[Rung, ...] = field(default=(), repr=False)
-    """All rungs of the stage: a changed situation is planned for anew from the first."""
+    context: PlanContext = field(repr=False)
+    remaining: tuple[Strategy, ...] = field(default=(), repr=False)
+    """Strategies to try, in order, if this one fails."""
+    ladder: tuple[Strategy, ...] = field(default=(), repr=False)
+    """All strategies of the stage: a changed context is planned for anew from the first."""
     window: int
+    prompt: str | None = field(default=None, repr=False)
+    """A hook's words, with which summaries are asked for instead of the design's."""
 
     def __repr__(self) -> str:
         size = f"to at most {self.tokens_after:,} tokens"
@@ -244,7 +258,7 @@ class Plan:
     def at(self, work: Callable[[], T]) -> T:
         """Do work that reads the history of this plan, which other plans may read, too. `StalePlan` where
         that history has another view by now; messages may have come."""
-        history = self.situation.session
+        history = self.context.session
         with history.lock:
             if not self.holds(history):
                 raise StalePlan
@@ -257,14 +271,14 @@ class Plan:
 
     @property
     def tokens_before(self) -> int:
-        with self.situation.session.lock:
-            return self.situation.sizes.tokens
+        with self.context.session.lock:
+            return self.context.sizes.tokens
 
     def offers(self) -> Iterator[Callable[[], Proposal | Reason]]:
-        """This plan's own proposal, then what the remaining rungs would do instead."""
+        """This plan's own proposal, then what the remaining strategies would do instead."""
         yield lambda: self.proposal
         for rung in self.remaining:
-            yield partial(propose, rung, self.situation)
+            yield partial(propose, rung, self.context)
 
     @property
     def rung(self) -> str:

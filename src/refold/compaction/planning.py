@@ -1,5 +1,5 @@
-"""From a situation to a plan, or to the reason why there is none; what a plan costs (R15); and the end that a
-design without one of its own may borrow."""
+"""From a context to a plan, or to the reason why there is none; what a plan costs (R15); and the fallback of
+designs that have none of their own."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from dataclasses import replace
 
 import msgspec
 
-from refold.compaction.plan import Plan, Proposal, Reason, Rung, Stage, fired, propose
+from refold.compaction.plan import Plan, Proposal, Reason, Stage, Strategy, fired, propose
+from refold.compaction.plan_context import Due, PlanContext, left_alone, touches
 from refold.compaction.preset import Preset
-from refold.compaction.record import Shape
+from refold.compaction.record import FoldBudget
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.rungs.graded import Lines
-from refold.compaction.situation import Due, Situation, left_alone, touches
 from refold.compaction.triggers import Never
 from refold.costs import Summary, break_even, known, same_model
 from refold.session.history import History
 
 
-def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:
+def make_plan(preset: Preset, s: PlanContext, *, upkeep_only: bool = False) -> Plan | Reason:
     """The first stage whose trigger fires and that has something to fold. An explicit request goes
     straight to the last stage, whatever its trigger says."""
     if s.force:
-        return climb(preset, s, preset.stages[-1], Due("asked", "asked for explicitly"))
+        return first_feasible(preset, s, preset.stages[-1], Due("asked", "asked for explicitly"))
     reason = Reason("no_stage", "this preset has no such stage")
     for stage in preset.stages:
         if upkeep_only and not stage.upkeep:
             continue
         due = fired(stage.trigger, s)
-        outcome = climb(preset, s, stage, due) if isinstance(due, Due) else due
+        outcome = first_feasible(preset, s, stage, due) if isinstance(due, Due) else due
         if isinstance(outcome, Plan):
             return outcome
         reason = outcome
     return reason
 
 
-def look(preset: Preset, s: Situation) -> Due | Reason:
+def look(preset: Preset, s: PlanContext) -> Due | Reason:
     """Whether any trigger fires, without asking what could be done about it."""
     due: Due | Reason = Reason("no_stage", "this preset has no such stage")
     for stage in preset.stages:
@@ -46,12 +46,12 @@ def look(preset: Preset, s: Situation) -> Due | Reason:
     return due
 
 
-def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason:
-    """The first rung that proposes something that may be done."""
+def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Plan | Reason:
+    """The first strategy whose proposal may be followed."""
     s = replace(s, due=due)
     choice = _first(s, stage.rungs)
     if isinstance(choice, Reason):
-        s.memo.clear()  # it names the situation again
+        s.memo.clear()  # it refers to the context
         return choice
     proposal, remaining = choice
     return Plan(
@@ -63,24 +63,24 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason
         measure=preset.measure,
         reason=due,
         proposal=proposal,
-        situation=s,
+        context=s,
         remaining=tuple(remaining),
         ladder=tuple(stage.rungs),
         window=s.window,
     )
 
 
-def replan(plan: Plan, s: Situation) -> Plan | Reason:
-    """The same plan for a situation that differs in what somebody wishes: focus, cut, writer."""
+def replan(plan: Plan, s: PlanContext) -> Plan | Reason:
+    """The same plan for a context with another focus, cut or writer."""
     choice = _first(s, plan.ladder)
     if isinstance(choice, Reason):
         return choice
-    return replace(plan, situation=s, proposal=choice[0], remaining=tuple(choice[1]))
+    return replace(plan, context=s, proposal=choice[0], remaining=tuple(choice[1]))
 
 
-def _first(s: Situation, rungs: Sequence[Rung]) -> tuple[Proposal, Sequence[Rung]] | Reason:
-    """The first proposal that may be followed, and the rungs after it; or what the first rung, which is the
-    design's own way, says to that."""
+def _first(s: PlanContext, rungs: Sequence[Strategy]) -> tuple[Proposal, Sequence[Strategy]] | Reason:
+    """The first proposal that may be followed, and the strategies after it; or the reason of the
+    first, which is the design's own way."""
     reason = None
     for number, rung in enumerate(rungs):
         offer = propose(rung, s)
@@ -90,10 +90,10 @@ def _first(s: Situation, rungs: Sequence[Rung]) -> tuple[Proposal, Sequence[Rung
                 return offer, rungs[number + 1 :]
             offer = refusal
         reason = offer if reason is None else reason
-    return Reason("nothing_to_fold", "no rung has anything to fold") if reason is None else reason
+    return Reason("nothing_to_fold", "nothing left to fold") if reason is None else reason
 
 
-def refused(s: Situation, proposal: Proposal) -> Reason | None:
+def refused(s: PlanContext, proposal: Proposal) -> Reason | None:
     """Why a proposal is not followed although it could be."""
     if s.first_kept is not None and proposal.first_kept != s.first_kept:
         return Reason("fixed_cut", "this design does not let its cut be moved there")
@@ -112,7 +112,7 @@ def refused(s: Situation, proposal: Proposal) -> Reason | None:
 
 
 class Money(msgspec.Struct, frozen=True):
-    """Dollars. All None where nobody knows the model's prices."""
+    """Dollars. All None where the model's prices are unknown."""
 
     now: float | None = None
     per_turn: float | None = None
@@ -122,7 +122,7 @@ class Money(msgspec.Struct, frozen=True):
 
 def cost(plan: Plan, model: str | None = None, *, warm: bool = True) -> Money:
     """For the model that talks to the user: the one given, or the one the log names."""
-    name = model or last_model(plan.situation.session)
+    name = model or last_model(plan.context.session)
     about = known(name) if name else None
     if about is None or about.prices is None:
         return Money(model=name)
@@ -131,22 +131,22 @@ def cost(plan: Plan, model: str | None = None, *, warm: bool = True) -> Money:
         plan.tokens_before,
         after,
         about.prices,
-        shared=plan.situation.sizes.overhead,
+        shared=plan.context.sizes.overhead,
         summary=_summary(plan, name or ""),
         warm=warm,
-        requests_per_turn=requests_per_turn(plan.situation.session),
+        requests_per_turn=requests_per_turn(plan.context.session),
     )
     return Money(round(balance.now, 6), round(balance.per_turn, 6), balance.turns, name)
 
 
 def _summary(plan: Plan, chat: str) -> Summary:
     """What asking will cost, in the form in which it will be asked."""
-    asks, writer = plan.proposal.asks, plan.situation.writer
+    asks, writer = plan.proposal.asks, plan.context.writer
     if not asks or writer is None:
         return Summary()
     prompt = PROMPT * len(asks)
     if not all(ask.prefix for ask in asks):
-        counter = plan.situation.counter
+        counter = plan.context.counter
         prompt += sum(counter.message(x.message) for ask in asks for x in ask.sources)
     about = None if same_model(chat, writer.name) else known(writer.name)
     return Summary(
@@ -162,11 +162,11 @@ def requests_per_turn(session: History) -> float:
     return max(len(session.replies) / len(session.turns), 1.0) if session.turns else 1.0
 
 
-def fallback_plan(preset: Preset, s: Situation) -> Plan | Reason:
+def fallback_plan(preset: Preset, s: PlanContext) -> Plan | Reason:
     """What lies before the newest messages as lines, so that the view fits the window with room to grow."""
     if preset.settings.fallback == "none":
         return Reason("no_fallback", "the design has no other way, and none was asked for")
-    shape = Shape(budget=preset.window, goal=preset.window // 2)
+    shape = FoldBudget(budget=preset.window, goal=preset.window // 2)
     stage = Stage(Never(), (Lines(shape, name="fallback"),))
     due = Due("fallback", "the design's own folds leave more than the window")
-    return climb(preset, s, stage, due)
+    return first_feasible(preset, s, stage, due)

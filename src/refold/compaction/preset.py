@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from types import NoneType
 from typing import Annotated, Any, Literal, Self, TypeVar, cast, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
 
-from refold.compaction.plan import Reason, Rung, Stage, Trigger
-from refold.compaction.situation import Situation
+from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_result
+from refold.compaction.plan_context import PlanContext
 from refold.errors import PluginGuard, SettingError, UnknownSetting, expect
 from refold.session.projection import Accepts, accept_all
 
@@ -70,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:
         """Settings that arrive as data, where numbers may be texts and objects JSON; errors name the key."""
-        expect(given, Mapping, "settings are a dict of their names and values")
+        expect(given, Mapping, "settings must be a dict")
         known = {field.name: field for field in fields(cls)}
         for key in given:
             if key not in known:
@@ -93,7 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Raise `SettingError` where settings contradict each other."""
 
     def problems(self) -> Sequence[Flaw] | None:
-        """What would go wrong with these settings although they are allowed; None: nobody looks."""
+        """What would go wrong with these settings although they are allowed; None: not checked."""
         return None
 
     def fitted(self, budget: int) -> Self:
@@ -102,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return replace(self, window=budget)
 
     def for_model(self, model: Callable[[], str | None]) -> Self:  # noqa: ARG002
-        """The settings for conversations with this model (None: nobody knows which); asked for where that
+        """The settings for conversations with this model (None: unknown); asked for where that
         matters."""
         return self
 
@@ -123,8 +124,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """How often a model may call tools in one turn."""
         return None
 
-    def annotator(self) -> Rung | None:
-        """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""
+    def annotator(self) -> Strategy | None:
+        """Proposes annotations about what happened (never edits); asked before the maintenance stages."""
         return None
 
     def soft_trigger(self) -> Trigger | None:
@@ -135,11 +136,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
         return None
 
-    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:  # noqa: ARG002
+    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:  # noqa: ARG002
         """A text about the work that stands in front of the history, where no fold shows it already."""
         return None
 
-    def objection(self, s: Situation) -> Reason | None:  # noqa: ARG002
+    def objection(self, s: PlanContext) -> Reason | None:  # noqa: ARG002
         """Why the view is no good although it may be small enough, where a design can tell."""
         return None
 
@@ -164,7 +165,7 @@ class Preset:
     """The view must not pass this many tokens; 0: the window."""
 
     def __post_init__(self) -> None:
-        """A preset of somebody's own is looked at when it is made, not when a conversation depends on it."""
+        """Wrong parts are refused when a preset is made, not when a conversation depends on it."""
         for name, (kind, wanted) in _KINDS.items():
             expect(getattr(self, name), kind, f"{name} of a preset is {wanted}")
         for name in ("window", "limit"):
@@ -177,8 +178,8 @@ class Preset:
     def budget(self) -> int:
         return self.limit or self.window
 
-    def annotator(self) -> Rung | None:
-        return self._own(self.settings.annotator, Rung, "a rung")
+    def annotator(self) -> Strategy | None:
+        return self._own(self.settings.annotator, Strategy, "a rung")
 
     def soft_trigger(self) -> Trigger | None:
         return self._own(self.settings.soft_trigger, Trigger, "a trigger")
@@ -187,19 +188,15 @@ class Preset:
         delay = self._own(partial(self.settings.cache_delay, age), (int, float), "seconds")
         return None if delay is None or delay >= _LONGEST else delay
 
-    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:
+    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:
         return self._own(partial(self.settings.workspace_of, situation), str, "a text")
 
-    def objection(self, s: Situation) -> Reason | None:
+    def objection(self, s: PlanContext) -> Reason | None:
         return self._own(partial(self.settings.objection, s), Reason, "a reason")
 
     def _own(self, method: Callable[[], T | None], kind: Any, wanted: str) -> T | None:
         """What a method of the design gives, which is of that kind or None."""
-        with PluginGuard(f"the preset {self.name!r}") as guard:
-            given = method()
-            if given is None or isinstance(given, kind):
-                return given
-            raise guard.refuse(given, f"{wanted} is wanted, or None")
+        return checked_result(f"the preset {self.name!r}", (NoneType, kind), f"{wanted}, or None,", method)
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
@@ -217,11 +214,11 @@ class Preset:
 
 def built(settings: Settings, budget: int | None = None) -> Preset:
     """The preset that settings make, scaled to a budget where there is one."""
-    with PluginGuard(type(settings).__name__) as guard:
-        preset = (settings if budget is None else settings.fitted(budget)).build()
-        if not isinstance(cast("object", preset), Preset):
-            raise guard.refuse(preset, "build() makes a Preset")
-        return preset
+
+    def build() -> Preset:
+        return (settings if budget is None else settings.fitted(budget)).build()
+
+    return checked_result(type(settings).__name__, Preset, "a Preset from build()", build)
 
 
 fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.structs.fields)

@@ -1,12 +1,13 @@
 """The record: the message that stands for what left its place, and the floor that no fold can go below.
 
 It opens with where things stand. The user's own words and the pins come next, outside the frame: they still
-hold. Everything else is framed as a record, not a request, and defused, whoever wrote it. It is built of rows
+hold. Everything else is framed as a record, not a request, and defused. It is built of rows
 that know the entries they come from, and becomes text in one place.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -18,9 +19,9 @@ from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
 from refold.compaction.grade import Curve
 from refold.compaction.layout import Layout
-from refold.compaction.reading import Reading
+from refold.compaction.path_index import PathIndex
+from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
-from refold.compaction.situation import Situation, is_over, may_leave
 from refold.errors import DoesNotFit
 from refold.messages import AnyPart, Message, System, Text, User, compact_json, in_full, user
 from refold.preserve import pins, words
@@ -67,7 +68,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Shape:
+class FoldBudget:
     """How large the parts of a folded view may be, in exact tokens."""
 
     budget: int
@@ -89,8 +90,8 @@ class Shape:
     cache_ttl: float = 300.0
     """Seconds that a provider keeps what it was sent."""
 
-    def within(self, s: Situation) -> Shape:
-        """What a fold aims at in this situation, in what the provider counts, where that is known to be more
+    def within(self, s: PlanContext) -> FoldBudget:
+        """What a fold aims at here, in what the provider counts, where that is known to be more
         than we do; not where nothing could fit then: that is for the provider to say. The goal is a share of
         what system prompt and tools leave (R2); what was refused as too long is halved at least."""
         goal, budget, fixed = s.sizes.room(self.goal), s.sizes.room(self.budget), s.sizes.fixed
@@ -101,7 +102,7 @@ class Shape:
             return self
         return replace(self, goal=goal, budget=budget)
 
-    def room(self, s: Situation) -> Room:
+    def room(self, s: PlanContext) -> Room:
         """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record."""
         goal = max(self.goal - s.sizes.fixed, 0)
         left = max(self.goal - sum(floor(s).values()) - frame_size(s.counter), 0)
@@ -129,9 +130,9 @@ class Section(NamedTuple):
 class Composer:
     """Builds the record for the path before a position."""
 
-    def __init__(self, s: Situation, reading: Reading, room: Room) -> None:
-        self.s, self.reading, self.room = s, reading, room
-        self._opening, self._doing = opening(s, reading), doing(reading)
+    def __init__(self, s: PlanContext, index: PathIndex, room: Room) -> None:
+        self.s, self.index, self.room = s, index, room
+        self._opening, self._doing = opening(s, index), doing(index)
         self._pins = pin_rows(s.session)
         fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
@@ -141,11 +142,11 @@ class Composer:
         that from the lines. (The state is measured at its most, not at its room: that grows with the goal,
         and what it lets in must not cost an item its form.) `written`: tokens of a summary, not lines."""
         counter = self.s.counter
-        state = self.reading.state_size(position, self.room.state_most, counter)
-        own = min(self.reading.typed_size(position, counter), self.room.words)
+        state = self.index.state_size(position, self.room.state_most, counter)
+        own = min(self.index.typed_size(position, counter), self.room.words)
         total = self._fixed + min(state, self.room.state) + own
         lines, told = (self.room.lines, 0) if written is None else (BESIDE * self.room.lines, written)
-        return total + told + self.reading.lines_size(position, counter, int(lines * scale))
+        return total + told + self.index.lines_size(position, counter, int(lines * scale))
 
     def record(self, layout: Layout, room: int, summary: str | None = None) -> Record:
         """The record in `room` tokens: what own words, state, summary and quotations leave is for lines.
@@ -172,11 +173,14 @@ class Composer:
     ) -> list[Section]:
         """State, lines (or summary) and quotations."""
         counter, position_of = self.s.counter, self.s.projection.position_of
-        state = self._state(layout, quotes, room)
+        # What the view shows elsewhere need not be said again.
+        shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
+        files = self.index.filed().catalogue
+        state = state_rows(self.index.state, most, counter, shown.shows, files=files)
         room -= counter.text(joined(state))
         chosen = self._chosen(quotes, room)
         others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
-        quoted = render(map(self.reading.lines_at, others), max(room, 0), counter)
+        quoted = render(map(self.index.lines_at, others), max(room, 0), counter)
         for index, text in chosen.items():
             quoted += [*([Row("")] if quoted else []), Row(text, (position_of(index),))]
         told = position_of(min(chosen.keys() - layout.left, default=layout.first))
@@ -188,9 +192,9 @@ class Composer:
     def _lines(self, before: int, room: int) -> list[Row]:
         """The newest lines before a position, and which are not listed."""
         counter = self.s.counter
-        rows = render(self.reading.lines_before(before), room - counter.text(UNLISTED) - 4, counter)
+        rows = render(self.index.lines_before(before), room - counter.text(UNLISTED) - 4, counter)
         first = next((row.entries[0] for row in rows if row.entries), before)
-        earlier = any(self.reading.lines_at(at).lines for at in range(min(first, before) - 1, -1, -1))
+        earlier = any(self.index.lines_at(at).lines for at in range(min(first, before) - 1, -1, -1))
         return [Row(UNLISTED.format(first)), *rows] if rows and earlier else rows
 
     def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
@@ -208,7 +212,7 @@ class Composer:
     def _place(self, index: int, left: Container[int]) -> str:
         s = self.s
         after = next(i for i in range(index, len(s.items)) if i not in left)
-        lines = self.reading.lines_at(s.projection.position_of(after)).lines
+        lines = self.index.lines_at(s.projection.position_of(after)).lines
         begins = lines[0].text if lines else s.items[after].message.text
         return f'(before "{in_short(begins, PLACE)}" below)\n'
 
@@ -231,25 +235,19 @@ class Composer:
     def _own(self, layout: Layout) -> words.Rendered:
         """The user's words, and whose words are not all there."""
         s = self.s
-        sayings = words.once(self.reading.sayings, layout.position)
+        sayings = words.once(self.index.sayings, layout.position)
         return words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
 
-    def _state(self, layout: Layout, quotes: Mapping[int, str], room: int) -> list[Row]:
-        """The state of the work: what the view shows elsewhere need not be said again."""
-        files, room = self.reading.filed().catalogue, max(min(self.room.state, room), 0)
-        shown = _Shown(self.s, layout, quotes)
-        return state_rows(self.reading.state, room, self.s.counter, shown.shows, files=files)
-
     def _rendered(self, own: words.Rendered, sections: Sequence[Section], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
         what others said inside, defused and without secrets."""
-        page = _Page(self.reading)
+        page = _Page(self.index)
         page.add(self._opening, defuse)
         page.add([Row(WORDS), *own.rows] if own.rows else [], defuse)
         page.add(self._pins)
-        body = _Page(self.reading)
+        body = _Page(self.index)
         body.add(self._doing, quote)
         for title, rows in sections:
             # What a model wrote has headings of its own: one above them would say that nothing is below it.
@@ -264,8 +262,8 @@ class Composer:
 class _Page:
     """Lines of a record, and where they come from."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading, self.lines, self.sources = reading, list[str](), list[LineSource]()
+    def __init__(self, index: PathIndex) -> None:
+        self.index, self.lines, self.sources = index, list[str](), list[LineSource]()
 
     def add(self, rows: Sequence[Row], safe: Callable[[str], str] = str) -> None:
         """Rows after a blank line; `safe` takes out what must not stand there."""
@@ -275,7 +273,7 @@ class _Page:
             first = len(self.lines)
             self.lines += safe(row.text).split("\n")
             if row.entries:
-                ids = self.reading.ids(row.entries, through=row.through)
+                ids = self.index.ids(row.entries, through=row.through)
                 self.sources.append(LineSource(first, len(self.lines) - 1, ids, row.through))
 
     def enclose(self, body: _Page) -> None:
@@ -319,7 +317,7 @@ def _framed(part: AnyPart) -> AnyPart:
 class _Shown:
     """What a view shows beside the state: an entry that is there may be clipped, and its verdict gone."""
 
-    def __init__(self, s: Situation, layout: Layout, quotes: Mapping[int, str]) -> None:
+    def __init__(self, s: PlanContext, layout: Layout, quotes: Mapping[int, str]) -> None:
         self.s, self.layout, self.quotes = s, layout, quotes
         first = min((quote.item for quote in layout.quotes), default=layout.first)
         self.first = s.projection.position_of(min(first, layout.first))
@@ -348,7 +346,7 @@ class _Shown:
         return _spaced("\n".join([message.text, *(compact_json(call.arguments) for call in message.calls)]))
 
 
-def _quotation(s: Situation, index: int, level: int) -> str:
+def _quotation(s: PlanContext, index: int, level: int) -> str:
     item = s.items[index]
     return quotation(item.message, f"#{s.session.position(item.entries[0])}", level, s.counter)
 
@@ -358,19 +356,17 @@ def _spaced(text: str) -> str:
     return " ".join(text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').split())
 
 
-def pinned(session: History) -> list[tuple[str, Message]]:
-    """The pinned messages of the path: what was said on another branch may be another person's."""
-    found = ((id, said_by(session[id])) for id in session.pins if session.position(id) is not None)
-    return [(id, message) for id, message in found if message is not None]
-
-
 def pin_rows(session: History) -> list[Row]:
-    """All pins, ready to be shown: defused, and what the user did not say framed as a record."""
-    rows = [
-        Row(pin_text(session[id], message), (session.position(id) or 0,)) for id, message in pinned(session)
-    ]
-    between = [row if not at else row._replace(text=f"\n{row.text}") for at, row in enumerate(rows)]
-    return [Row("Pinned by the user, verbatim:"), *between] if rows else []
+    """The pins of the path, ready to be shown: defused, and what the user did not say framed as a record.
+    Pins of other branches are left out: what was said there may be another person's."""
+    rows = list[Row]()
+    for id in session.pins:
+        position = session.position(id)
+        message = None if position is None else said_by(session[id])
+        if position is not None and message is not None:
+            text = pin_text(session[id], message)
+            rows.append(Row(f"\n{text}" if rows else text, (position,)))
+    return [Row("Pinned by the user, verbatim:"), *rows] if rows else []
 
 
 def pins_text(session: History) -> str:
@@ -384,7 +380,7 @@ def pin_text(entry: e.Entry, message: Message) -> str:
     return frame("pin", text, source=source, key=e.key(entry.id))
 
 
-def floor(s: Situation) -> dict[str, int]:
+def floor(s: PlanContext) -> dict[str, int]:
     """What no fold can make smaller, by name, in exact tokens (R2)."""
     found = {
         "system prompt": s.counter.text(s.system) if s.system else 0,
@@ -399,7 +395,7 @@ def floor(s: Situation) -> dict[str, int]:
     return {name: size for name, size in found.items() if size}
 
 
-def check_floor(s: Situation, budget: int) -> None:
+def check_floor(s: PlanContext, budget: int) -> None:
     """Raise `DoesNotFit`, naming the parts, where the floor alone passes the budget."""
     found = {**floor(s), "frame of a fold": frame_size(s.counter)}
     if sum(found.values()) > budget:
@@ -416,9 +412,9 @@ STATE, LINES, SUMMARY, QUOTES = "State of the work", "What was done", "Summary",
 UNLISTED = "(Steps before #{} are not listed.)"
 
 
-def opening(s: Situation, reading: Reading) -> list[Row]:
+def opening(s: PlanContext, index: PathIndex) -> list[Row]:
     """Where things stand, in one line (R24): what was asked first and last."""
-    sayings, said, numbers = reading.sayings, [HEAD], list[int]()
+    sayings, said, numbers = index.sayings, [HEAD], list[int]()
     if sayings:
         asked = "Last request" if is_over(s) else "Request at hand"
         named = {"First request": sayings[0]} if len(sayings) > 1 else {}
@@ -428,22 +424,34 @@ def opening(s: Situation, reading: Reading) -> list[Row]:
     return [Row(f"[{' '.join(said)}]", numbers)]
 
 
-def doing(reading: Reading) -> list[Row]:
+def doing(index: PathIndex) -> list[Row]:
     """What was done last. These are others' words: they stand in the frame."""
-    newest = next(
-        (x for x in reading.lines_before(reading.length) if x.lines and not x.lines[0].outcome), None
-    )
+    newest = next((x for x in index.lines_before(index.length) if x.lines and not x.lines[0].outcome), None)
     if newest is None:
         return []
     return [Row(f"Last step: {in_short(newest.lines[0].text, STANDS)} #{newest.number}", (newest.number,))]
 
 
-def go_on(tool: str) -> str:
-    """The end of a record. `tool`: what the model can call to read a message again."""
+def go_on(tool: str, session: str = "") -> str:
+    """The end of a record. `tool`: what the model can call to read a message again; `session`: the name that
+    this one has there."""
     if not tool:
         return "[Go on from here. Full messages are in the log, by number (#…).]"
-    others = ', turn_numbers=[…] or query="…"' if tool == RECALL else ' and this session, or query="…"'
+    named = f'session="{session}"' if session else "this session"
+    others = ', turn_numbers=[…] or query="…"' if tool == RECALL else f' and {named}, or query="…"'
     return f'[Go on from here. Full messages: {tool} with keys=["#12"]{others}.]'
+
+
+_END = re.compile(r"\[Go on from here\. [^\n]*\]\Z")
+
+
+def with_end(message: Message, end: str) -> Message:
+    """A record with another end; any other message as it is."""
+    if not isinstance(message, User) or not message.content or not isinstance(message.content[-1], Text):
+        return message
+    last = message.content[-1]
+    changed = msgspec.structs.replace(last, text=_END.sub(lambda _: end, last.text))
+    return msgspec.structs.replace(message, content=(*message.content[:-1], changed))
 
 
 def frame_size(counter: TokenCounter) -> int:

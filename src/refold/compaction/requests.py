@@ -1,5 +1,5 @@
-"""Asking for a summary: prompts, two forms of a request, which answers count, when nobody is asked any more;
-how a summary is shown where nothing else goes with it; the system prompt in front of a conversation.
+"""Asking for a summary: prompts, two forms of a request, which answers count, when no model is asked; how a
+summary is shown where nothing else goes with it; the system prompt in front of a conversation.
 
 *Cached prefix*: the last chat request once more, byte for byte, followed by one instruction. The provider has
 that prefix in its cache, so the history costs a tenth of what it costs to send it as a transcript.
@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold import entries as e
-from refold.compaction.situation import Situation
+from refold.compaction.plan_context import PlanContext
 from refold.costs import same_model
 from refold.errors import BadAnswer
 from refold.messages import Assistant, Message, assistant, user
@@ -64,11 +64,11 @@ PROMPT = 600
 
 
 def fits(size: int, output: int, window: int | None) -> bool:
-    """Does a request of this size, with this much to answer, go into a window? Into one nobody knows, yes."""
+    """Does a request of this size, with this much to answer, fit a window? An unknown one: yes."""
     return window is None or size <= int(window * MARGIN) - output
 
 
-def choose_form(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
+def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
     """The form in which this summary will be asked for.
 
     `auto` continues the chat where that reads a cache: the same model writes the summary, its last reply is
@@ -82,22 +82,18 @@ def choose_form(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, outpu
     if wanted == "cached-prefix":
         return "cached-prefix" if same or chat is None or not redact else "stand-alone"
     has_prefix = bool(s.system or s.tools or s.projection.first)
-    return "cached-prefix" if same and has_prefix and is_warm(s, ttl) else "stand-alone"
+    last = s.session.last_reply
+    is_warm = last is not None and 0 <= s.now - last.time < ttl
+    return "cached-prefix" if same and has_prefix and is_warm else "stand-alone"
 
 
-def _holds(s: Situation, output: int) -> bool:
+def _holds(s: PlanContext, output: int) -> bool:
     """Does the view, with the instruction and the answer, go into the summariser's window? A rough count says
     so, unless it is close."""
     window = s.writer.window if s.writer else None
     if window is None or s.sizes.rough > 2 * window:
         return window is None
     return fits(s.sizes.tokens + PROMPT, output, window)
-
-
-def is_warm(s: Situation, ttl: float) -> bool:
-    """Does the provider still hold the last request in its cache?"""
-    last = s.session.last_reply
-    return last is not None and 0 <= s.now - last.time < ttl
 
 
 def last_model(session: History) -> str | None:
@@ -125,7 +121,7 @@ class _Models:
         return self.name
 
 
-def continued(s: Situation, instruction: str, *, max_tokens: int | None = None) -> Request:
+def continued(s: PlanContext, instruction: str, *, max_tokens: int | None = None) -> Request:
     """The view as the next chat request would send it, and the instruction. What the last request sent ends
     before the newest reply: up to there the provider has it."""
     messages = tuple(item.message for item in s.items)
@@ -146,7 +142,7 @@ def cached_prefix(
 
     System prompt, tools, messages and sampling stay as they were: a difference in any of them would make
     the provider read everything anew. That is why tools are still offered; the instruction has to say
-    that none may be called, and whoever takes the answer refuses one that calls."""
+    that none may be called, and an answer that calls one is refused."""
     return msgspec.structs.replace(
         chat,
         messages=(*chat.messages, *since, user(instruction)),
@@ -234,20 +230,13 @@ def plain(text: str) -> str:
 
 def strip_tags(text: str) -> str:
     """What is inside `<summary>` tags, or the text without its `<analysis>` part."""
-    inside = _between(text, "<summary>", "</summary>")
-    if inside is not None:
-        return inside.strip()
+    begin, close = text.find("<summary>"), text.rfind("</summary>")
+    if begin != -1:
+        return text[begin + len("<summary>") : close if close > begin else None].strip()
     start, end = text.find("<analysis>"), text.rfind("</analysis>")
     if start != -1:
         text = text[:start] + (text[end + len("</analysis>") :] if end > start else "")
     return text.strip()
-
-
-def _between(text: str, start: str, end: str) -> str | None:
-    first, last = text.find(start), text.rfind(end)
-    if first == -1:
-        return None
-    return text[first + len(start) : last if last > first else len(text)]
 
 
 # ── the breaker ─────────────────────────────────────────────────────────────────────────────────
@@ -290,9 +279,7 @@ def listing(files: e.Files) -> str:
     """The lists that follow a summary; files that were modified are not listed as read."""
     blocks = ""
     for name in ("read", "modified", "created", "deleted"):
-        rows, paths = list[str](), getattr(files, name)
-        for path in paths:
-            rows.append(framed_path(path))
+        rows = [framed_path(path) for path in getattr(files, name)]
         blocks += f"\n\n<{name}-files>\n" + "\n".join(rows) + f"\n</{name}-files>" if rows else ""
     return blocks
 

@@ -19,6 +19,7 @@ from refold import tokens
 from refold.compaction import details
 from refold.messages import Assistant, Usage, User
 from refold.protocols import TokenCounter
+from refold.session.edits import branch_summary_in
 from refold.session.history import History
 from refold.session.items import Item
 from refold.session.projection import Projection
@@ -153,18 +154,15 @@ class Sizes:
 
     # ── anchored on the last usage ──────────────────────────────────────────────────────────────
 
-    def anchored(
-        self, measure: TokenCounter | None = None, *, stale: bool = False, bare: bool = False
-    ) -> int:
+    def anchored(self, measure: TokenCounter | None = None, *, bare: bool = False) -> int:
         """Last valid usage the provider reported for this view, plus the estimate of what came after it;
         without such a usage, the estimate of all. Usage from before the newest fold describes a view that
-        is gone and does not count, unless `stale` asks for it. `bare`: summaries count without the frame
-        they are shown in."""
+        is gone and does not count. `bare`: summaries count without the frame they are shown in."""
         measure = measure or self.measure
-        anchor = self._anchor(stale=stale)
+        anchor = self._anchor()
         if anchor is not None:
             return anchor[0] + self._estimate(measure, anchor[1], bare=bare)
-        return self._estimate(measure, 0, bare=bare) + (0 if stale else self._overhead(measure))
+        return self._estimate(measure, 0, bare=bare) + self._overhead(measure)
 
     def is_fresh(self, entry: e.Entry) -> bool:
         """Was it said after the newest fold? Usage from before describes a view that is gone."""
@@ -176,13 +174,13 @@ class Sizes:
         position = self._session.position(fold.id) if fold else None
         return -1 if position is None else position
 
-    def _anchor(self, *, stale: bool = False) -> tuple[int, int] | None:
+    def _anchor(self) -> tuple[int, int] | None:
         """The newest valid usage, and the index of the first item that it does not cover."""
         items = self.projection.items
         for index in reversed(self.projection.replies):
             usage = _usage_of(self._session, items[index])
             if usage is not None:
-                if not stale and not self.is_fresh(self._session[items[index].entries[-1]]):
+                if not self.is_fresh(self._session[items[index].entries[-1]]):
                     break
                 return usage.total, index + 1
         return None
@@ -193,15 +191,22 @@ class Sizes:
         for index in reversed(self.projection.framed):
             if index < first or not bare:
                 break
-            framed = self.projection.size(measure, index, index + 1)
-            total -= max(framed - measure.text(self._bare(self.projection.items[index])), 0)
+            summary = self._summary(self.projection.items[index])
+            if summary is not None:
+                framed = self.projection.size(measure, index, index + 1)
+                total -= max(framed - measure.text(summary), 0)
         return total
 
-    def _bare(self, item: Item) -> str:
+    def _summary(self, item: Item) -> str | None:
+        """The summary that an item frames; None where it frames none. A fold of pi also puts messages that an
+        older one had folded: those are no summaries, unless of a branch."""
         source = self._session[item.fold or item.entries[-1]]
-        if isinstance(source, (e.Fold, e.BranchSummary)) and source.summary:
-            return source.summary
-        return item.message.text
+        if not isinstance(source, e.Fold):
+            return source.summary if isinstance(source, e.BranchSummary) else None
+        for fold in (source, self.projection.newest_summary):
+            if fold and fold.summary and any(edit.put[:1] == (item.message,) for edit in fold.edits):
+                return fold.summary
+        return branch_summary_in(item.message)
 
     # ── as the provider counts ──────────────────────────────────────────────────────────────────
 

@@ -1,16 +1,16 @@
 """What a summariser reads (R17): which messages, as whose words, and all of them as text.
 
-Notes of programs and summaries of branches are shown to the model in the user's role, but nobody may take
-them for the user's words: a file that was read again would become a request. As text, everything is data:
-labelled, bounded, cut by character.
+Notes of programs and summaries of branches are shown to the model in the user's role, but are not the user's
+words: a file that was read again must not become a request. As text, everything is data: labelled, bounded,
+cut by character.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -67,75 +67,22 @@ def message_of_item(session: History, item: Item) -> m.Message:
     return message_of(session[item.entries[-1]]) or item.message
 
 
-@dataclass
-class _ItemSources:
-    """What items of the view say, by entry, for each way to read them."""
-
-    epoch: int = -1
-    known: dict[object, dict[str, Source]] = field(default_factory=dict[object, dict[str, Source]])
-
-
-def sources_of(
-    session: History, items: Sequence[Item], read: Callable[[History, Item], m.Message] | None = None
-) -> tuple[Source, ...]:
-    """What items say, each with its place, read once per entry; `read`: otherwise than they are shown."""
-    cache = session.followers.of(_ItemSources, _ItemSources)
-    if cache.epoch != session.epoch:
-        cache.epoch, cache.known = session.epoch, {}
-    known = cache.known.setdefault(read, {})
-    sources: list[Source] = []
-    for item in items:
-        source = known.get(item.entries[-1]) if item.fold is None else None
-        if source is None or (read is None and source.message is not item.message):
-            source = source_of(session, item)
-            if read is not None:
-                source = msgspec.structs.replace(source, message=read(session, item))
-            if item.fold is None:
-                known[item.entries[-1]] = source
-        sources.append(source)
-    return tuple(sources)
-
-
-def source_of(session: History, item: Item) -> Source:
-    """What an item of the view says, with its place in the conversation."""
+def source_of(session: History, item: Item, message: m.Message | None = None) -> Source:
+    """What an item of the view says, or `message` instead, with its place in the conversation."""
     id = item.entries[-1]
     position = session.position(id)
     turn = bisect_right(session.turns, position) if position is not None else 0
-    return Source(id, item.message, session[id].time, turn)
-
-
-@dataclass
-class _Reading:
-    """What the entries of a path say, read once; grows with the path."""
-
-    session: History
-    epoch: int = -1
-    starts: list[int] = field(default_factory=lambda: [0])
-    """For each position of the path, and the one behind it: how many sources come before."""
-    sources: list[Source] = field(default_factory=list[Source])
-
-    def follow(self) -> None:
-        session = self.session
-        if self.epoch != session.epoch:
-            self.epoch, self.starts, self.sources = session.epoch, [0], []
-        done, turns = len(self.starts) - 1, session.turns
-        turn = bisect_left(turns, done)
-        for position, entry in enumerate(session.path[done:], done):
-            if turn < len(turns) and turns[turn] == position:
-                turn += 1
-            message = message_of(entry)
-            if message is not None:
-                self.sources.append(Source(entry.id, message, entry.time, turn))
-            self.starts.append(len(self.sources))
+    return Source(id, message or item.message, session[id].time, turn)
 
 
 def sources(session: History, first: int, last: int) -> tuple[Source, ...]:
-    """What a session's path says from position `first` up to, not including, `last`. Costs what is new since
-    the last call."""
-    reading = session.followers.of(_Reading, lambda: _Reading(session))
-    reading.follow()
-    starts, end = reading.starts, len(reading.starts) - 1
-    return tuple(reading.sources[starts[min(first, end)] : starts[min(last, end)]])
+    """What a session's path says from position `first` up to, not including, `last`."""
+    found: list[Source] = []
+    for position, entry in enumerate(session.path[first:last], first):
+        message = message_of(entry)
+        if message is not None:
+            found.append(Source(entry.id, message, entry.time, bisect_right(session.turns, position)))
+    return tuple(found)
 
 
 def for_digest(sources: Sequence[Source]) -> list[digest.Source]:
@@ -181,7 +128,7 @@ _LABEL = re.compile(
 
 
 def inert(text: str, *, redacts: bool = True) -> str:
-    """What somebody said, without secrets, unable to close the frame it is handed over in or to pose as
+    """A text without secrets, unable to close the frame it is handed over in or to pose as
     another message."""
     return _LABEL.sub("› ", without_tags(visible(redact(text)[0] if redacts else text), *FRAMES))
 

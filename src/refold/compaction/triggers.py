@@ -9,9 +9,9 @@ from refold.compaction.details import LayeredDetails
 from refold.compaction.exchanges import history_size
 from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_by
 from refold.compaction.plan import Reason
+from refold.compaction.plan_context import Due, PlanContext, finished
 from refold.compaction.requests import last_model
 from refold.compaction.rungs.window import counted
-from refold.compaction.situation import Due, Situation, finished
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
 from refold.messages import Assistant, Usage, User
@@ -25,7 +25,7 @@ CHARS = 3
 class Never:
     """Automatic folding is switched off."""
 
-    def due(self, s: Situation, /) -> Due | Reason:  # noqa: ARG002
+    def due(self, s: PlanContext, /) -> Due | Reason:  # noqa: ARG002
         return Reason("disabled", "automatic folding is switched off")
 
 
@@ -38,7 +38,7 @@ class UsageThreshold:
 
     reserve: int
 
-    def due(self, s: Situation, /) -> Due | Reason:
+    def due(self, s: PlanContext, /) -> Due | Reason:
         last = s.session.last_reply
         if last is not None and isinstance(last.message, Assistant):
             if last.message.stop == "aborted" and not _goes_on(s, last):
@@ -57,7 +57,7 @@ class UsageThreshold:
         return Reason("below_threshold", f"{tokens:,} tokens of {limit:,}")
 
 
-def _goes_on(s: Situation, reply: e.MessageEntry) -> bool:
+def _goes_on(s: PlanContext, reply: e.MessageEntry) -> bool:
     """Has the user spoken since a reply, or is about to?"""
     at, turns = s.session.position(reply.id), s.session.turns
     return s.incoming is not None or (at is not None and bool(turns) and turns[-1] > at)
@@ -73,7 +73,7 @@ class FillLevel:
     goal: int = 0
     """What a fold makes of it; 0: never early."""
 
-    def due(self, s: Situation, /) -> Due | Reason:
+    def due(self, s: PlanContext, /) -> Due | Reason:
         if due := overflow(s, HALF):
             return due
         tokens = max(s.sizes.anchored(ROUGH), s.sizes.rough)
@@ -86,7 +86,7 @@ class FillLevel:
         return Reason("below_threshold", f"{tokens:,} tokens of {self.usable:,}")
 
 
-def fold_beats_cold_cache(s: Situation, before: int, after: int) -> bool:
+def fold_beats_cold_cache(s: PlanContext, before: int, after: int) -> bool:
     """With the cache gone at the next request: is a summary from the warm cache plus the folded context
     cheaper than the whole context? Prices of the log's model; ratios are much the same everywhere."""
     name = last_model(s.session)
@@ -106,7 +106,7 @@ class NewInput:
     threshold: float = 0.8
     min_messages: int = 3
 
-    def due(self, s: Situation, /) -> Due | Reason:
+    def due(self, s: PlanContext, /) -> Due | Reason:
         if due := overflow(s):
             return due
         text, before = _input(s)
@@ -123,8 +123,8 @@ class NewInput:
         return Due("threshold", f"{tokens:,} tokens, {self.threshold:.0%} of {s.window:,} are {limit:,.0f}")
 
 
-def _input(s: Situation) -> tuple[str | None, int]:
-    """The new input, all that nobody has answered, and how many items came before it."""
+def _input(s: PlanContext) -> tuple[str | None, int]:
+    """The new input, all that is unanswered, and how many items came before it."""
     before = len(s.items)
     while before and s.items[before - 1].fold is None and isinstance(s.items[before - 1].message, User):
         before -= 1
@@ -157,7 +157,7 @@ class MessageCount:
 
     threshold: int
 
-    def due(self, s: Situation, /) -> Due | Reason:
+    def due(self, s: PlanContext, /) -> Due | Reason:
         if due := overflow(s):
             return due
         last = s.items[-1].message if s.items and s.incoming is None else None
@@ -178,7 +178,7 @@ class HistorySize:
     off: str = ""
     """Why nothing is folded at all; empty: it is not switched off."""
 
-    def due(self, s: Situation, /) -> Due | Reason:
+    def due(self, s: PlanContext, /) -> Due | Reason:
         if self.off:
             return Reason("off", self.off)
         if due := overflow(s):
@@ -203,12 +203,12 @@ def arm_delay(ttl_ms: int, buffer_ms: int, age: float = 0.0) -> float | None:
 
 @dataclass(frozen=True)
 class RoundEnded:
-    """Housekeeping, whatever the size of the view: there are finished rounds. Whether one of them has to
-    change is for the rung to say."""
+    """Maintenance, whatever the size of the view: there are finished rounds. Whether one of them has to
+    change is for the strategy to say."""
 
     text: str
 
-    def due(self, s: Situation, /) -> Due | Reason:
+    def due(self, s: PlanContext, /) -> Due | Reason:
         if not finished(s):
             return Reason("no_round", "no round is finished yet")
         return Due("round_ended", self.text)
@@ -217,7 +217,7 @@ class RoundEnded:
 # ── overflow ────────────────────────────────────────────────────────────────────────────────────
 
 
-def overflow(s: Situation, full: float = FULL) -> Due | None:
+def overflow(s: PlanContext, full: float = FULL) -> Due | None:
     """The newest reply failed, or silently suffered, because the context was too long for the model that will
     be asked again, and nothing was folded since."""
     last = s.session.last_reply

@@ -18,13 +18,12 @@ from refold.batch import Batch, Ending, Executor, Job, Kept
 from refold.batch.kept import digest, file_key, release
 from refold.compare.run import About, Compared, Comparison, Plan, blanks, compare, variant
 from refold.errors import RefoldError, StorageError, UsageError
-from refold.protocols import Loaded
 from refold.registry import configuration
 from refold.registry.sessions import session_of
 from refold.session import Session
 from refold.stores import is_store
 from refold.transcripts.base import sentences
-from refold.transcripts.importing import Outcome, conversations, find
+from refold.transcripts.importing import Conversation, Outcome, conversations, find
 
 Opened: TypeAlias = Session | RefoldError | OSError
 """A session, or why there is none."""
@@ -131,10 +130,10 @@ def sessions(
     found = [one for one in conversations(Path(file), named=False) if not _is_skipped(one)]
     for number, one in enumerate(found):
         name = f"{file}#{number}" if len(found) > 1 else file
-        yield name, StorageError(one.text) if isinstance(one, Outcome) else Session.of(one[1])
+        yield name, StorageError(one.text) if isinstance(one, Outcome) else one.session
 
 
-def _is_skipped(one: tuple[str, Loaded] | Outcome) -> bool:
+def _is_skipped(one: Conversation | Outcome) -> bool:
     return isinstance(one, Outcome) and one.state == "skipped"
 
 

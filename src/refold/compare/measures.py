@@ -95,8 +95,9 @@ class Log(msgspec.Struct, frozen=True):
         }
 
 
-def log_of(messages: Iterable[Message]) -> Log:
-    reader = _Reader()
+def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> Log:
+    """`identifiers`: look for these, too (it takes a third of the time)."""
+    reader = _Reader(identifiers)
     for message in messages:
         reader.take(message)
     return reader.log()
@@ -105,7 +106,8 @@ def log_of(messages: Iterable[Message]) -> Log:
 class _Reader:
     """Reads one message after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_identifiers: bool) -> None:
+        self.with_identifiers = with_identifiers
         self.typed: dict[str, int] = {}
         self.numbers: set[str] = set()
         self.identifiers: set[str] = set()
@@ -135,7 +137,8 @@ class _Reader:
         self.touched.update(touched)
         self.pending[call.id] = changed
         self.calls.append(touched or subject(call))
-        self.identifiers.update(identifiers(argument_text(call)))
+        if self.with_identifiers:
+            self.identifiers.update(identifiers(argument_text(call)))
 
     def log(self) -> Log:
         names = short_names(self.touched)

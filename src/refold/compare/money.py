@@ -17,6 +17,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.requests import PROMPT, last_model
 from refold.costs import Prices, known
+from refold.costs.break_even import break_even
 from refold.costs.prices import SECONDS
 from refold.errors import SettingError
 from refold.messages import Assistant, System, Usage
@@ -160,6 +161,27 @@ def prices_of(session: Session, name: str | None) -> Priced:
         return priced(model.name)
     usual = priced(PRICED)
     return usual._replace(name=f"{usual.name}, since the log names no model with known prices")
+
+
+def worth(session: Session, since: float = 0.0) -> tuple[int, int, float]:
+    """Of the folds since then: how many, tokens that requests were smaller by, and dollars: what the smaller
+    prompts saved, less what sending them anew cost. One that does not say what it left is worth nothing."""
+    folds, tokens, money = 0, 0, 0.0
+    entries = session.entries
+    for place, fold in enumerate(entries):
+        if not isinstance(fold, e.Fold) or fold.time < since:
+            continue
+        later = sum(
+            isinstance(entry, e.MessageEntry) and entry.message.role == "assistant"
+            for entry in entries[place:]
+        )
+        folds += 1
+        if not fold.tokens_after:
+            continue
+        even = break_even(fold.tokens_before, fold.tokens_after, prices_of(session, None).prices)
+        tokens += later * (fold.tokens_before - fold.tokens_after)
+        money += (later - 1) * even.per_turn - even.now if later else 0
+    return folds, tokens, money
 
 
 def steps(session: Session, counter: TokenCounter) -> Steps:

@@ -10,8 +10,8 @@ import msgspec
 from refold import entries as e
 from refold.batch.kept import digest
 from refold.compaction.plan import Failed, Reason
-from refold.compaction.situation import Question
-from refold.engine.upkeep import upkeep
+from refold.compaction.plan_context import PlanRequest
+from refold.engine.maintenance import maintain
 from refold.errors import DoesNotFit
 from refold.registry.engine import Engine
 from refold.session import Session, View
@@ -79,7 +79,7 @@ async def replay(
     """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes.
 
     Replays of one source that differ need titles that differ: sizes are kept by id, for all of them."""
-    question = Question(instructions=instructions)
+    question = PlanRequest(instructions=instructions)
     session = Session(id=source.id, info=source.info, new_id=_ids(source, title))
     session.share_counts(source)
     path = [entry for entry in source.path if said_by(entry) is not None]
@@ -89,7 +89,7 @@ async def replay(
     for end in checkpoints(path, passes):
         for entry in path[done:end]:
             session.append(msgspec.structs.replace(entry, parent=session.leaf))
-            await upkeep(engine.planner, session, question, hooks=engine.hooks)
+            await maintain(engine.planner, session, question, hooks=engine.hooks)
         done = end
         passed = await one_pass(engine, session, instructions=instructions)
         folds += passed.folds

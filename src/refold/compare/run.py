@@ -306,7 +306,7 @@ async def _folded(
     session: Session, cell: Cell, limit: int, model: Model | None
 ) -> tuple[Engine, Replayed, View]:
     preset, settings = variant(cell.preset)
-    engine = Engine(registry.preset(preset, settings, budget=limit), model=model)
+    engine = Engine(registry.preset(preset, settings, budget=limit), model=model, summariser="same")
     title = f"{cell.preset} {limit} {cell.passes}"
     done = await replay(engine, session, passes=cell.passes, title=title)
     if model is not None and done.failures and not done.all_folds:

@@ -5,6 +5,7 @@ Everything on the active path is counted as it was said, folded or not; `view` i
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -15,11 +16,12 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import words_left_out
 from refold.compare.figures import Big, File, Repeat, Spent, Stats, Tool, Turn, suggest
-from refold.preserve.tools import actions
+from refold.preserve.shell import operands, parse
+from refold.preserve.tools import actions, shown_by
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.edits import said_by
-from refold.session.toolnames import canonical, command_line, kind
+from refold.session.toolnames import MANY_PATHS, PATHS, canonical, command_line, kind
 from refold.session.wire_size import WireOverhead
 from refold.text.truncate import one_line
 
@@ -28,9 +30,7 @@ TOP = 10
 
 def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     """Everything at once. `top` bounds the lists of largest results and repeated reads."""
-    book = _Book(session, counter)
-    for entry in session.path:
-        book.take(entry)
+    book = Book(session, counter)
     tools, files = _largest(book.tools.values()), _largest(book.files.values())
     projection = Projection(session)
     added = WireOverhead.of(projection, counter).total
@@ -69,11 +69,14 @@ class _Call(msgspec.Struct):
 
     call: m.Call
     paths: tuple[str, ...]
-    reads: bool
+    reading: str
+    """What it reads, where it only reads files: the same text means the same part of the same files."""
     tokens: int
 
 
-class _Book:
+class Book:
+    """The path of a session, counted entry by entry."""
+
     def __init__(self, session: Session, counter: TokenCounter) -> None:
         self.session = session
         self.counter = counter
@@ -90,8 +93,10 @@ class _Book:
         """Ways of reading files, each since these last changed."""
         self._done: list[Repeat] = []
         self._opened = ""
+        for entry in session.path:
+            self._take(entry)
 
-    def take(self, entry: e.AnyPathEntry) -> None:
+    def _take(self, entry: e.AnyPathEntry) -> None:
         message = said_by(entry)
         if message is None:
             return
@@ -145,20 +150,31 @@ class _Book:
             file = self._touch(path, size // len(paths))
             file.reads += path not in changed
             file.changes += path in changed
+        folder = self.session.info.cwd or ""
+        shown = shown_by(call)
+        if shown == "bash":  # a command may change what it names
+            line = command_line(call)
+            changed.update(path for path in self._read_files() if posixpath.basename(path) in line)
         if changed:
-            self._forget(changed)
-        self._open[call.id] = _Call(call, paths, bool(paths) and not changed, size)
+            self._forget({posixpath.join(folder, path) for path in changed}, folder)
+        reading = "" if changed or shown != "read" else reading_of(call, paths, folder)
+        self._open[call.id] = _Call(call, paths, reading, size)
         return size
+
+    def _read_files(self) -> set[str]:
+        return {path for made, _ in self._readings.values() for path in made.paths}
 
     def _touch(self, path: str, tokens: int) -> File:
         file = self.files.setdefault(path, File(path))
         file.tokens += tokens
         return file
 
-    def _forget(self, changed: set[str]) -> None:
+    def _forget(self, changed: set[str], folder: str) -> None:
         """A file that changed has to be read again: what was known of it does not count any more."""
-        for key in [key for key, (made, _) in self._readings.items() if changed & set(made.paths)]:
-            self._done.append(self._readings.pop(key)[1])
+        for key, (made, reading) in list(self._readings.items()):
+            if any(posixpath.join(folder, path) in changed for path in made.paths):
+                self._done.append(reading)
+                del self._readings[key]
 
     def _result(self, entry_id: str, message: m.Result, size: int) -> None:
         made = self._open.pop(message.call_id, None)
@@ -172,12 +188,11 @@ class _Book:
             return
         for path in made.paths:
             self._touch(path, size // len(made.paths))
-        if made.reads and not message.is_error:
+        if made.reading and not message.is_error:
             self._read(entry_id, made, size)
 
     def _read(self, entry_id: str, made: _Call, size: int) -> None:
-        key = f"{made.call.name}\0{m.arguments_json(made.call)}"
-        _, reading = self._readings.setdefault(key, (made, Repeat(", ".join(made.paths[:3]))))
+        _, reading = self._readings.setdefault(made.reading, (made, Repeat(", ".join(made.paths[:3]))))
         reading.times += 1
         reading.entries = (*reading.entries, entry_id)
         if reading.times > 1:
@@ -192,6 +207,21 @@ class _Book:
             return None
         names = ("input", "output", "cache_read", "cache_write")
         return Spent(len(self.usages), *(sum(getattr(one, name) for one in self.usages) for name in names))
+
+
+def reading_of(call: m.Call, paths: Sequence[str], folder: str) -> str:
+    """Which part of which files a call reads; empty where it names none. All of a file is the same however
+    it is read: with a tool that is given nothing but paths, or with `cat`."""
+    if not paths:
+        return ""
+    whole = "\n".join(posixpath.join(folder, path) for path in paths)
+    if kind(call.name) != "bash":
+        alone = set(call.arguments) <= {*PATHS, *MANY_PATHS}
+        return whole if alone else f"{call.name}\0{m.arguments_json(call)}"
+    line = command_line(call)
+    commands = [simple for simple in parse(line).commands if simple.program != "cd"]
+    plain = len(commands) == 1 and commands[0].program == "cat"
+    return whole if plain and len(operands(commands[0].words)) == len(commands[0].words) - 1 else line
 
 
 def subject_of(call: m.Call, paths: Sequence[str]) -> str:

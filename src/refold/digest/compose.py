@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
 
-from refold.digest.facts import Fact, decides, dense_text, facts
+from refold.digest.facts import Fact, dense_text, facts
 from refold.digest.sections import SHARES, TITLES, Form, Name, Section, cut_lines, cut_words, parse
 from refold.digest.select import best, ranked, weigh
 from refold.digest.source import Source
@@ -19,7 +19,6 @@ from refold.text.words import terms
 
 CANDIDATES = 1_500
 """At least so many facts are weighed against each other; more with a larger budget."""
-_ORDER: tuple[Name, ...] = tuple(TITLES)
 _HEADING = 4
 """Tokens of a title and the empty line before it, at most."""
 KEY_SHARE = 0.04
@@ -33,13 +32,12 @@ class Material:
     def __init__(self, sources: Sequence[Source], previous: str, kept: Sequence[Source]) -> None:
         self.sources, self.kept = sources, kept
         self.earlier = parse(previous)
-        earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
-        self.facts, self.speakers = facts(sources, earlier)
+        self.facts, self.speakers = facts(sources, self.earlier.get("facts", ""))
         self.worth = weigh(self.facts)
 
     @cached_property
     def works(self) -> bool:
-        """Whether tools were used: then there is a task, and its goal and decisions stand apart."""
+        """Whether tools were used: then there is a task, and its goal and what was done stand apart."""
         return any(source.message.calls for source in self.sources) or "goal" in self.earlier
 
     @cached_property
@@ -51,7 +49,7 @@ def compose(material: Material, budget: int, counter: TokenCounter, form: Form) 
     """The sections of one form; rendered together they never pass `budget`."""
     room = budget
     for spared in (0, 2, 10, 50):  # percent more: what gives way is a line or nothing
-        made = _Composition(material, room, counter.text, form).made()
+        made = _sections(_Choice(material, counter.text, form), room)
         over = counter.text("\n\n".join(section.render() for section in made)) - budget
         if over <= 0:
             return made
@@ -59,91 +57,79 @@ def compose(material: Material, budget: int, counter: TokenCounter, form: Form) 
     return ()
 
 
-class _Composition:
-    """One attempt to fill `budget`. Sections are made in the order of their claim to the room."""
+def _sections(choice: _Choice, budget: int) -> tuple[Section, ...]:
+    """One attempt to fill `budget`: sections in the order of their claim to the room."""
+    material, count = choice.material, choice.count
+    texts: dict[Name, str] = {}
+    room = budget
+    for name in TITLES:
+        if name != "facts" and not material.works:
+            continue
+        most = min(room - _HEADING, int(budget * SHARES.get(name, 1.0)))
+        texts[name] = {"goal": _goal, "done": _done, "facts": _facts}[name](choice, most)
+        room -= count(texts[name]) + _HEADING if texts[name] else 0
+    return tuple(Section(name, text, count(text)) for name, text in texts.items() if text)
 
-    def __init__(self, material: Material, budget: int, count: Callable[[str], int], form: Form) -> None:
-        self.material, self.budget, self.count, self.form = material, budget, count, form
-        self.room = budget
-        self.texts: dict[Name, str] = {}
+
+def _goal(choice: _Choice, most: int) -> str:
+    """The goal that an earlier digest names; of what the user said, the first of it and the newest."""
+    found = [fact for fact in choice.material.facts if fact.place.role == "user"]
+    ends = [found[0].place, found[-1].place] if found else []
+    earlier = cut_words(choice.material.earlier.get("goal", ""), most // 2, choice.count)
+    if earlier:
+        ends = ends[1:]
+        most -= choice.count(earlier) + 1
+    text = choice.text([fact for fact in found if fact.place in ends], most)
+    return "\n".join(filter(None, (earlier, text)))
+
+
+def _done(choice: _Choice, most: int) -> str:
+    """What an earlier digest says was done; then what was called and how it ended, the newest of it."""
+    left, rows = most, list[str]()
+    for row in acts([source.message for source in choice.material.sources]):
+        left -= choice.count(row) + 2
+        if left < 0:
+            break
+        rows.append(f"- {row}")
+    text = "\n".join(filter(None, (choice.material.earlier.get("done"), *rows[::-1])))
+    return cut_lines(text, most, choice.count, newest=True)
+
+
+def _facts(choice: _Choice, most: int) -> str:
+    """What adds most to everything else that stays in the view."""
+    found = [fact for fact in choice.material.facts if id(fact) not in choice.used]
+    return choice.text(found, most, covered=terms(choice.material.kept_text[-60_000:]))
+
+
+class _Choice:
+    """Which facts are told, in one form: each once."""
+
+    def __init__(self, material: Material, count: Callable[[str], int], form: Form) -> None:
+        self.material, self.count, self.form = material, count, form
         self.used: set[int] = set()
-        self.rendered: dict[int, str] = {}
+        self._told: dict[int, str] = {}
 
-    def made(self) -> tuple[Section, ...]:
-        if self.material.works:
-            self._goal()
-            self._decisions()
-            self._done()
-        self._facts()
-        return tuple(
-            Section(name, self.texts[name], self.count(self.texts[name]))
-            for name in _ORDER
-            if name in self.texts
-        )
-
-    def _add(self, name: Name, text: str) -> None:
-        if text:
-            self.texts[name] = text
-            self.room -= self.count(text) + _HEADING
-
-    def _goal(self) -> None:
-        most = min(self.room - _HEADING, int(self.budget * SHARES["goal"]))
-        found = [fact for fact in self.material.facts if fact.place.role == "user"]
-        ends = [found[0].place, found[-1].place] if found else []
-        earlier = cut_words(self.material.earlier.get("goal", ""), most // 2, self.count)
-        if earlier:
-            ends = ends[1:]
-            most -= self.count(earlier) + 1
-        text = self._chosen([fact for fact in found if fact.place in ends], most)
-        self._add("goal", "\n".join(filter(None, (earlier, text))))
-
-    def _decisions(self) -> None:
-        most = min(self.room - _HEADING, int(self.budget * SHARES["decisions"]))
-        found: list[Fact] = []
-        for fact in self.material.facts:
-            told = id(fact) not in self.used and fact.place.role in ("user", "assistant", "earlier")
-            if told and decides(fact.said):
-                found.append(fact)
-        self._add("decisions", self._chosen(found, most))
-
-    def _done(self) -> None:
-        """What was called and how it ended, the newest; then what an earlier digest says of it."""
-        left = most = min(self.room - _HEADING, int(self.budget * SHARES["done"]))
-        rows: list[str] = []
-        for row in acts([source.message for source in self.material.sources]):
-            left -= self.count(row) + 2
-            if left < 0:
-                break
-            rows.append(f"- {row}")
-        text = "\n".join(filter(None, (self.material.earlier.get("done"), *rows[::-1])))
-        self._add("done", cut_lines(text, most, self.count, newest=True))
-
-    def _facts(self) -> None:
-        found = [fact for fact in self.material.facts if id(fact) not in self.used]
-        covered = terms(self.material.kept_text[-60_000:])
-        self._add("facts", self._chosen(found, self.room - _HEADING, covered=covered))
-
-    def _chosen(self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()) -> str:
-        """The lines of the facts worth most within `most` tokens; they are used then."""
+    def text(self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()) -> str:
+        """The lines of the facts worth most within `most` tokens. What is in `covered` words counts less."""
         if most <= 0 or not found:
             return ""
         pool = best(found, self.material.worth, max(CANDIDATES, most // 4))
         enough = most + most // 8  # in lines they may cost less than one by one
         order = ranked(pool, self.material.worth, self._cost, enough, dict.fromkeys(covered))
         joint = " " if self.form == "readable" else "; "
-        chosen, text = fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most)
+        chosen, text = fitted(order, lambda some: lines(some, self._tell, joint, most), self.count, most)
         self.used.update(map(id, chosen))
         return text
 
-    def _text(self, fact: Fact) -> str:
-        text = self.rendered.get(id(fact))
+    def _tell(self, fact: Fact) -> str:
+        text = self._told.get(id(fact))
         if text is None:
             text = fact.text if self.form == "readable" else dense_text(fact, self.material.speakers)
-            self.rendered[id(fact)] = text
+            self._told[id(fact)] = text
         return text
 
     def _cost(self, fact: Fact) -> int:
-        return self.count(" " + self._text(fact))
+        return self.count(" " + self._tell(fact))
 
 
 def lines(facts: Sequence[Fact], text: Callable[[Fact], str], joint: str, budget: int) -> str:

@@ -62,8 +62,9 @@ class Priors:
     """The first sentence of a message."""
     intent: float = 0.4
     """ "Let me look": what is about to be done is told by what came of it."""
+    decision: float = 1.5
+    """A choice or a finding, in a piece of work."""
     code: float = 0.25
-    tool: float = 0.5
     request: float = 1.6
     """The user's words where there is work to do."""
     newest: float = 1.8
@@ -136,8 +137,6 @@ class _Reader:
     def _prior(self, said: str, place: Place) -> float:
         if place.role == "earlier":
             return PRIORS.earlier
-        if place.role in ("tool", "bash"):
-            return PRIORS.tool
         if said[0] == "[" and said[-1] == "]":
             return PRIORS.remark
         prior = PRIORS.question if said.endswith(("?", "？")) else 1.0
@@ -145,6 +144,8 @@ class _Reader:
             prior *= PRIORS.code
         if _INTENT.match(said):
             prior *= PRIORS.intent
+        if self.work and _DECISION.search(said):
+            prior *= PRIORS.decision
         if _OWN.search(said):
             return prior * PRIORS.own
         return prior * PRIORS.yours if _YOURS.search(said) else prior
@@ -154,11 +155,6 @@ class _Reader:
         for name in _NAME.findall(said):
             if name.lower() not in self.present and name != "I" and not name.startswith(("I'", "I’")):
                 yield from terms(name)
-
-
-def decides(text: str) -> bool:
-    """Whether somebody states a choice or a finding."""
-    return _DECISION.search(text) is not None
 
 
 def _is_code(said: str) -> bool:

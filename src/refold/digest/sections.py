@@ -11,24 +11,23 @@ import msgspec
 from refold.tokens.fitting import largest
 
 Form: TypeAlias = Literal["readable", "dense"]
-Name: TypeAlias = Literal["goal", "decisions", "done", "facts"]
+Name: TypeAlias = Literal["goal", "done", "facts"]
 
-TITLES: dict[Name, str] = {"goal": "Goal", "decisions": "Decisions", "done": "Done", "facts": "Facts"}
-SHARES: dict[Name, float] = {"goal": 0.10, "decisions": 0.08, "done": 0.40}
+TITLES: dict[Name, str] = {"goal": "Goal", "done": "Done", "facts": "Facts"}
+SHARES: dict[Name, float] = {"goal": 0.10, "done": 0.40}
 """The most a section may take of the whole. Facts get the rest."""
 _KNOWN: dict[str, Name | None] = {
     "Goal": "goal",
-    "Decisions": "decisions",
     "Done": "done",
     "Facts": "facts",
+    "Decisions": "facts",
     "Constraints": "facts",
     "Pinned": "facts",
     "Trail": "done",
     "History": "done",
     "Identifiers": None,
 }
-"""Sections by their titles, those of 0.1.0 too. Its identifiers were a bag of names, which told nobody
-anything."""
+"""Sections by their titles, those of earlier releases too; identifiers are left out."""
 _HEADING = re.compile(r"^## (\w+)[ \t]*$", re.M)
 
 
@@ -42,7 +41,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> dict[Name, str]:
-    """The sections of an earlier digest. Text under no known title (anybody's summary) counts as facts."""
+    """The sections of an earlier digest. Text under no known title (of another writer) counts as facts."""
     found: dict[Name, str] = {}
     name: Name | None = "facts"
     start = 0

@@ -11,7 +11,7 @@ from datetime import date
 
 import msgspec
 
-from refold.messages import Assistant, Bash, Message, Result, System, User
+from refold.messages import Assistant, Message, User
 from refold.preserve.words import typed
 from refold.text import dates
 from refold.text.sentences import speaker_of
@@ -19,12 +19,7 @@ from refold.text.truncate import level, middle
 
 READ = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
-_CAPS = {"user": 12_000, "assistant": 8_000, "tool": 3_000, "bash": 2_000, "system": 0}
-
-_TROUBLE = (
-    "error", "exception", "traceback", "fail", "fatal", "cannot", "denied", "not found", "panic", "assert",
-    "错误", "失败", "异常",
-)  # fmt: skip
+_CAPS = {"user": 12_000, "assistant": 8_000}
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,22 +36,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 def texts(sources: Sequence[Source]) -> list[str]:
     """The text of each source that facts may come from, cut in the middle where it is long."""
     raw = [_said(source.message) for source in sources]
-    caps = [min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True)]
+    caps = [min(len(text), _CAPS.get(x.message.role, 0)) for text, x in zip(raw, sources, strict=True)]
     most = level(caps, READ)
     return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
 
 
 def _said(message: Message) -> str:
+    """What people and the agent said. Output of tools is bulk: how a call ended stands among what was done,
+    and what the agent made of it in the agent's words."""
     match message:
         case User():
             return typed(message)
         case Assistant():
             return without_code(message.text)
-        case Bash():
-            return f"$ {message.command[:400]}\n{trouble(message.output)}"
-        case Result():
-            return trouble(message.text)
-        case System():
+        case _:
             return ""
 
 
@@ -65,25 +58,6 @@ def without_code(text: str) -> str:
     if "```" not in text:
         return text
     return "\n".join(text.split("```")[::2])
-
-
-def trouble(output: str, most: int = 4) -> str:
-    """The lines of a tool's output that say something went wrong. Of the rest a digest keeps names only:
-    output is bulk, and what the agent made of it stands in the agent's words."""
-    window = middle(output, 100_000, "\n", 2 / 3)
-    lowered = window.lower()
-    if len(lowered) != len(window):  # a few letters grow when lowered; then positions do not match
-        window = lowered
-    signs = [sign for sign in _TROUBLE if sign in lowered]
-    hits = {place for sign in signs for place in (lowered.find(sign), lowered.rfind(sign))}
-    lines = list(dict.fromkeys(_line(window, place) for place in sorted(hits)))
-    return "\n".join(lines[:1] + lines[1:][-(most - 1) :])
-
-
-def _line(text: str, place: int) -> str:
-    start = text.rfind("\n", 0, place) + 1
-    end = text.find("\n", place)
-    return text[max(start, place - 150) : min(end if end >= 0 else len(text), place + 150)].strip()
 
 
 _KEYED = re.compile(r"\s\[([a-z2-7]{7})\]$")
@@ -148,7 +122,7 @@ def without_heading(body: str) -> tuple[date | None, str]:
 
 
 def earlier(previous: str) -> Iterator[tuple[Place, str]]:
-    """The lines of an earlier digest, or of anybody's summary, in their order before everything else."""
+    """The lines of an earlier digest, or of another writer's summary, before everything else."""
     day: date | None = None
     lines = [line.strip() for line in previous.split("\n") if line.strip()]
     for number, line in enumerate(lines):

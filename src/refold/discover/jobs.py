@@ -60,14 +60,17 @@ def read(path: Path) -> Any:
     try:
         told.bytes = path.stat().st_size
         broken = 0
-        for one in conversations(path, named=False):
+        for number, one in enumerate(conversations(path, named=False)):
             if isinstance(one, Outcome):
                 told.state = "foreign" if one.state == "skipped" else "unreadable"
                 told.problem = one.text
                 continue
-            format, loaded = one
-            broken += sum(bool(problem.raw) for problem in loaded.problems)
-            told.found.append(look(Session.of(loaded), counter(), file=str(path), format=format))
+            broken += sum(bool(problem.raw) for problem in one.loaded.problems)
+            found = look(one.session, counter(), file=str(path), format=one.format)
+            found.place = f"{path}#{number}"
+            told.found.append(found)
+        if len(told.found) == 1:
+            told.found[0].place = told.found[0].place.removesuffix("#0")
         if told.found and (broken or told.problem):
             told.state = "in part"
             told.problem = told.problem or f"{broken} line(s) are damaged or half-written"
@@ -79,7 +82,7 @@ def read(path: Path) -> Any:
 def fold(asked: Asked) -> Any:
     """`Folded` as JSON; None where it cannot be done in so few tokens, or the file is another one by now."""
     for one in conversations(asked.file):
-        session = None if isinstance(one, Outcome) else Session.of(one[1])
+        session = None if isinstance(one, Outcome) else one.session
         if session is None or session.id != asked.session:
             continue
         for real, before, after in views(session):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from refold import entries as e
-from refold.compare.measures import files_of, flat, log_of, readable, stands, subject, words
-from refold.compare.stats import stats
+from refold.compare.measures import flat, log_of, readable, stands, subject, words
+from refold.compare.stats import Book
 from refold.messages import Message, Result, Usage
+from refold.preserve.tools import actions, shown_by
 from refold.preserve.words import typed
 from refold.protocols import TokenCounter
 from refold.session import Session
@@ -84,6 +86,8 @@ class Found(msgspec.Struct, kw_only=True):
 
     file: str
     format: str
+    place: str = ""
+    """What commands call it: the file, with a number where it holds several."""
     id: str = ""
     title: str = ""
     folder: str = ""
@@ -98,9 +102,9 @@ class Found(msgspec.Struct, kw_only=True):
 
 
 def look(session: Session, counter: TokenCounter, *, file: str = "", format: str = "") -> Found:
-    figures = stats(session, counter, top=10_000)
+    book = Book(session, counter)
     repeated: dict[str, Again] = {}
-    for one in figures.repeated:
+    for one in book.repeats():
         again = repeated.setdefault(one.path, Again(_shown(one.path)))
         again.times += one.times - 1
         again.tokens += one.tokens
@@ -112,9 +116,9 @@ def look(session: Session, counter: TokenCounter, *, file: str = "", format: str
         title=_shown(next((text for message in said if (text := typed(message))), "")),
         folder=session.info.cwd or "",
         time=max((entry.time for entry in session.path), default=0.0),
-        messages=figures.messages,
-        tokens=figures.tokens,
-        tools={_shown(tool.name): Tool(tool.calls, tool.result_tokens) for tool in figures.tools},
+        messages=book.messages,
+        tokens=book.roles.total(),
+        tools={_shown(tool.name): Tool(tool.calls, tool.result_tokens) for tool in book.tools.values()},
         again=sorted(repeated.values(), key=lambda one: -one.tokens),
         cache=_cache(session.path),
         compactions=list(_compactions(session, counter)),
@@ -199,15 +203,17 @@ def _compactions(session: Session, counter: TokenCounter) -> Iterator[Compaction
 
 
 def _reads(session: Session, counter: TokenCounter) -> list[tuple[int, str, int]]:
-    """What tools for reading files read: where on the path, which file, and the tokens of the result."""
+    """What tools for reading files, or a shell's `cat` and the like, read: where on the path, which file, and
+    the tokens of the result."""
     found: list[tuple[int, str, int]] = []
     pending: dict[str, list[str]] = {}
+    folder = session.info.cwd or ""
     for at, entry in enumerate(session.path):
         message = said_by(entry)
         for call in message.calls if message else ():
-            touched, changed = files_of(call, ())
-            if not changed and kind(call.name) in ("read", "editor"):
-                pending[call.id] = touched
+            if shown_by(call) == "read":
+                paths = (posixpath.join(folder, action.path) for action in actions(call))
+                pending[call.id] = list(dict.fromkeys(paths))
         if isinstance(message, Result) and not message.is_error:
             paths = pending.pop(message.call_id, [])
             size = session.cached_count(entry.id, message, counter) if paths else 0
@@ -218,7 +224,7 @@ def _reads(session: Session, counter: TokenCounter) -> list[tuple[int, str, int]
 def lost(before: list[Message], after: str) -> dict[str, Lost]:
     """What stood in the view before, and stands no longer in the text of the one after. Everything counts
     once."""
-    log = log_of(before)
+    log = log_of(before, identifiers=False)
     calls = (call for message in before for call in message.calls if kind(call.name) == "bash")
     commands = {flat(line): 1 for call in calls for line in subject(call) if line.strip()}
     stood: dict[str, Mapping[str, int]] = {

@@ -1,4 +1,4 @@
-"""The engine: the one door through which sessions are folded, looked at and unfolded."""
+"""The engine folds sessions, shows views and takes folds back."""
 
 from refold.engine.branch import Branched
 from refold.engine.engine import Engine

@@ -4,7 +4,7 @@ that a design writes as rounds end.
     async with engine.watch(session):
         …the usual loop…
 
-Nothing here is needed for correctness: without a watch, folds happen when they are due, and somebody waits.
+Nothing here is needed for correctness: without a watch, folds happen when they are due, and the caller waits.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple, Self, TypeVar
 
 from refold import entries as e
 from refold.compaction.plan import Failed, Plan, Reason, fired
-from refold.compaction.planning import climb
-from refold.compaction.situation import Due
+from refold.compaction.plan_context import Due
+from refold.compaction.planning import first_feasible
 from refold.engine.call import Sleep
 from refold.engine.fold import make_fold, moved_on, record_failure
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
-from refold.engine.planner import Planner, Question
+from refold.engine.maintenance import write_notes
+from refold.engine.planner import Planner, PlanRequest
 from refold.engine.replica import on_replica
-from refold.engine.upkeep import write_notes
 from refold.errors import PluginError, RefoldError
 from refold.hooks import Hooks, log
 from refold.session import History, Session
@@ -59,7 +59,7 @@ class Watch:
         self._preparing: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
-        self._last_call = Question()
+        self._last_call = PlanRequest()
         """System prompt and tools of the last call: they take room in the next one too."""
         self.prepared: PreparedFold | None = None
 
@@ -94,21 +94,21 @@ class Watch:
         if idle and self.planner.auto and self._unless_broken(self.planner.preset.annotator) is not None:
             self._writing = asyncio.ensure_future(_quietly(self._write, self._last_call))
 
-    async def _write(self, question: Question) -> None:
+    async def _write(self, question: PlanRequest) -> None:
         await write_notes(self.planner, self.session, question, self.planner.limits())
 
     # ── preparing ahead ─────────────────────────────────────────────────────────────────────────
 
-    def consider(self, question: Question) -> None:
+    def consider(self, question: PlanRequest) -> None:
         """Begin to prepare a fold if the soft threshold is passed and none is under way or ready."""
-        self._last_call = Question(system=question.system, tools=question.tools)
+        self._last_call = PlanRequest(system=question.system, tools=question.tools)
         if self._busy() or self.ready() is not None:
             return
         preset = self.planner.preset_for(self.session)
         soft = self._unless_broken(preset.soft_trigger)
         if soft is None or not self.planner.auto:
             return
-        due = self._unless_broken(lambda: fired(soft, self.planner.situation(self.session, question)))
+        due = self._unless_broken(lambda: fired(soft, self.planner.context(self.session, question)))
         if isinstance(due, Due):
             self._preparing = asyncio.ensure_future(_quietly(self._prepare, (question, due)))
 
@@ -122,24 +122,24 @@ class Watch:
             self.prepared = None
         return self.prepared
 
-    async def publish(self, budget: int, question: Question = Question()) -> e.Fold | None:
+    async def publish(self, budget: int, question: PlanRequest = PlanRequest()) -> e.Fold | None:
         """Append what was prepared, if it holds and the view then fits; compare-and-swap as any append."""
         prepared, self.prepared = self.ready(), None
         if prepared is None:
             return None
-        asked = replace(prepared.plan.situation, system=question.system, tools=question.tools)
+        asked = replace(prepared.plan.context, system=question.system, tools=question.tools)
         fold = await moved_on(self.session, asked, prepared.fold, budget)
         return self.session.append(fold, after=self.session.base) if fold else None
 
     def _busy(self) -> bool:
         return self._preparing is not None and not self._preparing.done()
 
-    async def _prepare(self, asked: tuple[Question, Due]) -> None:
+    async def _prepare(self, asked: tuple[PlanRequest, Due]) -> None:
         question, due = asked
 
         def planned(history: History) -> Plan | Reason:
-            preset, s = self.planner.preset_for(history), self.planner.situation(history, question)
-            return climb(preset, s, preset.stages[-1], Due("soft", due.text))
+            preset, s = self.planner.preset_for(history), self.planner.context(history, question)
+            return first_feasible(preset, s, preset.stages[-1], Due("soft", due.text))
 
         plan = await on_replica(self.session, planned)
         if not (isinstance(plan, Plan) and plan.proposal.asks):
@@ -196,8 +196,8 @@ class Watch:
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:
-    """Background work that cannot be done (somebody else appended first, it does not fit) is left to the next
-    `prepare`, which says so to somebody who listens."""
+    """Background work; what cannot be done (the session moved on, it does not fit) is left to the next
+    `prepare`, which raises."""
     try:
         await work(about)
     except RefoldError:

@@ -61,10 +61,10 @@ class CallOptions:
 
     def __post_init__(self) -> None:
         expect(self.retries, Retry, "retries are a Retry(attempts=…)")
-        expect(self.max_tokens, (int, NoneType), "max_tokens is a whole number")
+        expect(self.max_tokens, (int, NoneType), "max_tokens must be a whole number")
         for name in ("timeout", "temperature"):
             number = getattr(self, name)
-            expect(number, (int, float, NoneType), f"{name} is a number")
+            expect(number, (int, float, NoneType), f"{name} must be a number")
             if number is not None and not 0 <= number < LARGEST:
                 raise UsageError(f"{name} is {str(number)[:40]}: pass a number that is not below 0")
 
@@ -74,9 +74,9 @@ async def ask(
     options: CallOptions,
     *,
     prepare: Callable[[], Awaitable[View]],
-    refused: Callable[[Place, ModelError], bool],
+    refused: Callable[[AppendPoint, ModelError], bool],
     session: Session,
-) -> tuple[Reply, Place]:
+) -> tuple[Reply, AppendPoint]:
     """The model's reply to what `prepare` gives. Errors are told to `refused`; where it says that it was an
     overflow, the call is, after a moment, prepared and tried once more, and a second one in a row is
     `OverflowAgain`. Other errors of the model are raised. A reply that stopped for length before it began is
@@ -85,7 +85,7 @@ async def ask(
         raise UsageError(f"{model.name} takes no tools: leave them out, or take another model")
     for attempt in range(2):
         view = await prepare()
-        place = Place.here(session)
+        place = AppendPoint.here(session)
         try:
             compacted = tracing.is_on() and any(item.fold is not None for item in view.items)
             with tracing.model_call(model.name, session=session.id, compacted=compacted) as span:
@@ -122,8 +122,8 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
     return None
 
 
-def refused(planner: Planner, place: Place, error: BaseException, model: str | None) -> bool:
-    """Write an overflow down; other errors are for the caller, and what fails where nobody is any more."""
+def refused(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
+    """Write an overflow down; other errors, and those on a branch that was left, are for the caller."""
     session = place.session
     if not place.is_here or is_overflow(planner, session, error) is None:
         return False
@@ -150,7 +150,7 @@ def _is_large(planner: Planner, session: Session) -> bool:
 
 
 def _tokens(planner: Planner, session: Session) -> int:
-    return planner.situation(session).sizes.anchored(planner.counter)
+    return planner.context(session).sizes.anchored(planner.counter)
 
 
 async def run_turn(
@@ -164,7 +164,7 @@ async def run_turn(
     without tools, so that a turn always ends. `call` gets whether tools may be offered. Where the leaf is
     moved away meanwhile, the turn ends there: what has come so far stays where it belongs."""
     expect(session, Session, "pass a Session; a list of messages is merged into one")
-    expect(most, int, "most is a whole number of calls")
+    expect(most, int, "most must be a whole number of calls")
     for _ in range(most):
         epoch = session.epoch
         reply = await call(True)
@@ -172,7 +172,7 @@ async def run_turn(
             raise LeafMoved
         if not reply.calls:
             return reply
-        place = Place.here(session)
+        place = AppendPoint.here(session)
         async with aclosing(run_calls(reply.calls)) as results:
             async for each in results:
                 place = place.append(each)
@@ -194,7 +194,7 @@ def one_by_one(run_tool: Callable[[Call], Any]) -> RunCalls:
 
 
 @dataclass(frozen=True)
-class Place:
+class AppendPoint:
     """Where in a session something was asked: what comes of it belongs there, wherever the leaf is then."""
 
     session: Session
@@ -202,7 +202,7 @@ class Place:
     root_epoch: int
 
     @classmethod
-    def here(cls, session: Session) -> Place:
+    def here(cls, session: Session) -> AppendPoint:
         expect(session, Session, "pass the Session that the reply belongs to")
         return cls(session, session.leaf, session.epoch)
 
@@ -219,7 +219,7 @@ class Place:
         """What was appended there last."""
         return cast("e.MessageEntry", self.session[self.leaf or ""])
 
-    def append(self, message: Message, **about: Any) -> Place:
+    def append(self, message: Message, **about: Any) -> AppendPoint:
         """Append a message; where the leaf was moved to another branch, on the branch that was left, and the
         leaf stays where it is."""
         session = self.session

@@ -1,4 +1,4 @@
-"""The engine: the one door through which sessions are folded, looked at and unfolded."""
+"""The engine folds sessions, shows views and takes folds back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
@@ -19,14 +20,14 @@ from refold.engine import call as calls
 from refold.engine import layers, undo
 from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
-from refold.engine.call import CallKeywords, CallOptions, Place, Sleep
+from refold.engine.call import AppendPoint, CallKeywords, CallOptions, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call, within_time
-from refold.engine.limits import Limits
-from refold.engine.planner import WANTED, Planner, Question
+from refold.engine.limits import Deadline
+from refold.engine.maintenance import Memory, keep_memory, maintain, make_fit
+from refold.engine.planner import WANTED, Planner, PlanRequest
 from refold.engine.replica import Turns, at_replica
-from refold.engine.summarise import ByDigest, ByModel, Summariser
+from refold.engine.summarise import ByDigest, ByModel, Summariser, writes_well
 from refold.engine.summarise import checked as checked_summariser
-from refold.engine.upkeep import Memory, keep_memory, make_fit, upkeep
 from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
@@ -56,7 +57,7 @@ class Engine:
         *,
         model: Model | str | None = None,
         counter: TokenCounter | str = "o200k",
-        summariser: Summariser | None = None,
+        summariser: Summariser | Literal["same", "digest"] | None = None,
         hooks: Hooks | None = None,
         memory: Memory | None = None,
         auto: bool = True,
@@ -65,11 +66,11 @@ class Engine:
         chosen = presets.preset_of(preset)
         ruler = counter_named(counter) if isinstance(counter, str) else checked_counter(counter)
         self.model = None if model is None else self._model_of(model)
-        writer = chosen.settings.summary_model or self.model
-        if summariser is not None:
-            by = checked_summariser(summariser)
-        else:
+        if summariser is None or isinstance(summariser, str):
+            writer = chosen.settings.summary_model or self._own_writer(summariser)
             by = ByDigest(ruler) if writer is None else ByModel(self._model_of(writer), ruler)
+        else:
+            by = checked_summariser(summariser)
         self.planner = Planner(chosen, ruler, by, auto, clock)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
@@ -78,6 +79,14 @@ class Engine:
         self.memory = memory
         """Long-term notes; compressed at the end of a turn where there are too many (A19)."""
         self._turns = Turns()
+
+    def _own_writer(self, summariser: str | None) -> Model | None:
+        """The engine's model where it writes summaries: always (`same`), never (`digest`), or else where they
+        are worth their call."""
+        if summariser not in (None, "same", "digest"):
+            raise UsageError(f'summariser is "same", "digest" or a Summariser, not {summariser!r}')
+        asked = self.model is not None and (summariser == "same" or writes_well(self.model))
+        return self.model if asked and summariser != "digest" else None
 
     @property
     def preset(self) -> Preset:
@@ -105,7 +114,7 @@ class Engine:
 
     def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
         """What the model sees now. Folds nothing."""
-        s = self.planner.situation(session, Question(system=system, tools=tools))
+        s = self.planner.context(session, PlanRequest(system=system, tools=tools))
         count, extra = s.projection.size_up_to(len(s.items), self.counter), s.sizes.extra.total
         return View(
             s.items,
@@ -134,7 +143,7 @@ class Engine:
         Synchronous: less than a millisecond where nothing is due; up to a tenth of a second where the default
         lays a view out; about half a second where 10,000 messages were never looked at. On an event loop:
         `await asyncio.to_thread(engine.plan, session)`, or `prepare`, which has a thread of its own."""
-        question = Question(
+        question = PlanRequest(
             force=force,
             system=system,
             tools=tools,
@@ -147,11 +156,11 @@ class Engine:
     async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
         """`plan` in a thread. Goes with the next release: use `asyncio.to_thread(engine.plan, session)`."""
         _warn("planned", "asyncio.to_thread(engine.plan, session, …)")
-        return await self.planner.planned(session, Question(**asked))
+        return await self.planner.planned(session, PlanRequest(**asked))
 
     def objection(self, session: Session) -> Reason | None:
         """Why the view is no good although it may be small enough, where the design can tell."""
-        return self.preset.objection(self.planner.situation(session))
+        return self.preset.objection(self.planner.context(session))
 
     def recall(
         self,
@@ -175,21 +184,19 @@ class Engine:
 
         expect(session, Session, WANTED)
 
-        def search(history: History) -> list[Hit]:
-            return recall(
-                history,
-                query,
-                limit=limit,
-                keys=keys,
-                turns=turns,
-                since=since,
-                until=until,
-                tool=tool,
-                file=file,
-                budget=budget,
-                counter=self.counter,
-            )
-
+        search = partial(
+            recall,
+            query=query,
+            limit=limit,
+            keys=keys,
+            turns=turns,
+            since=since,
+            until=until,
+            tool=tool,
+            file=file,
+            budget=budget,
+            counter=self.counter,
+        )
         return at_replica(session, session.snapshot(), search)
 
     async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
@@ -217,7 +224,7 @@ class Engine:
         system = layers.with_rules(system, first)
         if watch:
             watch.disarm()
-        question = Question(
+        question = PlanRequest(
             system=system,
             tools=tools,
             incoming=incoming,
@@ -229,7 +236,7 @@ class Engine:
             return await self._prepare(session, watch, question, None if rules == first else rules)
 
     async def _prepare(
-        self, session: Session, watch: Watch | None, question: Question, changed: str | None
+        self, session: Session, watch: Watch | None, question: PlanRequest, changed: str | None
     ) -> View:
         model, system, tools = question.model, question.system, question.tools
         if overflowed_twice(session, self.preset.window, model):
@@ -238,7 +245,7 @@ class Engine:
         if self.planner.auto:
             if watch:
                 watch.write_notes()
-            await upkeep(
+            await maintain(
                 self.planner, session, question, hooks=self.hooks, limits=limits, notes=watch is None
             )
             reason = await self._fold_if_due(session, watch, question, limits)
@@ -250,7 +257,7 @@ class Engine:
         async def shown() -> View:
             view = self.view(session, system=system, tools=tools)
             view = layers.with_recap(self.preset, session, view, changed)
-            workspace = self.preset.workspace_of(lambda: self.planner.situation(session, question))
+            workspace = self.preset.workspace_of(lambda: self.planner.context(session, question))
             view = layers.with_workspace(self.preset, view, workspace)
             return await view_for_call(self.hooks, session, view)
 
@@ -258,7 +265,7 @@ class Engine:
         return view if epoch == session.epoch else await shown()  # a hook took its time, the leaf moved
 
     async def _fold_if_due(
-        self, session: Session, watch: Watch | None, question: Question, limits: Limits
+        self, session: Session, watch: Watch | None, question: PlanRequest, limits: Deadline
     ) -> str:
         """A fold is moved over what is said while it is made, if the view then fits. Where it does not, or
         where something else changed the view, the second attempt counts that in; the third asks no model; the
@@ -272,7 +279,7 @@ class Engine:
             return await self._fold_once(session, watch, unasked, limits) or ""
 
     async def _fold_once(
-        self, session: Session, watch: Watch | None, question: Question, limits: Limits
+        self, session: Session, watch: Watch | None, question: PlanRequest, limits: Deadline
     ) -> str | None:
         """Why nothing was folded, empty where something was; None: the conversation went on meanwhile."""
         plan = await self.planner.planned(session, question)
@@ -286,7 +293,7 @@ class Engine:
         return "" if outcome or session.base == plan.made_from else None
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
-        """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
+        """Perform a plan. A bad answer, an error or a time-out tries the next strategy and, at the end, gives
         `Failed`; the path is then as it was. Raises only if the plan is stale."""
         expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
         if session.base != plan.made_from:
@@ -310,9 +317,11 @@ class Engine:
 
     def observe(self, session: Session, raw: Any) -> Assistant:
         """Append a reply, its usage included. Takes an SDK object, a dict or a message."""
-        return self._append(Place.here(session), *parse_reply(raw))
+        return self._append(AppendPoint.here(session), *parse_reply(raw))
 
-    def _append(self, place: Place, message: Assistant, usage: Usage | None, model: str | None) -> Assistant:
+    def _append(
+        self, place: AppendPoint, message: Assistant, usage: Usage | None, model: str | None
+    ) -> Assistant:
         """A reply came: the cache timer of a watch starts anew."""
         entry = place.append(message, usage=usage, model=model).entry
         if place.session in self._watches:

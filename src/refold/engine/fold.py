@@ -12,9 +12,9 @@ from refold import worker
 from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.record import quoted
-from refold.compaction.situation import Situation
-from refold.engine.limits import Limits, run_errands
+from refold.engine.limits import Deadline, run_pending
 from refold.engine.replica import on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan, sentence
@@ -26,21 +26,21 @@ STALE = "the conversation went on while the summary was written"
 
 
 async def perform(
-    session: Session, plan: Plan, summariser: Summariser, limits: Limits, *, budget: int | None = None
+    session: Session, plan: Plan, summariser: Summariser, limits: Deadline, *, budget: int | None = None
 ) -> e.Fold | Failed:
-    """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds. Once the
+    """Perform the plan's proposal or, where that fails, the first remaining strategy that succeeds. Once the
     limits have passed no model is asked. `budget`: a fold may be moved over messages that came
     meanwhile, if the view then fits it; without one, they make the plan stale."""
     try:
         return await _perform(session, plan, summariser, limits, budget)
     finally:
-        plan.situation.memo.clear()  # it names the situation again: left so, only the collector would free it
+        plan.context.memo.clear()  # a cycle that only the collector would free
 
 
 async def _perform(
-    session: Session, plan: Plan, summariser: Summariser, limits: Limits, budget: int | None
+    session: Session, plan: Plan, summariser: Summariser, limits: Deadline, budget: int | None
 ) -> e.Fold | Failed:
-    failed = Failed("nothing", "no rung could fold anything")
+    failed = Failed("nothing", "nothing could be folded")
     for offer in plan.offers():
         try:
             proposal = await worker.run(partial(plan.at, offer))
@@ -53,12 +53,12 @@ async def _perform(
         outcome = await make_fold(session, plan, proposal, summariser, limits)
         if isinstance(outcome, e.Fold) and not _is_at(session, plan):
             moves = budget and _came(session, plan)
-            moved = await moved_on(session, plan.situation, outcome, budget) if budget and moves else None
+            moved = await moved_on(session, plan.context, outcome, budget) if budget and moves else None
             outcome = moved or Failed("stale", STALE, proposal.rung, outcome.requests)
         if isinstance(outcome, e.Fold):
             session.append(outcome, after=session.base)
             return outcome
-        failed = outcome
+        failed = plan.context.memo[Failed] = outcome
         record_failure(session, plan.preset, failed)
         if not _is_at(session, plan):
             break
@@ -74,7 +74,7 @@ def _came(session: Session, plan: Plan) -> bool:
     return session.generation == plan.generation and plan.holds(session)
 
 
-async def moved_on(session: Session, s: Situation, fold: e.Fold, budget: int) -> e.Fold | None:
+async def moved_on(session: Session, s: PlanContext, fold: e.Fold, budget: int) -> e.Fold | None:
     """A fold moved over messages that came after its plan, whose question `s` is; None where the view would
     not fit the budget."""
     fold, base = msgspec.structs.replace(fold, parent=session.leaf), session.base
@@ -91,30 +91,32 @@ async def moved_on(session: Session, s: Situation, fold: e.Fold, budget: int) ->
 
 
 async def make_fold(
-    session: Session, plan: Plan, proposal: Proposal, summariser: Summariser, limits: Limits
+    session: Session, plan: Plan, proposal: Proposal, summariser: Summariser, limits: Deadline
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
-    spent = limits.meter.spent
+    spent = limits.quota.spent
     try:
         # Of the view the plan was made for, whatever is said meanwhile.
         before = await worker.run(lambda: plan.tokens_before)
-        answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
-        await run_errands(proposal.errands, limits)
+        words = plan.prompt
+        asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
+        answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
+        await run_pending(proposal.pending, limits)
         author = summariser.name if proposal.asks else proposal.author
         if not plan.holds(session):
-            return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
+            return Failed("stale", STALE, proposal.rung, limits.quota.spent - spent)
         empty = session.make(e.Fold, edits=(), preset=plan.preset, version=plan.version, author=author)
         made = await worker.run(lambda: plan.at(lambda: _make(plan, proposal, answers, empty, before)))
     except StalePlan:
-        return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
+        return Failed("stale", STALE, proposal.rung, limits.quota.spent - spent)
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
         told, why = proposal.failure_text, sentence(error)
         text = f"{told} ({why})" if told else why
-        return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
+        return Failed(failure_code(error), text, proposal.rung, limits.quota.spent - spent)
     if not plan.holds(session):
-        return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
+        return Failed("stale", STALE, proposal.rung, limits.quota.spent - spent)
     return made
 
 
@@ -123,7 +125,7 @@ def _make(
 ) -> e.Fold | Failed:
     """The fold, if it makes the view smaller."""
     finished = finish(proposal, [redact(answer.text)[0] for answer in answers])
-    s, requests = plan.situation, sum(answer.requests for answer in answers)
+    s, requests = plan.context, sum(answer.requests for answer in answers)
     session, replaced = s.session, s.sizes.stretch(proposal.stretch)
     if (
         proposal.shorter
@@ -151,7 +153,7 @@ def _make(
     if not finished.framed:
         fold = quoted(fold, session)
     after = s.projection.after(fold)
-    clips = Clips.of(session).counted(s.counter)
+    clips = Clips.of(session, s.counter).counted()
     for key, item in after:
         if (size := clips.get(id(item.message))) is not None:
             session.cached_count(key, item.message, s.counter, size)
@@ -162,7 +164,7 @@ def _make(
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
     items = [item for _, item in after]
-    noted = FoldDetails(reads_left=list(reads_left(session, s.items, items))).stored()
+    noted = FoldDetails(reads_left=list(reads_left(s.items, items))).stored()
     gone = left(session, s.items, items, s.counter)
     details = {**fold.details, **noted}
     return msgspec.structs.replace(fold, tokens_after=tokens, left=gone, details=details)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-
-import msgspec
 
 from refold import entries as e
 from refold import tracing, worker
-from refold.compaction import transcript
-from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, propose
+from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
+from refold.compaction.plan_context import PlanContext, Writer
 from refold.compaction.planning import replan
 from refold.compaction.record import pins_text
 from refold.compaction.requests import focus_line, framing
-from refold.compaction.situation import Situation, Writer
-from refold.compaction.transcript import Source
 from refold.engine.fold import perform
-from refold.engine.limits import Limits
+from refold.engine.limits import Deadline
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
 from refold.errors import UsageError, expect, sentence
 from refold.hooks import (
@@ -32,18 +28,15 @@ from refold.hooks import (
 )
 from refold.loop import within
 from refold.messages import Message, user
-from refold.protocols import Request
 from refold.session import Session, View
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
 from refold.session.validation import validated
 from refold.session.wire_size import wire_overhead
-from refold.text.frames import element
 
 AUTHOR = "hook"
 """Who is named as the author of what a hook supplied."""
-STYLE = transcript.Style()
 
 
 @dataclass(frozen=True)
@@ -66,34 +59,23 @@ async def perform_with_hooks(
     session: Session,
     plan: Plan,
     summariser: Summariser,
-    limits: Limits,
+    limits: Deadline,
     *,
     budget: int | None = None,
 ) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
     with tracing.fold(session.id, plan.preset) as span:
-        outcome = await _perform_with_hooks(hooks, session, plan, summariser, limits, budget)
+        try:
+            outcome = await steer(hooks, session, plan, summariser)
+            if isinstance(outcome, Assignment):
+                outcome = await perform(session, outcome.plan, outcome.summariser, limits, budget=budget)
+        except BaseException as error:
+            code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
+            await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
+            raise
+        await tell_outcome(hooks, session, plan, outcome)
         tracing.folded(span, outcome)
-    return outcome
-
-
-async def _perform_with_hooks(
-    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Limits, budget: int | None
-) -> e.Fold | Failed:
-    if not hooks:
-        return await perform(session, plan, summariser, limits, budget=budget)
-    try:
-        assignment = await steer(hooks, session, plan, summariser)
-        if isinstance(assignment, Failed):
-            outcome: e.Fold | Failed = assignment
-        else:
-            outcome = await perform(session, assignment.plan, assignment.summariser, limits, budget=budget)
-    except BaseException as error:
-        code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
-        await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
-        raise
-    await tell_outcome(hooks, session, plan, outcome)
     return outcome
 
 
@@ -112,7 +94,7 @@ async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summaris
     if decision.change == Change():
         return Assignment(plan, summariser)
     model = decision.change.model
-    writer = ByModel(model, plan.situation.counter) if model else summariser
+    writer = ByModel(model, plan.context.counter) if model else summariser
     changed = await _changed(hooks, plan, decision.change)
     if session.base != plan.made_from:
         return Failed("stale", "the conversation went on while it was about to be folded", plan.rung)
@@ -182,7 +164,7 @@ def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompac
         files=plan.files,
         tokens_before=plan.tokens_before,
         window=plan.window,
-        instructions=plan.situation.instructions,
+        instructions=plan.context.instructions,
         model=summariser.name,
     )
 
@@ -194,7 +176,7 @@ def _checked(session: Session, plan: Plan) -> Callable[[Supply | Change], None]:
         check_supply(session, answer)
         if answer.first_kept is not None:
             cut = answer.first_kept
-            plan.at(lambda: _check_cut(plan.situation, cut))
+            plan.at(lambda: _check_cut(plan.context, cut))
         elif isinstance(answer, Supply) and plan.first_kept is None:
             raise UsageError("this fold has no cut of its own: supply first_kept as well")
 
@@ -213,7 +195,7 @@ def check_supply(session: Session, answer: Supply | Change) -> None:
     validated(session.make(e.Fold, edits=(), preset=AUTHOR, files=files, details=answer.details))
 
 
-def _check_cut(s: Situation, first_kept: str) -> None:
+def _check_cut(s: PlanContext, first_kept: str) -> None:
     at = s.session.position(first_kept)
     index = None if at is None else s.projection.item_at(at)
     item = None if index is None or index >= len(s.items) else s.items[index]
@@ -229,7 +211,7 @@ def _check_cut(s: Situation, first_kept: str) -> None:
 
 
 async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
-    s = plan.situation
+    s = plan.context
     s = replace(
         s,
         first_kept=change.first_kept,
@@ -245,49 +227,13 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
     chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen
-    text = change.prompt + focus_line(s.instructions)
-    rungs = tuple(_OtherWords(rung, text) for rung in chosen.remaining)
-    return replace(chosen, proposal=_in_words(chosen.proposal, text), remaining=rungs)
-
-
-@dataclass(frozen=True)
-class _OtherWords:
-    """A rung that asks with somebody else's words."""
-
-    rung: Rung
-    text: str
-
-    @property
-    def name(self) -> str:
-        return self.rung.name
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        proposal = propose(self.rung, s)
-        return _in_words(proposal, self.text) if isinstance(proposal, Proposal) else proposal
-
-
-def _in_words(proposal: Proposal, text: str) -> Proposal:
-    asks = tuple(_ask(ask, text) if ask.purpose == "summary" else ask for ask in proposal.asks)
-    return replace(proposal, asks=asks)
-
-
-def _ask(ask: Ask, text: str) -> Ask:
-    """The same question in other words; limits and sampling stay the design's."""
-
-    def render(sources: Sequence[Source], previous: str | None) -> Request:
-        blocks = [element("conversation", transcript.render(sources, STYLE))]
-        if previous:
-            blocks.append(element("previous-summary", transcript.inert(previous)))
-        question = user("\n\n".join([*blocks, text]))
-        return msgspec.structs.replace(ask.render((), None), messages=(question,), tools=(), stable=0)
-
-    return replace(ask, render=render, prefix=None)
+    return replace(chosen, prompt=change.prompt + focus_line(s.instructions))
 
 
 def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     """A plan that performs what was supplied and, where that is refused (the view would not become smaller),
     what the design does itself."""
-    s, path = plan.situation, plan.situation.session.path
+    s, path = plan.context, plan.context.session.path
     kept = supply.first_kept or change.first_kept or plan.first_kept
     position = s.session.position(kept or "")
     assert position is not None  # checked when it was answered, or planned
@@ -314,7 +260,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     return replace(plan, proposal=proposal, remaining=plan.ladder)
 
 
-def _message(s: Situation, summary: str, files: e.Files) -> Message:
-    """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
+def _message(s: PlanContext, summary: str, files: e.Files) -> Message:
+    """What stands for the folded part; what the user pinned is carried."""
     pins, text = pins_text(s.session), framing(summary, files)
     return user(f"{pins}\n\n{text}" if pins else text)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import NoneType
 
+from refold.compaction.path_index import path_index
 from refold.compaction.preset import Preset
-from refold.compaction.reading import reading
 from refold.compaction.requests import READ, layers, rules_file
 from refold.errors import expect
 from refold.messages import Message, text, user
@@ -45,14 +45,14 @@ def rules_of(preset: Preset, session: Session) -> str:
 
 def with_rules(system: str | None, rules: str) -> str | None:
     """The system prompt with the rules behind it."""
-    expect(system, (str, NoneType), "the system prompt is one text")
+    expect(system, (str, NoneType), "the system prompt must be a string")
     return layers(system or "", rules=rules) or None if rules.strip() else system
 
 
 def with_recap(preset: Preset, session: Session, view: View, changed: str | None = None) -> View:
     """The view with the open todos and the rules that `changed` since the conversation began at its end,
     unless a call waits for its result there, or there is no room."""
-    todos = reading(session).state.open_todos if preset.settings.layers else ()
+    todos = path_index(session).state.open_todos if preset.settings.layers else ()
     texts: list[str] = []
     if changed is not None:
         texts.append(

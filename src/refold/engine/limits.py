@@ -1,5 +1,5 @@
-"""An end to every wait (R3) and to every ladder of requests (M10): one clock and one meter for all that a
-single `prepare` asks of a summariser, whatever its rungs, chunks and retries."""
+"""An end to every wait (R3) and to every series of requests (M10): one clock and one quota for all that a
+single `prepare` asks of a summariser, whatever its strategies, chunks and retries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from refold.compaction.plan import Errand
+from refold.compaction.plan import PendingRequest
 from refold.errors import BadAnswer, sentence
 from refold.loop import ended
 from refold.models.reply import closing
@@ -19,10 +19,12 @@ LEAST = 2
 
 
 @dataclass
-class Meter:
+class RequestQuota:
     """Counts requests, failed ones and second tries included: at most two, and two more for each window that
     there is to read."""
 
+    least: float = LEAST
+    """Requests that are always allowed."""
     spent: int = 0
     trouble: str = ""
     """Why the newest request failed, where it did."""
@@ -31,8 +33,8 @@ class Meter:
     _windows: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
-    def left(self) -> int:
-        return int(LEAST + 2 * sum(self._windows.values())) + self.answered_calls - self.spent
+    def left(self) -> float:
+        return self.least + int(2 * sum(self._windows.values())) + self.answered_calls - self.spent
 
     def reads(self, purpose: str, tokens: int, window: int | None) -> None:
         """So much is there to read for a purpose. That another rung asks for it again adds nothing."""
@@ -52,62 +54,60 @@ class Metered(Wrapped):
     """A model whose requests are counted."""
 
     model: Model
-    meter: Meter | None
+    quota: RequestQuota
     requests: int = 0
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
-        if self.meter:
-            self.meter.spend()
+        self.quota.spend()
         self.requests += 1
         try:
             async with closing(self.model.stream(request)) as events:
                 async for event in events:
                     yield event
         except Exception as error:
-            if self.meter:
-                self.meter.trouble = sentence(error)
+            self.quota.trouble = sentence(error)
             raise
 
 
 @dataclass(frozen=True)
-class Limits:
+class Deadline:
     """When the waiting ends, by the clock of the event loop, and how often may be asked."""
 
     end: float
-    meter: Meter = field(default_factory=Meter)
+    quota: RequestQuota = field(default_factory=RequestQuota)
 
     @classmethod
-    def begin(cls, seconds: float) -> Limits:
+    def begin(cls, seconds: float) -> Deadline:
         return cls(asyncio.get_running_loop().time() + seconds)
 
     @property
     def passed(self) -> bool:
         """Is it too late to ask anybody anything?"""
-        return self.meter.left <= 0 or asyncio.get_running_loop().time() >= self.end
+        return self.quota.left <= 0 or asyncio.get_running_loop().time() >= self.end
 
 
 PARALLEL = 4
 """Errands that are run side by side."""
 
 
-async def run_errands(errands: Sequence[Errand], limits: Limits) -> None:
+async def run_pending(pending: Sequence[PendingRequest], limits: Deadline) -> None:
     """Run them until the clock has run out. A failure is told
-    to its errand and ends nothing else."""
+    to its request and ends nothing else."""
     gate = asyncio.Semaphore(PARALLEL)
 
-    async def run(errand: Errand) -> None:
+    async def run(request: PendingRequest) -> None:
         async with gate:
-            await errand.run()
+            await request.run()
 
     left = max(limits.end - asyncio.get_running_loop().time(), 0.0)
-    tasks = {asyncio.ensure_future(run(errand)): errand for errand in errands} if left else {}
-    for errand in () if tasks else errands:
-        errand.failed(TimeoutError("there is no time to wait for it"))
+    tasks = {asyncio.ensure_future(run(request)): request for request in pending} if left else {}
+    for request in () if tasks else pending:
+        request.failed(TimeoutError("there is no time to wait for it"))
     try:
         done, _ = await asyncio.wait(tasks, timeout=left) if tasks else ((), ())
-        for task, errand in tasks.items():
+        for task, request in tasks.items():
             late = TimeoutError("it took too long") if task not in done or task.cancelled() else None
             if error := late or task.exception():
-                errand.failed(error)
+                request.failed(error)
     finally:
         await ended(list(tasks))

@@ -9,11 +9,11 @@ from types import NoneType
 from refold import entries as e
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
+from refold.compaction.plan_context import PlanContext, PlanRequest
 from refold.compaction.planning import look, make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import last_model, rests
-from refold.compaction.situation import Question, Situation
-from refold.engine.limits import Limits
+from refold.engine.limits import Deadline
 from refold.engine.replica import at_replica, on_replica
 from refold.engine.summarise import Summariser, writer_of
 from refold.errors import expect
@@ -55,39 +55,39 @@ class Planner:
         learned = learned_window(session, preset.window, model)
         return preset if learned is None or learned >= preset.window else preset.resized(learned)
 
-    def limits(self) -> Limits:
+    def limits(self) -> Deadline:
         """What everything that is asked of a summariser from now on may take together."""
-        return Limits.begin(self.preset.settings.summary_seconds)
+        return Deadline.begin(self.preset.settings.summary_seconds)
 
-    def plan(self, session: Session, question: Question) -> Plan | Reason:
+    def plan(self, session: Session, question: PlanRequest) -> Plan | Reason:
         expect(session, Session, WANTED)
         return at_replica(session, session.snapshot(), lambda history: self._plan_at(history, question))
 
-    async def planned(self, session: Session, question: Question) -> Plan | Reason:
+    async def planned(self, session: Session, question: PlanRequest) -> Plan | Reason:
         """Looks first, where that is quick; plans in the worker."""
         expect(session, Session, WANTED)
         if not question.force and self._is_quick(session):
-            s = self.situation(session, question)
+            s = self.context(session, question)
             if isinstance(reason := look(self.preset_for(session, question.model), s), Reason):
                 return reason
         return await on_replica(session, lambda history: self._plan_at(history, question))
 
-    def _plan_at(self, history: History, question: Question) -> Plan | Reason:
-        return make_plan(self.preset_for(history, question.model), self.situation(history, question))
+    def _plan_at(self, history: History, question: PlanRequest) -> Plan | Reason:
+        return make_plan(self.preset_for(history, question.model), self.context(history, question))
 
     def _is_quick(self, session: Session) -> bool:
         """Has nearly all of it been looked at before?"""
         news = session.path[self.projection(session).seen :]
         return len(news) <= NEW_ENTRIES and sum(map(_characters, news)) <= NEW_CHARACTERS
 
-    def situation(self, session: History, question: Question = Question()) -> Situation:
+    def context(self, session: History, question: PlanRequest = PlanRequest()) -> PlanContext:
         """Everything a decision may look at."""
         expect(session, History, WANTED)
-        expect(question.system, (str, NoneType), "the system prompt is one text")
-        expect(question.tools, Iterable, "tools are a list of definitions")
+        expect(question.system, (str, NoneType), "the system prompt must be a string")
+        expect(question.tools, Iterable, "tools must be a list; use [] for none")
         now = self.clock()
         resting = question.resting or (self.summariser.uses_model and rests(session, now))
-        return Situation(
+        return PlanContext(
             session=session,
             projection=self.projection(session),
             counter=self.counter,

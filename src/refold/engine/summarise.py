@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Protocol, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -12,11 +13,11 @@ import msgspec
 
 from refold import tracing, worker
 from refold.compaction.plan import Ask
+from refold.compaction.plan_context import Writer
 from refold.compaction.requests import MARGIN, fits, text_of
-from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source, for_digest
 from refold.digest import digest
-from refold.engine.limits import Limits, Meter, Metered
+from refold.engine.limits import Deadline, Metered, RequestQuota
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
@@ -64,7 +65,7 @@ class Summariser(Protocol):
 
 
 def writer_of(summariser: Summariser) -> Writer | None:
-    """What a decision may know of whoever writes summaries; None where it is no model."""
+    """What a decision may know of the model that writes summaries; None where there is none."""
     if not summariser.uses_model:
         return None
     window = summariser.window or summariser.model.context_window if isinstance(summariser, ByModel) else None
@@ -74,21 +75,21 @@ def writer_of(summariser: Summariser) -> Writer | None:
 async def ask_all(
     summariser: Summariser,
     asks: Sequence[Ask],
-    limits: Limits,
+    limits: Deadline,
     *,
     timeout: float | None = None,  # noqa: ASYNC109
 ) -> list[Answer]:
     """The answers to several questions, asked side by side. The first failure ends the others; so do the
     limits, and `timeout` where that is shorter."""
     if isinstance(summariser, ByModel):
-        summariser = replace(summariser, meter=limits.meter)
+        summariser = replace(summariser, quota=limits.quota)
     now = asyncio.get_running_loop().time()
     async with asyncio.timeout_at(limits.end if timeout is None else min(limits.end, now + timeout)):
         return await side_by_side([_answered(summariser, ask) for ask in asks])
 
 
 async def _answered(summariser: Summariser, ask: Ask) -> Answer:
-    """What a summariser says, whoever wrote it."""
+    """A summariser's answer, checked."""
     asked = PluginGuard("what the preset asks")
     with asked, AwaitedPluginGuard(f"the summariser {summariser.name!r}") as guard:
         answer = await summariser.answer(ask)
@@ -96,7 +97,8 @@ async def _answered(summariser: Summariser, ask: Ask) -> Answer:
             raise guard.refuse(answer, "an Answer(text) is wanted")
     answer = validated(answer)
     if len(answer.text) > LONGEST:
-        raise BadAnswer("inflated", f"a summary of {len(answer.text):,} characters is none")
+        limit = f"{len(answer.text):,} characters; the limit is {LONGEST:,}"
+        raise BadAnswer("inflated", f"the summary has {limit}")
     return answer
 
 
@@ -104,20 +106,29 @@ def checked(summariser: Summariser) -> Summariser:
     """A summariser, if it is one and says plainly who it is."""
     with PluginGuard("the summariser"):
         expect(summariser, Summariser, "a summariser has a name, uses_model and answer(ask)")
-        expect(summariser.name, str, "a summariser is named by a text")
-        expect(summariser.uses_model, bool, "uses_model of a summariser is True or False")
+        expect(summariser.name, str, "the name of a summariser must be a string")
+        expect(summariser.uses_model, bool, "uses_model of a summariser must be True or False")
     return summariser
 
 
 async def side_by_side(work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
-        if tasks:  # not `gather`: cancelled, that waits for everybody, also for who does not care
+        if tasks:  # not `gather`: cancelled, that would wait for tasks that ignore it
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         failed = (task for task in tasks if task.done() and task.exception())
         return [task.result() for task in (*failed, *tasks)][-len(tasks) :]
     finally:
         await ended(tasks)
+
+
+SMALL_WINDOW = 32_000
+"""Models with smaller windows write summaries that are worth no more than the newest messages."""
+
+
+def writes_well(model: Model) -> bool:
+    """Is a summary by this model worth its call? No local model's, and none of one with a small window."""
+    return not model.name.startswith("local:") and (model.context_window or SMALL_WINDOW) >= SMALL_WINDOW
 
 
 @dataclass
@@ -132,8 +143,8 @@ class ByModel:
     parallel: int = 4
     temperature: float | None = None
     retries: Retry = Retry()
-    meter: Meter | None = None
-    """Counts requests; None: they are not counted."""
+    quota: RequestQuota = field(default_factory=lambda: RequestQuota(inf))
+    """How many requests are allowed: any number, unless a fold says otherwise."""
     run_tool: Callable[[Call], Awaitable[Result | None]] | None = None
     """Runs a read-only tool that the model calls before it summarises (A24); gives None for any other."""
     # A semaphore belongs to the loop it was first waited for in, an engine may be used in several.
@@ -163,7 +174,7 @@ class ByModel:
     async def _alone(self, ask: Ask, window: int | None) -> Answer:
         request = ask.render(ask.sources, ask.previous)
         size = self._size(request)
-        self._reads(ask, size, window)
+        self.quota.reads(ask.purpose, size, window)
         try:
             return await self._within(ask, request, size, window)
         except Overflow as overflow:
@@ -171,7 +182,7 @@ class ByModel:
             # guess is no reason to ask more often.
             smaller = overflow.window or min(size, window or size) // 2
             if overflow.window or window is None:
-                self._reads(ask, size, smaller)
+                self.quota.reads(ask.purpose, size, smaller)
             answer = await self._within(ask, request, size, min(smaller, window or smaller))
             return msgspec.structs.replace(answer, requests=answer.requests + 1)
 
@@ -184,17 +195,13 @@ class ByModel:
             return await self._ask(ask, self._shorter(request, output))
         return await self._in_chunks(_Chunks(self, ask, window, output))
 
-    def _reads(self, ask: Ask, size: int, window: int | None) -> None:
-        if self.meter:
-            self.meter.reads(ask.purpose, size, window)
-
     async def _in_chunks(self, plan: _Chunks) -> Answer:
         ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
         while not plan.fit_at_once(sources):
             chunks = list[tuple[Source, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
-                if self.meter and plan.requests(len(chunks)) > self.meter.left:
+                if plan.requests(len(chunks)) > self.quota.left:
                     raise BadAnswer("too_large", "reading all of it would take too many requests")
             level = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             answers += level
@@ -223,7 +230,7 @@ class ByModel:
     async def _ask(self, ask: Ask, request: Request) -> Answer:
         if self.temperature is not None:
             request = msgspec.structs.replace(request, temperature=self.temperature)
-        model = Metered(self.model, self.meter)
+        model = Metered(self.model, self.quota)
         gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
         calls, usages = CALLS if ask.tools else 0, list[Usage]()
         async with gate:
@@ -235,8 +242,7 @@ class ByModel:
                 usages.append(reply.usage or Usage())
                 messages = (*request.messages, reply.message, *results)
                 request = msgspec.structs.replace(request, messages=messages)
-                if self.meter:
-                    self.meter.answered_calls += 1
+                self.quota.answered_calls += 1
                 reply = await self._complete(model, request)
         usage = total([*usages, reply.usage or Usage()])
         return Answer(ask.accept(text_of(reply.message)), model.requests, usage)

@@ -31,6 +31,8 @@ _CLEARED = "[Old tool result content cleared]"
 _RESULT = 1_000
 """Characters of a result that a call tells at least."""
 _NEXT_CALL, _NEXT_RESULT = r"\n\[Assistant tool call\]: ", r"\n\[Tool result\]: "
+_SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
+_ANALYSIS = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
 _CONVERSATION = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
 
 
@@ -234,6 +236,12 @@ def told_results(call: Call, session: Session) -> list[Result]:
         result(each.id, text, name=each.name)
         for each, text in zip(reversed(calls), reversed(texts), strict=False)
     ][::-1]
+
+
+def notes_of(text: str) -> str:
+    """What a model wrote to such a call, without what the program throws away."""
+    found = _SUMMARY.search(text)
+    return (found[1] if found else _ANALYSIS.sub("", text)).strip()
 
 
 def record_of(view: View, session: Session, leaf: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,11 +68,26 @@ class Exchange:
             self._note = Note(**self._asked(raw))
             return await self._ask(raw, Order(number=self.number))
         answer = await self.worker.ask(Question(**self._asked(raw)))
+        if isinstance(answer, Order) and answer.notes:
+            answer = await self.worker.ask(Question(**self._asked(raw), notes=await self._notes(raw)))
         self._note = Note(**self._asked(raw))  # a worker that comes after this one does not know it
         if isinstance(answer, Speech):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
         return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
+
+    async def _notes(self, raw: bytes) -> Reply:
+        """What the upstream answers to a compaction call; nothing where it fails."""
+        with suppress(Refusal, aiohttp.ClientError, TimeoutError, OSError):
+            async with self.upstream.asked(self.request, raw, self.caller, plain=True) as answered:
+                return Reply(
+                    number=self.number,
+                    status=answered.status,
+                    kind=answered.content_type,
+                    encoding=answered.headers.get("content-encoding", ""),
+                    data=await answered.read(),
+                )
+        return Reply(number=self.number)
 
     async def _own(self, raw: bytes) -> bytes:
         """The body, if all that it refers to is the caller's own; and its answer will be, too."""
@@ -125,7 +141,7 @@ class Exchange:
         shape = shape_of(order.extras)
         body = order.body
         said = await self._round(shape, handing, answered, head)
-        while shape.again and order.extras.recall and body and shape.round < ROUNDS and len(said) <= KEPT:
+        while shape.again and order.extras.ours and body and shape.round < ROUNDS and len(said) <= KEPT:
             kind = answered.content_type
             packet = Recall(number=self.number, body=body, kind=kind, said=said)
             order_again = await self.worker.ask(packet)

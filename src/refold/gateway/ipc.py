@@ -40,6 +40,8 @@ class Question(Request, frozen=True, tag="question"):
 
     refused: str | None = None
     """The upstream has said that it is too long, in these words."""
+    notes: Reply | None = None
+    """What the upstream answers to a compaction call that was passed on for its notes."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
@@ -118,8 +120,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     """What making it took."""
     applied: list[dict[str, Any]] | None = None
     """What was cleared before; None: nobody asked."""
-    recall: bool = False
-    """Calls of the tool that recalls are answered here."""
+    ours: tuple[str, ...] = ()
+    """Tools whose calls are answered here."""
 
 
 class Order(Answer, frozen=True, tag="order"):
@@ -129,6 +131,8 @@ class Order(Answer, frozen=True, tag="order"):
     """None: what came."""
     done: str = "pass"
     extras: Extras | None = None
+    notes: bool = False
+    """The answer is no answer to the client: ask again with it (`Question.notes`)."""
 
 
 class Speech(Answer, frozen=True, tag="speech"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -11,15 +12,20 @@ import msgspec
 from refold.compaction.preset import Preset
 from refold.errors import SettingError, UnknownName
 from refold.models.remote import Remote
+from refold.models.scripted import Scripted
 from refold.protocols import Event, Model, Request
 from refold.registry import configuration, models
 from refold.registry.configuration import GatewayModel, GatewaySettings
 from refold.registry.engine import Engine
+from refold.text.truncate import head
+from refold.tokens.fitting import fit
 
 WINDOW = 128_000
 """Where nobody knows better."""
 RECORD = 16_000
 """Tokens of a record that stands for a whole conversation, at most an eighth of the window."""
+NOTES = 3
+"""The part of a record that a model's notes may take: a third."""
 STEP = 4096
 """Smaller windows than a model's own are multiples of this."""
 KEPT = 64
@@ -75,18 +81,27 @@ class ModelRouting:
                 self._engines.clear()
             preset: Preset = models.preset(name, {"window": window}, config=self._config)
             writer = None if self._summariser is None else _Apart(self._summariser)
-            engine = Engine(preset, model=writer)
+            engine = Engine(preset, model=writer, summariser="same")
             self._engines[name, window] = engine
         return engine
 
-    def recorder(self, model: str) -> Engine:
-        """Makes the record that answers a compaction call: without a model, within the size that is set."""
+    def recorder(self, model: str, notes: str = "") -> Engine:
+        """Makes the record that answers a compaction call, within the size that is set: around the notes that
+        a model has written, or without a model."""
         tokens = self.settings.record_tokens or min(RECORD, self.of(model) // 8)
         engine = self._engines.get(("", tokens))
         if engine is None:
             engine = Engine(models.preset("refold", budget=tokens, config=self._config))
             self._engines["", tokens] = engine
-        return engine
+        if not notes:
+            return engine
+        preset = engine.preset
+        ladders = (tuple(rung for rung in stage.rungs if rung.name != "clip") for stage in preset.stages)
+        stages = tuple(
+            replace(stage, rungs=rungs) for stage, rungs in zip(preset.stages, ladders, strict=True)
+        )
+        written = fit(notes, tokens // NOTES, engine.counter, head)
+        return Engine(replace(preset, stages=stages), model=Scripted(name=model or "model", then=written))
 
     def _rule(self, model: str) -> GatewayModel | None:
         rules = self.settings.models

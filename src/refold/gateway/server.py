@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -105,8 +106,10 @@ class Gateway:
             self._listening = await self._listen(self._runner.server)
         except (OSError, OverflowError) as error:
             await self.__aexit__()
-            where = f"{self.settings.host} port {self.settings.port}"
-            raise SettingError("gateway", f"nobody can listen at {where}: {error}") from None
+            where, port = self.settings.host, self.settings.port
+            if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                raise SettingError("gateway.port", f"{port} is in use; choose another with --port") from None
+            raise SettingError("gateway", f"cannot listen on {where} port {port}: {error}") from None
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         self.url = f"http://{host}:{self._listening.sockets[0].getsockname()[1]}"
         return self

@@ -48,7 +48,7 @@ class ReferenceSigner:
         except (msgspec.DecodeError, binascii.Error, ValueError):
             raise _refusal("cannot be read") from None
         if reference.owner != owner:
-            raise _refusal("belongs to somebody else")
+            raise _refusal("belongs to another owner")
         if reference.until < self._clock():
             raise _refusal("is too old")
         return reference

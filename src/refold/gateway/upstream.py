@@ -243,7 +243,8 @@ def address_of(text: str) -> str:
     except ValueError:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
-        raise SettingError("gateway.upstream", "is an address such as https://api.openai.com")
+        meant = "" if "://" in text else f"; did you mean http://{text}?"
+        raise SettingError("gateway.upstream", f"{text!r} is not a URL{meant}")
     return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
 
 

@@ -64,7 +64,7 @@ def _name(client: object) -> str:
         package = kind.__module__.partition(".")[0]
         if package in SDKS:
             return package
-    raise WrongType(f"a {type(client).__name__} cannot be wrapped: pass a client of {' or '.join(SDKS)}")
+    raise WrongType(f"expected a client, got {type(client).__name__}: pass one of {' or '.join(SDKS)}")
 
 
 def _sdk(client: object) -> Any:

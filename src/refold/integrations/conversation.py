@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from refold import presets
 from refold.compaction.preset import Preset, Settings
-from refold.engine.call import Place
+from refold.engine.call import AppendPoint
 from refold.engine.call import refused as write_down
 from refold.errors import Conflict, RefoldError, StalePlan, UsageError, expect
 from refold.hooks import Hooks
@@ -57,7 +57,7 @@ class Turn:
     """One call of a model: what it shows, and where in the session its reply belongs."""
 
     view: View
-    place: Place
+    place: AppendPoint
     model: str | None
     conversation: Conversation
 
@@ -109,7 +109,7 @@ class Conversation:
         async def once() -> Turn:
             self.session.merge(messages, exactly=True)
             view = await self.engine.prepare(self.session, system=system, tools=tools, model=model)
-            return Turn(view, Place.here(self.session), model, self)
+            return Turn(view, AppendPoint.here(self.session), model, self)
 
         return await self._alone(once)
 
@@ -177,7 +177,7 @@ class Conversations:
                 )
             preset = presets.make(preset, {"window": window})
         asked = model_named(model) if isinstance(model, str) else model
-        self.engine = Engine(preset, model=asked, hooks=hooks)
+        self.engine = Engine(preset, model=asked, summariser="same", hooks=hooks)
         self._store = store
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._lock = asyncio.Lock()

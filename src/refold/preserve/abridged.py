@@ -3,13 +3,13 @@ rendering of the `augment` design."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.preserve.check_results import check_run, summary_line, tells_of_failure
-from refold.preserve.tool_outcome import outcome_of
+from refold.preserve.tool_outcome import ToolOutcome, outcome_of, outcome_of_run
 from refold.preserve.tools import Names, actions
 from refold.preserve.words import typed
 from refold.session.toolnames import command_line, kind
@@ -56,6 +56,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 BROKEN_OFF = ("error", "aborted")
+_LISTS = {"view": "viewed", "modify": "modified", "create": "created", "delete": "deleted"}
 
 
 def groups(
@@ -66,93 +67,73 @@ def groups(
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
     group without final text was not interrupted."""
-    found: list[Group] = []
-    open_group: _Open | None = None
-    known: set[str] = set()
+    turns: list[list[tuple[str, Message]]] = []
     for entry_id, message in sources:
-        if isinstance(message, User):
-            if open_group:
-                found.append(open_group.close("agent_was_interrupted"))
-            open_group = _Open(entry_id, typed(message) or message.text, known, names)
-        elif open_group is None:
-            open_group = _Open(entry_id, "", known, names)
-        if open_group and not isinstance(message, User):
-            open_group.take(entry_id, message)
-    if open_group:
-        found.append(open_group.close("agent_continues" if continues else "agent_was_interrupted"))
-    return tuple(found)
+        if isinstance(message, User) or not turns:
+            turns.append([])
+        turns[-1].append((entry_id, message))
+    known: set[str] = set()
+    made = [_group(turn, known, names) for turn in turns]
+    if made and continues and made[-1].state == "agent_was_interrupted" and not _aborted(turns[-1]):
+        acted = len(turns[-1]) > 1 or not made[-1].user
+        made[-1] = msgspec.structs.replace(made[-1], state="agent_continues" if acted else "")
+    return tuple(made)
 
 
-class _Open:
-    """A group that is still being read."""
+def _group(turn: Sequence[tuple[str, Message]], known: set[str], names: Names | None) -> Group:
+    """One turn as it ended. `known`: files that it or an earlier one touched."""
+    (first_id, first), (last_id, last) = turn[0], turn[-1]
+    lists: dict[str, dict[str, None]] = {name: {} for name in (*_LISTS.values(), "commands")}
+    failed, ended_well, broken = 0, False, False
+    for call, outcome in _ended([message for _, message in turn], names):
+        failed += outcome.failed
+        ended_well = not outcome.failed
+        if kind(call.name, names) == "bash":
+            _put(lists["commands"], command_line(call))
+            if check_run(command_line(call)):
+                broken = outcome.failed or tells_of_failure(summary_line(outcome.body))
+        for action in () if outcome.failed else actions(call, names=names):
+            written = "modify" if action.path in known else "create"
+            verb = action.verb if action.verb != "write" else written
+            _put(lists[_LISTS[verb]], action.path)
+            (known.discard if verb == "delete" else known.add)(action.path)
+    replies = [message for _, message in turn if isinstance(message, Assistant)]
+    response = "" if not replies or replies[-1].calls or _aborted(turn) else replies[-1].text.strip()
+    return Group(
+        entry_id=first_id,
+        last_id=last_id,
+        user=(typed(first) or first.text) if isinstance(first, User) else "",
+        failed=failed,
+        succeeded=ended_well and not broken,
+        response=response,
+        state="" if response else "agent_was_interrupted",
+        over=isinstance(last, Assistant) and not last.calls and last.stop not in BROKEN_OFF,
+        **{name: tuple(items) for name, items in lists.items()},
+    )
 
-    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None) -> None:
-        self.entry_id, self.last_id, self.user = entry_id, entry_id, user
-        self.known, self.names = known, names
-        self.lists: dict[str, dict[str, None]] = {
-            name: {} for name in ("modified", "created", "deleted", "viewed", "commands")
-        }
-        self.calls: dict[str, Call] = {}
-        self.response = ""
-        self.acted = self.aborted = False
-        self.failed = 0
-        self.ended_well = False
-        self.over = False
-        self.broken = False
-        """The newest test run or build failed, or its summary speaks of failures."""
 
-    def take(self, entry_id: str, message: Message) -> None:
-        self.last_id = entry_id
-        self.over = isinstance(message, Assistant) and not message.calls and message.stop not in BROKEN_OFF
-        if isinstance(message, Assistant):
-            self.acted = True
-            self.aborted = message.stop == "aborted"
-            self.response = "" if message.calls or self.aborted else message.text.strip()
-            for call in message.calls:
-                self.calls[call.id] = call
-        elif isinstance(message, Result):
-            call = self.calls.pop(message.call_id, None)
-            if call is not None:
-                ended = outcome_of(message, kind(call.name, self.names))
-                self._ended(call, failed=ended.failed)
-                if check_run(command_line(call)):
-                    self.broken = ended.failed or tells_of_failure(summary_line(ended.body))
+def _ended(messages: Sequence[Message], names: Names | None) -> Iterator[tuple[Call, ToolOutcome]]:
+    """Each call with how it ended, in the order of the answers; those without an answer come last."""
+    waiting: dict[str, Call] = {}
+    for message in messages:
+        waiting.update((call.id, call) for call in message.calls)
+        if isinstance(message, Result) and (call := waiting.pop(message.call_id, None)):
+            yield call, outcome_of(message, kind(call.name, names))
         elif isinstance(message, Bash):
-            self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))
-
-    def close(self, state: str) -> Group:
-        for call in self.calls.values():
-            self._ended(call, failed=False)
-        done = {name: tuple(items) for name, items in self.lists.items()}
-        state = "agent_was_interrupted" if self.aborted else state
-        state = "" if self.response or not (self.acted or state == "agent_was_interrupted") else state
-        return Group(
-            entry_id=self.entry_id, last_id=self.last_id, user=self.user, response=self.response,
-            state=state, over=self.over, failed=self.failed,
-            succeeded=self.ended_well and not self.broken, **done,
-        )  # fmt: skip
-
-    def _ended(self, call: Call, *, failed: bool) -> None:
-        self.failed += failed
-        self.ended_well = not failed
-        runs = kind(call.name, self.names) == "bash"
-        if runs:
-            self._put("commands", command_line(call))
-        for action in actions(call, names=self.names):
-            if failed:
-                continue
-            known = action.path in self.known
-            verb = action.verb if action.verb != "write" else ("modify" if known else "create")
-            self._put(_LISTS[verb], action.path)
-            (self.known.discard if verb == "delete" else self.known.add)(action.path)
-
-    def _put(self, name: str, item: str) -> None:
-        items = self.lists[name]
-        items.pop(item, None)
-        items[item] = None
+            yield Call("", "bash", {"command": message.command}), outcome_of_run(message)
+    yield from ((call, ToolOutcome()) for call in waiting.values())
 
 
-_LISTS = {"view": "viewed", "modify": "modified", "create": "created", "delete": "deleted"}
+def _aborted(turn: Sequence[tuple[str, Message]]) -> bool:
+    replies = [message for _, message in turn if isinstance(message, Assistant)]
+    return bool(replies) and replies[-1].stop == "aborted"
+
+
+def _put(items: dict[str, None], item: str) -> None:
+    items.pop(item, None)
+    items[item] = None
+
+
 _SECTIONS = (
     ("files_modified", "modified"), ("files_created", "created"), ("files_deleted", "deleted"),
     ("files_viewed", "viewed"), ("terminal_commands", "commands"),

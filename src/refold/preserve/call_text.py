@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-import msgspec
-
 from refold.messages import Call, compact_json
 from refold.preserve.hunks import short_change
 from refold.preserve.shell import folder_before, parse, without_folder
@@ -24,6 +22,7 @@ from refold.session.toolnames import (
     kind,
     text_argument,
 )
+from refold.session.toolstatus import decoded
 from refold.text.redact import redact
 from refold.text.sentences import sentences
 from refold.text.truncate import head
@@ -117,28 +116,43 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
 
 
 def report(text: str, limit: int) -> str:
-    """The same of an answer: of JSON its short values; nothing of a drawing or a page."""
+    """The same of an answer: of JSON its short values, of the hits of a search their names; nothing of a
+    drawing or a page."""
     begins = text[:400].lstrip()
     if begins.startswith(("{", "[")):
         return clipped(_values(text), limit)
+    if hits := _HITS.search(text[:_LARGEST]):
+        return clipped(_values(hits[1]), limit)
     return "" if begins.startswith(_DRAWN) else conclusion(text, limit)
+
+
+_HITS = re.compile(r"^Links: (\[\{.*\}\])$", re.M)
+_TITLES = ("title", "name", "subject", "path", "file", "filename")
 
 
 def _values(text: str) -> str:
     """`status: ok, id: 12, items: 3 values`."""
-    try:
-        value: Any = msgspec.json.decode(text[:_LARGEST].encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        return ""
+    value = decoded(text, _LARGEST)
     if not isinstance(value, dict):
-        return f"{len(cast('list[Any]', value))} values" if isinstance(value, list) else ""
+        return _counted(cast("list[Any]", value)) if isinstance(value, list) else ""
     told: list[str] = []
     for name, one in cast("dict[str, Any]", value).items():
         if isinstance(one, list | dict):
-            told.append(f"{name}: {len(cast('list[Any]', one))} values")
+            told.append(f"{name}: {_counted(cast('list[Any]', one))}")
         elif one is not None and one != "":
             told.append(f"{name}: {clipped(str(one), 60)}")
     return ", ".join(told[:12])
+
+
+def _counted(values: Sequence[Any]) -> str:
+    """`12 values`; where they are records with names: `12 values (one; another; a third; …)`."""
+    named = [
+        clipped(str(next(filter(None, map(cast("dict[str, Any]", record).get, _TITLES)), "")), 60)
+        for record in [*values][:3]
+        if isinstance(record, dict)
+    ]
+    more = ["…"] if len(values) > len(named) else []
+    return f"{len(values)} values" + (f" ({'; '.join([*named, *more])})" if all(named) and named else "")
 
 
 def _plain(sentence: str) -> str:
@@ -272,7 +286,7 @@ def _todos(call: Call) -> str:
 
 
 def _other(call: Call) -> str:
-    """Of a tool nobody knows: all of its arguments where they are short, otherwise the telling one."""
+    """Of an unknown tool: all of its arguments where they are short, otherwise the telling one."""
     if call.raw is not None:
         return call.raw[: ARGUMENT * 8]
     fields = call.arguments

@@ -119,13 +119,15 @@ _FAILURES = re.compile(
 )
 
 
-def summary_line(output: str) -> str:
-    """The last line of an output in which a runner sums up; empty where there is none."""
+def summary_line(output: str, *, failed: bool = False) -> str:
+    """The last line of an output in which a runner sums up; empty where there is none. Of a run that `failed`
+    the last one that counts failures, if one does: a runner of many parts may end with one that passed."""
     rows = [row.strip("= \t") for row in without_escapes(output[-_END:]).splitlines()]
     for pattern in (_SUMMARY, _BROKEN):
-        for row in reversed(rows):
-            if pattern.search(row[:_WIDEST]):
-                return one_line(_TIME.sub("", row), _QUOTED)
+        summaries = [row for row in reversed(rows) if pattern.search(row[:_WIDEST])]
+        counting = [row for row in summaries if tells_of_failure(row[:_WIDEST])] if failed else []
+        if summaries:
+            return one_line(_TIME.sub("", (counting or summaries)[0]), _QUOTED)
     return ""
 
 

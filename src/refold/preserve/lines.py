@@ -6,6 +6,7 @@ entries, newest kept first, and costs what it shows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -24,6 +25,7 @@ from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
 
 OUTCOME, REPORTED, REPORT, SHOWN, _SAME, _SHORT = 120, 240, 80, 160, 40, 12
+_NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -74,6 +76,8 @@ def _outcome(result: Result, call: Call, cwd: str) -> str:
         return _ran(command_line(call), ended)
     if ended.failed or ended.error:
         return _status(ended, ended.error)
+    if what in ("grep", "glob") and _NOTHING.fullmatch(ended.body[:80]):
+        return "nothing found"
     if what != "other" or len(ended.body) < REPORT or any(is_typed(result, part) for part in result.parts):
         return ""  # a short answer is a receipt; what the user typed stands among the user's words
     # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
@@ -89,7 +93,7 @@ def _ran(line: str, ended: ToolOutcome) -> str:
         missing = "No such file" in ended.error
         return _status(ended, ended.error) if missing else "" if ended.error else "nothing found"
     run = check_run(line)
-    quote = summary_line(ended.body) if run else ""
+    quote = summary_line(ended.body, failed=ended.failed) if run else ""
     if quote and ended.failed and ended.exit is None:
         quote = f"failed: {quote}"
     if ended.failed or ended.error or quote:

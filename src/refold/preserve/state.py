@@ -217,7 +217,8 @@ class WorkState:
         proven = code is not None and (run.other_proves if code else run.zero_proves)
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
         decided = ("FAILED" if code else "passed") if proven else ""
-        check = Check(text, decided, code if proven else None, summary_line(outcome.body), folder, *at)
+        quote = summary_line(outcome.body, failed=outcome.failed)
+        check = Check(text, decided, code if proven else None, quote, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
         if decided or check.quote or unmarked:
             self._runs.append(_Run(check, run.commands, step.call.name, unmarked))

@@ -14,7 +14,7 @@ import msgspec
 
 from refold.messages import Bash, Result
 from refold.session.toolnames import Kind
-from refold.session.toolstatus import folder, framing, printed, status, stopped
+from refold.session.toolstatus import decoded, folder, framing, printed, status, stopped, without_tag
 from refold.text.frames import without_escapes
 from refold.text.truncate import in_short
 
@@ -53,11 +53,12 @@ def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
     """How the call ended that this result answers. `tool` is the kind of tool that was called."""
     body, code, failed = unwrapped(result.text)
     cwd = ""
+    refused = _REFUSED.match(body[:400]) is not None
+    body = without_tag(body)
     if tool not in _SHOW and code is None:
         rows = [row[:_ROW].strip() for row in body[:1_000].splitlines()[:3] + body[-1_500:].splitlines()[-8:]]
         code = next((found for row in reversed(rows) if (found := status(row)) is not None), None)
         cwd = next((place for row in reversed(rows) if (place := folder(row))), "")
-    refused = _REFUSED.match(body[:400]) is not None
     if refused or (code is None and not failed and _says_failed(body, tool)):
         return ToolOutcome(True, refused, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
     if result.is_error or failed or code:
@@ -85,12 +86,7 @@ def unwrapped(text: str) -> tuple[str, int | None, bool]:
         at = text.find(_STDERR, 0, 2_000)
         code = _SANDBOX.match(text[:400])
         return text[at + len(_STDERR) :] if at >= 0 else text, int(code[1]) if code else None, True
-    if not text.startswith("{") or len(text) > 4_000_000:
-        return text, None, False
-    try:
-        value = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return text, None, False
+    value = decoded(text) if text.startswith("{") else None
     return _envelope(cast("dict[str, Any]", value), text) if isinstance(value, dict) else (text, None, False)
 
 
@@ -144,7 +140,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
 _BROKEN = re.compile(
     r"(?:[\w.$]+(?:Error|Exception)\b[^:]{0,80}:|error(?:\[\w+\])?:|fatal:|panic:|(?:/bin/)?(?:bash|sh|zsh): "
-    r"|npm (?:ERR!|error) (?!code|errno|path)|E: |ERROR\b|FAILED\b|Error\b|<tool_use_error>"
+    r"|npm (?:ERR!|error) (?!code|errno|path)|E: |ERROR\b|FAILED\b|Error\b"
     r"|\S{1,200}[(:]\d+[,:]\d+\)?(?::| -) error\b)|.{0,300}(?:No such file or directory|command not found"
     r"|Permission denied)\b|g?make(?:\[\d+\])?: \*\*\*",
 )
@@ -156,7 +152,7 @@ def error_line(text: str) -> str:
     rows = _rows(text)
     last = rows[-1] if rows else ""
     said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or last
-    return in_short(said.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>"), 300)
+    return in_short(said.strip(), 300)
 
 
 def _named(rows: Sequence[str]) -> str:

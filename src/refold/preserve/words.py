@@ -19,6 +19,7 @@ from refold.messages import Message, Text, is_typed
 from refold.preserve.rows import Row, joined
 from refold.protocols import TokenCounter
 from refold.text.truncate import boundary
+from refold.tokens.fitting import newest_within
 
 SHARE, LEAST, MOST = 0.1, 1_000, 4
 """Own words get a tenth of the goal, at least so many tokens, never over a quarter of the goal."""
@@ -189,11 +190,16 @@ def rendering(
     sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
 ) -> Rendered:
     """The words within `budget` tokens: all of them, or those that come first."""
-    if _fit(sayings, budget, counter, key_of):
+
+    def size(saying: Saying) -> int:
+        return counter.text(_block(saying.text, key_of(saying.id))) + 1
+
+    # No further than the budget: cost does not grow with the log.
+    if newest_within(sayings, budget + 1, size) == len(sayings):
         rows = [Row(_block(saying.text, key_of(saying.id)), (saying.position,)) for saying in sayings]
         if counter.text(joined(rows)) <= budget:
             return Rendered(rows)
-    chosen = list(_chosen(sayings, budget, counter, key_of))
+    chosen = _chosen(sayings, budget, counter, key_of)
     while True:
         rendered = _clipped(sayings, chosen, key_of)
         if not chosen or counter.text(rendered.text) <= budget:
@@ -205,16 +211,6 @@ def _block(text: str, key: str) -> str:
     return f"[{key}]{chr(10) if chr(10) in text else ' '}{text}"
 
 
-def _fit(sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]) -> bool:
-    """Whether all fit. Newest first, and no further than the budget: cost does not grow with the log."""
-    left = budget + 1
-    for saying in reversed(sayings):
-        left -= counter.text(_block(saying.text, key_of(saying.id))) + 1
-        if left < 0:
-            return False
-    return True
-
-
 Piece = tuple[int, Span]
 """Index of a saying, and a sentence of it."""
 _RECENT = 2_000
@@ -223,32 +219,39 @@ _RECENT = 2_000
 
 def _chosen(
     sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
-) -> Iterator[Piece]:
-    """The sentences that come first, as many as fit. Their order does not depend on the budget: a larger
-    one shows the same and more."""
-    taken: set[Piece] = set()
+) -> list[Piece]:
+    """The sentences that come first, as many as fit: from each queue by its share. Their order does not
+    depend on the budget: a larger one shows the same and more."""
+    chosen: dict[Piece, None] = {}
     edges: set[tuple[int, int]] = set()
-    """Where what is taken begins and ends: two pieces that meet have no gap between them."""
+    """Where what is chosen begins and ends: two pieces that meet have no gap between them."""
     keyed: set[int] = set()
     gap, left = counter.text(f" {GAP}"), budget
-    for piece, size in _ranked(sayings, counter, taken):
+    queues = _queues(sayings)
+    used = [0.0] * len(queues)
+    while queues:
+        at = min(range(len(queues)), key=used.__getitem__)
+        share, queue = queues[at]
+        piece = next((piece for piece in queue if piece not in chosen), None)
+        if piece is None:
+            del queues[at], used[at]
+            continue
         index, (start, end) = piece
+        text = sayings[index].text
+        size = counter.text(text[start:end].rstrip(" "))
+        used[at] += max(size, 1) / share
         if index not in keyed:
             left -= counter.text(_block(GAP, key_of(sayings[index].id))) + 1
-        closed = (start == 0 or (index, start) in edges) + (
-            end == len(sayings[index].text) or (index, end) in edges
-        )
+        closed = (start == 0 or (index, start) in edges) + (end == len(text) or (index, end) in edges)
         left -= gap * (1 - closed)
         if size > left:
-            cut = _head(sayings[index].text, start, end, left, counter)
-            if cut > start:
-                yield index, (start, cut)
-            return
+            cut = _head(text, start, end, left, counter)
+            return [*chosen, *([(index, (start, cut))] if cut > start else [])]
         left -= size
-        taken.add(piece)
+        chosen[piece] = None
         edges.update(((index, start), (index, end)))
         keyed.add(index)
-        yield piece
+    return [*chosen]
 
 
 def _head(text: str, start: int, end: int, room: int, counter: TokenCounter) -> int:
@@ -260,32 +263,18 @@ def _head(text: str, start: int, end: int, room: int, counter: TokenCounter) -> 
     return max(text.rfind(mark, start, low) for mark in (" ", "\n", "，", "、"))
 
 
-def _ranked(
-    sayings: Sequence[Saying], counter: TokenCounter, taken: set[Piece]
-) -> Iterator[tuple[Piece, int]]:
-    """All sentences, first the first request, demands and the newest, each in its share; a little of every
-    other message too."""
+def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
+    """All sentences in four orders, each with its share: the first request, demands, the newest, and the
+    beginning of every message."""
     newest = range(len(sayings) - 1, -1, -1)
     # The first request is what was said up to the first words of some length: `/mode` is none.
     request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
-    queues: list[tuple[int, Iterator[Piece]]] = [
+    return [
         (3, ((index, span) for index in request for span in sentences(sayings[index].text))),
         (4, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
         (3, ((index, span) for index in newest for span in _prose(sayings[index].text))),
         (1, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
     ]
-    used = [0.0] * len(queues)
-    while queues:
-        at = min(range(len(queues)), key=used.__getitem__)
-        share, queue = queues[at]
-        piece = next((piece for piece in queue if piece not in taken), None)
-        if piece is None:
-            del queues[at], used[at]
-            continue
-        index, (start, end) = piece
-        size = counter.text(sayings[index].text[start:end].rstrip(" "))
-        used[at] += max(size, 1) / share
-        yield piece, size
 
 
 def _demanded(sayings: Sequence[Saying], indices: Iterable[int], rank: int) -> Iterator[Piece]:

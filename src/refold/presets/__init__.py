@@ -74,7 +74,7 @@ def names() -> tuple[str, ...]:
 def register(name: str, kind: type[Settings]) -> None:
     """Make a preset known by name in this process: to `get`, `Engine(name)`, command line and comparison.
     `kind` is a class of settings that all have defaults; what it builds must have that name."""
-    expect(name, str, "a preset is named by a text")
+    expect(name, str, "the name of a preset must be a string")
     if name in NAMES or _registered.get(name, kind) is not kind:
         raise UsageError(f"there is a preset called {name!r} already: choose another name")
     _registered[name] = _checked(name, kind)
@@ -82,7 +82,7 @@ def register(name: str, kind: type[Settings]) -> None:
 
 def class_of(name: str) -> type[Settings]:
     """The class of a preset's settings. Its docstring is the idea of the design."""
-    expect(name, str, f"a preset is named by a text: {', '.join(NAMES)}")
+    expect(name, str, f"the name of a preset must be a string: {', '.join(NAMES)}")
     if name in NAMES:
         return getattr(import_module(f"refold.presets.{name}"), name.title())
     if name not in _registered:

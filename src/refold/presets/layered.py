@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 from msgspec.structs import replace
 
 from refold.compaction.plan import Reason, Stage
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.layered import Archive, KeepRecent, ShrinkRounds, archives_fit
-from refold.compaction.situation import Situation
 from refold.compaction.triggers import NewInput, RoundEnded
 from refold.errors import SettingError
 from refold.session.toolnames import Kind
@@ -44,7 +44,7 @@ class Layered(Settings, frozen=True, kw_only=True):
         """Archives take at most an eighth each. How many rounds stay is the design's own choice."""
         return replace(self, window=budget, archive_tokens=min(self.archive_tokens, max(budget // 8, 100)))
 
-    def objection(self, s: Situation) -> Reason | None:
+    def objection(self, s: PlanContext) -> Reason | None:
         return archives_fit(s, threshold=self.threshold, keep_rounds=self.keep_rounds)
 
     def build(self) -> Preset:

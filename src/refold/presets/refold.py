@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.record import Shape
+from refold.compaction.record import FoldBudget
 from refold.compaction.requests import Wanted
 from refold.compaction.rungs.graded import Clip, Lines, Summary
 from refold.compaction.triggers import FillLevel, Never
@@ -96,7 +96,7 @@ class Refold(Settings, frozen=True, kw_only=True):
 
     def build(self) -> Preset:
         goal = int(self.usable * self.target)
-        shape = Shape(
+        shape = FoldBudget(
             budget=self.usable,
             goal=goal,
             words=self.words_share,

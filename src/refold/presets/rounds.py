@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.turn_lines import Fitting, Newest, TurnLines, WriteLines, Zone, shown_lines
-from refold.compaction.situation import Situation
 from refold.compaction.triggers import RoundEnded
 from refold.errors import SettingError
 
@@ -79,7 +79,7 @@ class Rounds(Settings, frozen=True, kw_only=True):
     def annotator(self) -> WriteLines:
         return WriteLines(self.line_tokens, by_model=self.lines == "model")
 
-    def workspace_of(self, situation: Callable[[], Situation]) -> str | None:
+    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:
         s = situation()
         return None if shown_lines(s) else self._fold().workspace(s)
 

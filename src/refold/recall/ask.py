@@ -75,9 +75,9 @@ def search(
     """The entries that answer best, best first: never more than `limit`, and together never more than
     `budget` tokens of text; without a query, those that pass the filters, in log order. Words are taken
     literally: there are no patterns. `within` restricts the answer to these entry ids."""
-    expect(query, str, "a query is a text")
-    expect(limit, int, "a limit is a whole number")
-    expect(budget, (int, NoneType), "a budget is a whole number of tokens")
+    expect(query, str, "the query must be a string")
+    expect(limit, int, "the limit must be a whole number")
+    expect(budget, (int, NoneType), "the budget must be a whole number of tokens")
     query, limit, terms = query.strip(), max(0, min(limit, MOST)), list[str]()
     tests = list(_tests(index, **filters))
     allowed = _all([*tests, lambda i: index.docs[i].entry_id in within] if within is not None else tests)
@@ -153,13 +153,13 @@ def _tests(
 ) -> Iterator[Test]:
     """The tests that an entry's position has to pass."""
     for names, kind in ((keys, str), (turns, int)):
-        expect(names, Collection, "keys and turns are lists")
+        expect(names, Collection, "keys and turns must be lists")
         for name in names:
-            expect(name, kind, "keys are texts, turns are whole numbers")
+            expect(name, kind, "keys must be strings and turns whole numbers")
     for moment in (since, until):
-        expect(moment, (int, float, NoneType), "since and until are seconds since 1970")
+        expect(moment, (int, float, NoneType), "since and until must be seconds since 1970")
     for name in (tool, file):
-        expect(name, (str, NoneType), "a tool and a file are named by a text")
+        expect(name, (str, NoneType), "the names of a tool and a file must be strings")
     docs = index.docs
     if keys:
         wanted = {doc.entry_id for name in keys if (doc := index.by_key(name))}

@@ -46,6 +46,13 @@ BRANCH = "branch-summary"
 BRANCH_NOTE = "[Another branch of this conversation was explored and left. A record of what happened there:]"
 
 
+def branch_summary_in(message: Message) -> str | None:
+    """The summary in a message that stands for a `BranchSummary`; None for other messages."""
+    head, tail = f"{BRANCH_NOTE}\n\n<{BRANCH}>\n", f"\n</{BRANCH}>"
+    text = message.text
+    return text[len(head) : -len(tail)] if text.startswith(head) and text.endswith(tail) else None
+
+
 def in_order(kinds: Iterable[Iterable[e.Entry]], position: Position) -> list[e.Entry]:
     """Those of the entries that are on the path, as they stand there."""
     placed = [(at, x) for entries in kinds for x in entries if (at := position(x.id)) is not None]

@@ -10,7 +10,7 @@ from refold.session.history import History
 def find(session: History, name: str) -> e.AnyEntry:
     """The entry of that id, number on the path (`#12`), label or recall key, whichever matches first."""
     expect(session, History, "pass the Session that the entry is in")
-    expect(name, str, "an entry is named by its id, number, label or recall key")
+    expect(name, str, "name an entry by its id, number, label or recall key")
     if name in session:
         return session[name]
     if name[:1] == "#" and name[1:].isdecimal() and int(name[1:]) < len(session.path):

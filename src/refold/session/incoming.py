@@ -44,5 +44,5 @@ def _check(wire: Mapping[str, Any]) -> None:
 
 def plain_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
     """What goes with an entry, as a dict of its own."""
-    expect(meta, (Mapping, NoneType), "meta is a dict")
+    expect(meta, (Mapping, NoneType), "meta must be a dict")
     return dict(meta or {})

@@ -19,6 +19,7 @@ _FOLDER = re.compile(
 _FRAME = re.compile(
     r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
     r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
+    r"|Shell cwd was reset to "
 )
 _LARGEST = 4_000_000
 _LISTS = ("matches", "paths", "entries")
@@ -26,6 +27,7 @@ _TEXTS = ("content", "diff", "stdout", "recap", "answer", "text")
 _BEFORE = re.compile(r"Command: [^\0]{0,2000}?\nDirectory: [^\n]{0,400}\n(?:Output: )?")
 """What stands before an output: the call said it."""
 _REMINDER = ("<system-reminder>", "</system-reminder>")
+_REFUSAL = ("<tool_use_error>", "</tool_use_error>")
 _PADDING = re.compile(r"(?<! ) {40,}+(?=\n)")
 """Lines that a terminal filled up. (Less than that may be code that somebody has to match.)"""
 _STOPPED = re.compile(
@@ -57,11 +59,18 @@ def stopped(row: str) -> bool:
     return _STOPPED.match(row) is not None
 
 
+def without_tag(text: str) -> str:
+    """What a tool answered without the tag that marks it as an error."""
+    opens, closes = _REFUSAL
+    return text.removeprefix(opens).removesuffix(closes) if text.startswith(opens) else text
+
+
 def bare(text: str) -> str:
-    """An output without what its tool put around it: an envelope, or lines. A status other than 0 stays,
-    once."""
+    """An output without what its tool put around it: an envelope, a tag, or lines. A status other than 0
+    stays, once."""
     if (inside := printed(text)) is not None:
         return inside
+    text = without_tag(text)
     text = _PADDING.sub("", text) if " " * 40 in text else text
     if head := _BEFORE.match(text):
         text = text[head.end() :] or text
@@ -78,14 +87,21 @@ def bare(text: str) -> str:
     return "\n".join([*rows[:end], *failed[-1:]]) or text
 
 
+def decoded(text: str, most: int = _LARGEST) -> Any:
+    """The object or list that a text of at most so many characters is in JSON; None where it is none."""
+    if len(text) > most or text[:400].lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
 def printed(text: str) -> str | None:
     """What a tool would have printed that answers with `{status, data, text, error …}` (E4): its lines as
     lines, without the escapes of JSON. None: it is no such envelope, or has another shape."""
-    if not text.startswith('{"status":') or len(text) > _LARGEST:
-        return None
-    try:
-        envelope: Any = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
+    envelope = decoded(text) if text.startswith('{"status":') else None
+    if envelope is None:
         return None
     data, error = envelope.get("data", {}), envelope.get("error", {})
     if not isinstance(data, dict) or not isinstance(error, dict):

@@ -43,7 +43,7 @@ class Session(History):
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], str] = random_id,
     ) -> None:
-        expect(problems, Sequence, "problems are a list")
+        expect(problems, Sequence, "problems must be a list")
         super().__init__(*begun(id, info, clock, new_id))
         self.problems = tuple(problems)
         self.store = store

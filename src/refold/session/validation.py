@@ -69,7 +69,7 @@ def begun(
     id: str | None, info: SessionInfo | None, clock: Callable[[], float], new_id: Callable[[], str]
 ) -> tuple[str, SessionInfo]:
     """What a session is called, and what is known of it."""
-    expect(id, (str, NoneType), "the id of a session is a text")
+    expect(id, (str, NoneType), "the id of a session must be a string")
     expect(info, (SessionInfo, NoneType), "info is a SessionInfo")
     with PluginGuard("the clock or new_id of the session"):
         name = id or (info.id if info else None) or new_id()

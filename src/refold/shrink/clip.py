@@ -30,7 +30,7 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
-from refold.shrink.excerpt import Telling, without_numbers
+from refold.shrink.excerpt import SalientLines, without_numbers
 from refold.shrink.pages import page
 from refold.shrink.tables import tabulated
 from refold.text.frames import TAG
@@ -75,7 +75,7 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     size: int
     bare: str
     bare_size: int
-    telling: Telling
+    salient: SalientLines
     """Of the bare text."""
 
 
@@ -114,7 +114,7 @@ class Texts:
                 # Of a file every line may have to be matched.
                 plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
             plain_size = size if plain == text else self.counter.text(plain)
-            body = self._bodies[text] = Body(text, size, plain, plain_size, Telling(plain, kind))
+            body = self._bodies[text] = Body(text, size, plain, plain_size, SalientLines(plain, kind))
         return body
 
 
@@ -145,7 +145,7 @@ def clip_message(message: Message, tokens: int, texts: Texts, *, key: str, kind:
             if any(typed) and not all(typed):
                 content = _around_typed(message.content, typed, tokens, texts, key)
             else:
-                # Of a file that was read every character may matter: somebody has to match it.
+                # Of a file that was read every character may matter: an edit has to match it.
                 data = type(message) is Result and kind in ("other", "bash")
                 joined = _joined(message.content)
                 if type(message) is User and f"<{TAG}" in joined:
@@ -248,9 +248,9 @@ def _whole_tail(text: str, last: str) -> str:
 def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[str], int]:
     """The lines that tell most, in their order, and their tokens. Only whole lines are told; lines that were
     left out before one are marked."""
-    text, sizes, kept, used = body.bare, body.telling.sizes, list[tuple[int, int]](), 0
-    start, end = max(text.find("\n", start), 0), text.rfind("\n", start, end)
-    for place in body.telling.ranked(start + 1, end) if end > start else ():
+    text, sizes, kept, used = body.bare, body.salient.sizes, list[tuple[int, int]](), 0
+    start, end = text.find("\n", start), text.rfind("\n", start, end)
+    for place in body.salient.ranked(start + 1, end) if 0 <= start < end else ():
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(text[place[0] : place[1]])
@@ -382,7 +382,7 @@ def _around_typed(
 
 def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Assistant:
     """What was said in what the calls leave of the room, then the calls, each as it was made. Thinking is
-    dropped: whoever clips a reply made sure that it may be."""
+    dropped: a caller clips only replies whose thinking may be."""
     calls, text, room = message.calls, message.text, tokens
     for call in calls:
         room -= texts.arguments(call)

@@ -16,11 +16,11 @@ from typing import TypeAlias
 from refold.session.toolnames import Kind
 
 MANY = 4_000
-"""Lines that are looked at, at most."""
+"""Lines that are ranked, at most."""
 _LONG = 240
-"""Characters of a line that may be kept: a longer one is data,"""
+"""Characters of a line that may be kept: a longer one is data."""
 _DATA = 4 * _LONG
-"""and no more of it is looked at than this."""
+"""Characters of a line that are looked at."""
 _FAILURE = re.compile(
     r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
     r"assert\w*|undefined|cannot|denied)\b|[✗✖✘×]",
@@ -46,83 +46,46 @@ Look: TypeAlias = Callable[[Sequence[str]], Iterator[tuple[int, int, str | None]
 line of each is enough."""
 _Line: TypeAlias = tuple[int, int, int, str | None]
 """Where it begins and ends, its rank and its shape."""
-_START: Callable[[_Line], int] = itemgetter(0)
 _RANK: Callable[[_Line], int] = itemgetter(2)
 
 
-class Telling:
+class SalientLines:
     """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
 
-    __slots__ = ("_far", "_known", "_lines", "_look", "_many", "_text", "sizes")
+    __slots__ = ("_lines", "_look", "_text", "sizes")
 
     def __init__(self, text: str, kind: Kind) -> None:
-        self._text, self._many = text, text.count("\n") >= MANY
-        self._look = _LOOKS.get(kind, _log)
-        self._known: Look | None = None
-        self._lines: tuple[_Line, ...] = ()
-        """As they were last looked at."""
-        self._far: dict[tuple[Look, int], tuple[int, str | None] | None] = {}
-        """Of a text of many lines: by the place where each begins."""
+        self._text = text
+        self._look: Look = _LOOKS.get(kind, _log)
+        self._lines: dict[Look, list[_Line]] = {}
         self.sizes: dict[Place, int] = {}
-        """Tokens of lines that were asked for, kept by whoever counts them."""
+        """Tokens of lines that were asked for; the caller counts them."""
 
     def ranked(self, start: int, end: int) -> Iterator[Place]:
-        """Where these lines are between two places of the text, the best first. What is left of a line that
-        goes across `start` or `end` counts as one."""
+        """Where these lines are between two places of the text, the best first: of the first `MANY` lines,
+        those that are there as a whole."""
         text = self._text
         hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
         look = _diff if hunks else self._look
-        if self._many and start < end:
-            return _best(self._first(look, start, end))
-        return _best(self._between(look, start, end))
-
-    def _between(self, look: Look, start: int, end: int) -> list[_Line]:
-        """The lines in their order. Those that are there as a whole are known."""
-        text = self._text
-        head, tail = text.find("\n", start, end), text.rfind("\n", start, end)
-        if head < 0:
-            return _lines(text, start, end, look)
-        if self._known is not look:
-            self._known, self._lines = look, tuple(_lines(text, 0, len(text), look))
-        known = self._lines
-        inner = known[bisect_right(known, head, key=_START) : bisect_right(known, tail, key=_START)]
-        return [*_lines(text, start, head, look), *inner, *_lines(text, tail + 1, end, look)]
-
-    def _first(self, look: Look, start: int, end: int) -> list[_Line]:
-        """The first `MANY` lines in their order; each is looked at once."""
-        text, far = self._text, self._far
-        rows = text[start:end].split("\n", MANY)
-        whole = range(text[start - 1 : start] not in ("", "\n"), len(rows) - 1)
-        rows = rows[:MANY]
-        starts = list(accumulate((len(row) + 1 for row in rows), initial=start))
-        news = [i for i in range(len(rows)) if i not in whole or (look, starts[i]) not in far]
-        if news:
-            told = {news[n]: (rank, shape) for n, rank, shape in look([rows[i][:_DATA] for i in news])}
-            far.update(((look, starts[i]), told.get(i)) for i in news)
-        found = ((i, far[look, starts[i]]) for i in range(len(rows)))
-        lines = [(starts[i], starts[i] + len(rows[i]), *line) for i, line in found if line]
-        for i in news:
-            if i not in whole:
-                del far[look, starts[i]]  # the rest of a line: another cut leaves another one
-        return lines
-
-
-def _best(lines: list[_Line]) -> Iterator[Place]:
-    seen: set[str] = set()
-    for first, last, _, shape in sorted(lines, key=_RANK):
-        if shape is not None:
-            if shape in seen:
+        if look not in self._lines:
+            self._lines[look] = _read(text, look)
+        if text.count("\n", start, end) >= MANY:
+            end = start + sum(len(row) + 1 for row in text[start:end].split("\n", MANY)[:MANY]) - 1
+        lines = [line for line in self._lines[look] if start <= line[0] and line[1] <= end]
+        seen: set[str] = set()
+        for first, last, _, shape in sorted(lines, key=_RANK):
+            if shape is not None and shape in seen:
                 continue
-            seen.add(shape)
-        if 0 < last - first <= _LONG:
-            yield first, last
+            if shape is not None:
+                seen.add(shape)
+            if 0 < last - first <= _LONG:
+                yield first, last
 
 
-def _lines(text: str, start: int, end: int, look: Look) -> list[_Line]:
-    if start == end:
-        return []
-    rows = text[start:end].split("\n")
-    starts = list(accumulate((len(row) + 1 for row in rows), initial=start))
+def _read(text: str, look: Look) -> list[_Line]:
+    """The lines of a text that tell something, in their order."""
+    rows = text.split("\n", 3 * MANY)[: 3 * MANY]
+    starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
     looked_at = [row[:_DATA] for row in rows]
     return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(looked_at)]
 

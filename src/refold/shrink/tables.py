@@ -13,6 +13,7 @@ import msgspec
 
 from refold.messages import compact_json
 from refold.session.dialects.common import listing
+from refold.session.toolstatus import decoded
 
 _LEAST, _LARGEST = 400, 1_000_000
 """Characters of a text that is looked at."""
@@ -28,12 +29,7 @@ Record: TypeAlias = dict[str, Any]
 def tabulated(text: str) -> str | None:
     """The same data with its longest list of records as a table; None where there is none, or where that
     saves nothing."""
-    if not _LEAST <= len(text) <= _LARGEST or text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        value: Any = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    value = decoded(text, _LARGEST) if len(text) >= _LEAST else None
     made = _object(cast("Record", value)) if isinstance(value, dict) else _table(value)
     return made if made and len(made) < 0.9 * len(text) else None
 

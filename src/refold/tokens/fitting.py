@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from refold.protocols import TokenCounter
 from refold.text.truncate import middle
+
+_Block = TypeVar("_Block")
 
 
 def fit(text: str, budget: int, counter: TokenCounter, cut: Callable[[str, int], str] = middle) -> str:
@@ -33,7 +36,7 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def newest_within(blocks: Sequence[str], budget: int, size: Callable[[str], int]) -> int:
+def newest_within(blocks: Sequence[_Block], budget: int, size: Callable[[_Block], int]) -> int:
     """How many of the blocks, counted from the last one, fit the budget together. Stops at the first that
     does not: a later turn never disappears in favour of an earlier one."""
     total = 0

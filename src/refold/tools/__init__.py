@@ -11,7 +11,7 @@ __all__ = ["TOOLS", "Tool", "table"]
 
 TOOLS: tuple[Tool, ...] = (
     read.read, listing.ls, listing.glob, grep.grep, edit.edit, edit.multi_edit, edit.write, bash.bash,
-    task.todo_write, task.RecallConversation(), task.task,
+    task.todo_write, task.RecallConversation(), task.compact_conversation, task.task,
 )  # fmt: skip
 
 

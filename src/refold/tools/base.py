@@ -39,8 +39,9 @@ from refold.tools.git_guard import GitGuard
 from refold.tools.workspace import Refused, Workspace
 
 _MISSING = re.compile(r"Object missing required field (`\w+`)")
-Effect: TypeAlias = Literal["read", "edit", "run", "none"]
-"""What a call does: looks at files · changes them · whatever a command does · nothing outside of itself."""
+Effect: TypeAlias = Literal["read", "edit", "run", "call", "none"]
+"""What a call does: looks at files · changes them · whatever a command does · what a server does · nothing
+outside of itself."""
 Status: TypeAlias = Literal["success", "partial", "error"]
 
 
@@ -91,6 +92,8 @@ class Place:
     """Answers a call of `recall_conversation`; may be slow, and is called in a thread."""
     task: Callable[[str, str], Awaitable[str]] | None = None
     """Runs a sub-agent on (description, prompt) and gives its final answer."""
+    compact: Callable[[str], Awaitable[str]] | None = None
+    """Has the conversation folded before the next request, by these instructions; says so."""
     unconfined: bool = False
     """The user allowed commands to run without a sandbox. Set for one call by whoever asked."""
     network: bool = False
@@ -101,6 +104,8 @@ class Place:
     """Folder of commands for what they write beside the workspace; made when it is first needed."""
     git_guard: GitGuard | None = None
     """Knows what git would run later; made when it is first needed."""
+    output: Callable[[str], None] | None = None
+    """Hears what a command writes while it runs. Set for one call."""
     approve: Callable[[str], Awaitable[bool]] | None = None
     """Asks the user whether a change that a command made may stay. Set for one call."""
 

@@ -39,12 +39,15 @@ class Arguments(msgspec.Struct, frozen=True):
     timeout: Annotated[
         float, msgspec.Meta(description=f"Seconds until it is ended (default {SECONDS}, at most {LONGEST}).")
     ] = SECONDS
+    network: Annotated[
+        bool, msgspec.Meta(description="It needs the network, localhost included; the user is asked.")
+    ] = False
 
 
 @tool("Bash", "run")
 async def bash(arguments: Arguments, place: Place) -> Envelope:
     """Run a command with bash in the working folder. It can change files there and in /tmp; it sees no other
-    files of the user, no secrets and no network unless the user allowed it. What git keeps (.git) is changed
+    files of the user, no secrets, and no network unless network is set. What git keeps (.git) is changed
     only by commands that name git themselves, not by scripts that call it. Ended after timeout seconds;
     processes left in the background are ended with it. Output beyond 30000 characters is cut in the
     middle. Use Read, Grep, Glob and Edit rather than cat, grep, find and sed."""
@@ -66,8 +69,8 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
     limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST
     with place.workspace.own_changes():
         if place.unconfined:
-            return await _run(words, ground, limit)
-        return await guarded(place, arguments.command, lambda: _run(words, ground, limit))
+            return await _run(words, ground, limit, place.output)
+        return await guarded(place, arguments.command, lambda: _run(words, ground, limit, place.output))
 
 
 async def guarded(place: Place, command: str, run: Callable[[], Awaitable[Envelope]]) -> Envelope:
@@ -136,16 +139,21 @@ class _Kept:
         return text
 
 
-async def _drain(stream: asyncio.StreamReader | None, kept: _Kept) -> None:
+Hear = Callable[[str], None]
+
+
+async def _drain(stream: asyncio.StreamReader | None, kept: _Kept, hear: Hear | None) -> None:
     while stream is not None and (data := await stream.read(1 << 16)):
         kept.add(data)
+        if hear is not None:
+            hear(without_escapes(data.decode(errors="replace")))
 
 
-async def _run(words: list[str], ground: Ground, limit: float) -> Envelope:
+async def _run(words: list[str], ground: Ground, limit: float, hear: Hear | None) -> Envelope:
     started = time.monotonic()
     process = await _start(words, ground)
     out, err = _Kept(CHARS), _Kept(CHARS)
-    reading = asyncio.gather(_drain(process.stdout, out), _drain(process.stderr, err))
+    reading = asyncio.gather(_drain(process.stdout, out, hear), _drain(process.stderr, err, hear))
     late = False
     try:
         async with asyncio.timeout(limit):

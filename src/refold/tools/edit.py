@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from refold.text.truncate import head, one_line
-from refold.tools.base import Envelope, Place, success, tool
+from refold.tools.base import Envelope, Place, check, success, tool
 from refold.tools.read import encoding_of
 from refold.tools.workspace import Refused, Version, Workspace
 
@@ -78,12 +78,7 @@ def write(arguments: Whole, place: Place) -> Envelope:
     """Write a file: make it, with the folders it needs, or replace all of it. To change a part of a file use
     Edit."""
     path, workspace = arguments.path, place.workspace
-    try:
-        before = content(workspace, path)
-    except Refused as refused:
-        if refused.code not in ("not_found", "binary", "too_large"):
-            raise
-        before = None
+    before = _overwritten(workspace, path)
     data = arguments.content.encode("utf-8", "surrogatepass")
     created = workspace.write(path, data)
     report: dict[str, Any] = {
@@ -97,18 +92,20 @@ def write(arguments: Whole, place: Place) -> Envelope:
     return success(report | (difference(before, arguments.content) if before else {}))
 
 
+def _overwritten(workspace: Workspace, path: str) -> str | None:
+    """The text that a file has now; None: there is none that could be compared."""
+    try:
+        return content(workspace, path)
+    except Refused as refused:
+        if refused.code not in ("not_found", "binary", "too_large"):
+            raise
+        return None
+
+
 def apply(workspace: Workspace, path: str, changes: Sequence[One | Change]) -> Envelope:
     """All changes one after the other, or none."""
     before = content(workspace, path)
-    after, count = before, 0
-    for number, change in enumerate(changes, 1):
-        try:
-            after, times = changed(after, change)
-        except Refused as refused:
-            which = f"Edit {number} of {len(changes)}: " if len(changes) > 1 else ""
-            rest = " Nothing was changed." if len(changes) > 1 else ""
-            raise Refused(refused.code, f"{which}`{path}`: {refused.message}{rest}") from None
-        count += times
+    after, count = made(before, path, changes)
     workspace.write(path, after.encode("utf-8", "surrogateescape"))
     return success(
         {
@@ -119,6 +116,38 @@ def apply(workspace: Workspace, path: str, changes: Sequence[One | Change]) -> E
             **difference(before, after),
         }
     )
+
+
+def preview(name: str, given: Mapping[str, Any], workspace: Workspace) -> tuple[str, str] | None:
+    """What a file holds, and what it would hold after a call; None where that cannot be said."""
+    try:
+        if name == "Write":
+            whole = check(write.spec, Whole, given)
+            return _overwritten(workspace, whole.path) or "", whole.content
+        if name == "Edit":
+            path, changes = (one := check(edit.spec, One, given)).path, [one]
+        elif name == "MultiEdit":
+            path, changes = (several := check(multi_edit.spec, Several, given)).path, several.edits
+        else:
+            return None
+        before = content(workspace, path)
+        return before, made(before, path, changes)[0]
+    except (Refused, OSError):
+        return None
+
+
+def made(before: str, path: str, changes: Sequence[One | Change]) -> tuple[str, int]:
+    """The text after all changes, and how many places were changed."""
+    after, count = before, 0
+    for number, change in enumerate(changes, 1):
+        try:
+            after, times = changed(after, change)
+        except Refused as refused:
+            which = f"Edit {number} of {len(changes)}: " if len(changes) > 1 else ""
+            rest = " Nothing was changed." if len(changes) > 1 else ""
+            raise Refused(refused.code, f"{which}`{path}`: {refused.message}{rest}") from None
+        count += times
+    return after, count
 
 
 def content(workspace: Workspace, path: str) -> str:

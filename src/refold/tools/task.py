@@ -10,8 +10,7 @@ import msgspec
 
 from refold.protocols import ToolSpec
 from refold.recall.tool import SPEC
-from refold.shrink.base import Limits
-from refold.shrink.todo import recapped
+from refold.shrink.rules import Limits, recapped
 from refold.tools.base import Effect, Envelope, Place, success, tool
 from refold.tools.workspace import Refused
 
@@ -53,6 +52,32 @@ async def task(arguments: Work, place: Place) -> Envelope:
         raise Refused("unavailable", "There are no sub-agents here: do it yourself.")
     answer = await place.task(arguments.description, arguments.prompt)
     return success({"description": arguments.description, "answer": answer})
+
+
+COMPACT = "compact_conversation"
+
+
+class Compaction(msgspec.Struct, frozen=True):
+    focus: Annotated[str, msgspec.Meta(description="What matters for what comes next.")] = ""
+    keep: Annotated[
+        list[str],
+        msgspec.Meta(max_length=50, description="Facts that must stay word for word: names, numbers, paths."),
+    ] = []
+
+    @property
+    def instructions(self) -> str:
+        """The same as a writer of summaries is told."""
+        kept = "".join(f"\n- {each}" for each in self.keep)
+        return f"{self.focus}\n\nKeep word for word:{kept}".strip() if self.keep else self.focus
+
+
+@tool(COMPACT)
+async def compact_conversation(arguments: Compaction, place: Place) -> Envelope:
+    """Have the older part of this conversation folded before your next reply: at the end of a piece of work
+    whose details are no longer needed. Nothing is lost: recall_conversation finds it again."""
+    if place.compact is None:
+        raise Refused("unavailable", "The conversation is folded by itself when it has to be.")
+    return success({"text": await place.compact(arguments.instructions)})
 
 
 class RecallConversation:

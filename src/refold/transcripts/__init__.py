@@ -105,7 +105,7 @@ def detect(head: Head | bytes, *, name: str = "") -> str:
     scores = {known: format_of(known).detect(head) for known in FORMATS}
     best = max(scores, key=lambda known: scores[known])
     if scores[best] < _SURE:
-        raise FormatError(f"{title} is in no format known here ({', '.join(FORMATS)})")
+        raise FormatError(f"{title} is not a transcript in a format that refold knows ({', '.join(FORMATS)})")
     return best
 
 
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Generator[BinaryIO]:
     except sqlite3.Error as error:
         raise StorageError(f"{path} could not be read: {error}") from error
     except FileNotFoundError as error:
-        raise StorageError(f"there is no file {path}") from error
+        raise StorageError(f"no session or file {str(path)!r}") from error
     except PermissionError as error:
         raise StorageError(f"no permission to read {path}") from error
     except OSError as error:

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.record import with_end
 from refold.session import Item, Session
 from refold.session.dialects import Dialect
 from refold.session.edits import said_by
@@ -23,6 +25,18 @@ def told(session: Session) -> list[Item]:
     """Everything that was said on the active path, folds or not."""
     found = ((entry.id, said_by(entry)) for entry in session.path)
     return [Item(message, (id,)) for id, message in found if message is not None]
+
+
+def ending(session: Session, end: str) -> Session:
+    """The session with records that end so: what reads messages again has another name in another program."""
+
+    def changed(entry: e.AnyEntry) -> e.AnyEntry:
+        if not isinstance(entry, e.Fold):
+            return entry
+        edits = (replace(x, put=tuple(with_end(message, end) for message in x.put)) for x in entry.edits)
+        return replace(entry, edits=tuple(edits))
+
+    return Session(map(changed, session.entries), id=session.id, info=session.info)
 
 
 def losses(
@@ -45,7 +59,7 @@ def _entry_losses(session: Session, *, view: bool, keeps: Sequence[str]) -> Iter
     on_path = {entry.id for entry in session.path}
     for entry in session.entries:
         if entry.on_path and entry.id not in on_path:
-            yield "{n} entries of other branches are left out"
+            yield "{n} entries from other branches not exported"
         elif isinstance(entry, e.Fold) and not view:
             yield "{n} folds are left out; what they replaced is written instead"
         elif isinstance(entry, e.MessageEntry):
@@ -82,7 +96,7 @@ def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
         elif isinstance(part, m.Call) and part.raw is not None:
             yield "{n} calls have arguments that are no object; they are wrapped"
         elif isinstance(part, m.Text) and part.origin:
-            yield "{n} texts no longer say who wrote them"
+            yield "author marks dropped from {n} texts"
         elif isinstance(part, m.Opaque):
             yield "{n} parts of unknown kinds may become a description"
         elif (

@@ -59,8 +59,16 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
     return list(found.items())
 
 
-Conversations = Iterator["tuple[str, Loaded] | Outcome"]
-"""Of one file, each with its format; or what became of it where there is nothing to take."""
+class Conversation(NamedTuple):
+    """One of a file, as it was read."""
+
+    format: str
+    loaded: Loaded
+    session: Session
+
+
+Conversations = Iterator["Conversation | Outcome"]
+"""Of one file; or what became of it where there is nothing to take."""
 
 
 def conversations(path: Path, *, named: bool = True, format: str | None = None) -> Conversations:
@@ -72,9 +80,9 @@ def conversations(path: Path, *, named: bool = True, format: str | None = None) 
             if not any(entry.on_path for entry in loaded.entries):
                 yield Outcome(file=str(path), state="skipped", format=kind, text="no messages in it")
                 continue
-            Session.of(loaded)  # a log that is no tree is refused before anything is written
+            session = Session.of(loaded)  # a log that is no tree is refused before anything is written
             there = True
-            yield kind, loaded
+            yield Conversation(kind, loaded, session)
     except FormatError as error:
         yield Outcome(file=str(path), state="failed" if named or there else "skipped", text=str(error))
     except RefoldError as error:
@@ -108,12 +116,12 @@ def reading(asked: Asked) -> list[Parcel | Outcome]:
         if isinstance(one, Outcome):
             found.append(one)
             continue
-        kind, loaded = one
+        loaded = one.loaded
         info = loaded.info or SessionInfo(id=asked.file.stem)
         infos = (entry.meta for entry in loaded.entries if isinstance(entry, Info))
         origin = next((meta[ORIGIN] for meta in infos if ORIGIN in meta), "")
         lines = list(map(stored.encode, loaded.entries))
-        found.append(Parcel(kind, info, lines, len(loaded.problems), origin))
+        found.append(Parcel(one.format, info, lines, len(loaded.problems), origin))
     return found
 
 
@@ -164,10 +172,9 @@ class Importer:
                 append_all(self.store, candidate, map(stored.decode, lines))
                 return candidate, "imported", len(lines)
             there = self.store.load(candidate).entries
-            shared = min(len(there), len(lines))
-            if [stored.encode(entry) for entry in there[:shared]] == lines[:shared]:
-                rest = lines[len(there) :]
-                append_all(self.store, candidate, map(stored.decode, rest), _tip(there))
+            if (rest := _rest(there, lines)) is not None:
+                append_all(self.store, candidate, rest, _tip(there))
+                self._known[candidate] = len(there) + len(rest)
                 return candidate, "grown" if rest else "unchanged", len(rest)
         raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
 
@@ -187,6 +194,20 @@ class Importer:
         append_all(self.store, parcel.origin, cast("list[AnyEntry]", rest), _tip(there))
         self._known[parcel.origin] += len(rest)
         return parcel.origin, "grown", len(rest)
+
+
+def _rest(there: Sequence[AnyEntry], lines: Sequence[bytes]) -> list[AnyEntry] | None:
+    """What a transcript holds that the store does not; None where the store holds another conversation. What
+    is only noted beside the messages, by the user or by a reading that ended earlier, may differ."""
+    told = {entry.id: entry for entry in map(stored.decode, lines)}
+    encoded = dict(zip(told, lines, strict=True))
+    said = [entry for entry in there if isinstance(entry, PathEntry)]
+    if any(encoded.get(entry.id, line) != line for entry in said for line in (stored.encode(entry),)):
+        return None
+    known = {entry.id for entry in there}
+    rest = [entry for id, entry in told.items() if id not in known]
+    goes_on = any(isinstance(entry, PathEntry) for entry in rest)
+    return None if goes_on and any(entry.id not in told for entry in said) else rest
 
 
 def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:

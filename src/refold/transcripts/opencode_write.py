@@ -53,7 +53,7 @@ def importable(session: Session, *, view: bool, cwd: str | os.PathLike[str] | No
     if not shown:
         raise UsageError("there is nothing in this session that could be resumed: it has no messages")
     folder = os.path.realpath(cwd or session.info.cwd or Path.cwd())
-    writing = _Writing(session, folder, now)
+    writing = Writing(session, folder, now)
     messages = [*writing.messages(said), *writing.compaction(shown)] if said else [*writing.messages(shown)]
     times = [message["info"]["time"]["created"] for message in messages]
     info: Record = {
@@ -76,7 +76,9 @@ def importable(session: Session, *, view: bool, cwd: str | os.PathLike[str] | No
     return Importable(data=data, lost=tuple(lost), id=writing.id, command=command)
 
 
-class _Writing:
+class Writing:
+    """Messages of opencode, in their order."""
+
     def __init__(self, session: Session, folder: str, now: float) -> None:
         self.session, self.folder = session, folder
         self.number = int(now * 1000) * 4096

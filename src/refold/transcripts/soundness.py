@@ -135,7 +135,7 @@ def _claude_code(records: Sequence[Record], id: str | None, known: Sequence[Reco
             yield from _message(mapping(record.get("message")), kind, number, calls)
         seen[uuid] = record
     if not any(text(record.get("type")) in ("user", "assistant") for record in records):
-        yield "nobody says anything in it"
+        yield "it holds no messages"
 
 
 def _linked(record: Record, number: int, seen: dict[str, Record]) -> Iterator[str]:

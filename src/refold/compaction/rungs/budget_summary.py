@@ -4,20 +4,22 @@ budget; a turn that is cut through gets a summary of its beginning."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.by_rule import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
-from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
 from refold.digest import Source as DigestSource
-from refold.messages import Bash, Result, User, content
+from refold.messages import Bash, Message, Result, User, content
 from refold.preserve.tools import listed_files, touched
 from refold.protocols import Request, TokenCounter
 from refold.session.history import History
@@ -32,38 +34,43 @@ class BudgetSummary:
     reserve_tokens: int
     name: str = "summary"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         path = s.session.path
-        if path and isinstance(path[-1], e.Fold):
+        if path and isinstance(path[-1], e.Fold) and path[-1].summary:
             return Reason("just_folded", "nothing was said since the last fold")
-        touches, previous = Touches.of(s.session), s.projection.newest_summary
+        touches, previous, changes = Touches.of(s.session), s.projection.newest_summary, changed(s)
         touches.follow(s.counter)
-        start, cut = s.boundary(previous), self._cut(s, previous)
-        files = touches.files(start, cut.position, previous)
+        start, cut = s.boundary(previous), self._cut(s, previous, changes)
+        files = touches.files(start, cut.position, previous, without=frozenset(changes))
         lists = touches.size(files, s.counter)
-        history = sources(s.session, start, cut.turn_start if cut.split else cut.position)
-        prefix = sources(s.session, cut.turn_start, cut.position) if cut.split else ()
+
+        def shown(first: int, last: int) -> tuple[Source, ...]:
+            said = sources(s.session, first, last)
+            return tuple(_as_shown(source, changes) for source in said if changes.get(source.id, True))
+
+        history = shown(start, cut.turn_start if cut.split else cut.position)
+        prefix = shown(cut.turn_start, cut.position) if cut.split else ()
         if not history and not prefix:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
         return self._proposal(s, cut, previous, files, lists, history, prefix)
 
-    def _cut(self, s: Situation, previous: e.Fold | None) -> Cut:
-        path, start = s.session.path, s.boundary(previous)
+    def _cut(self, s: PlanContext, previous: e.Fold | None, changes: Changes) -> Cut:
+        path, start = _path(s.session, changes), s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
-            # The summary that the new one will replace takes no room.
-            if isinstance(entry, e.MessageEntry):
+            # Summaries of compactions take no room: the new one replaces all of them.
+            if isinstance(entry, e.MessageEntry) and entry.id not in changes:
                 return s.session.cached_count(entry.id, entry.message, s.measure)
-            return 0 if entry is previous else size_of(entry, s.measure)
+            return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
 
         wanted = s.wanted_cut
         if wanted is None:
-            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size)
+            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size, previous=previous)
         return cut_at(path, start, s.projection.position_of(wanted))
 
     def _proposal(
         self,
-        s: Situation,
+        s: PlanContext,
         cut: Cut,
         previous: e.Fold | None,
         files: e.Files,
@@ -99,12 +106,12 @@ class BudgetSummary:
             files=files,
             smaller=False,
             tokens_after=kept + limit + lists,
-            tokens_before=s.sizes.anchored(stale=True, bare=True),
+            tokens_before=s.sizes.anchored(bare=True),
         )
 
     def _ask(
         self,
-        s: Situation,
+        s: PlanContext,
         lists: int,
         purpose: str,
         sources: tuple[Source, ...],
@@ -142,6 +149,35 @@ class BudgetSummary:
         )
 
 
+# ── messages that are shown otherwise, or hidden ────────────────────────────────────────────────
+
+Changes: TypeAlias = Mapping[str, tuple[Message, ...]]
+"""What the view shows for an entry: another message, or nothing."""
+
+
+def changed(s: PlanContext) -> Changes:
+    """Where folds of this design hide a message or replace it: what is not shown is not summarised either."""
+    edits = (edit for fold in s.projection.folds if fold.preset == "pi" for edit in fold.edits)
+    return {edit.first: edit.put for edit in edits if edit.kind in ("hide", "clip")}
+
+
+def _as_shown(source: Source, changes: Changes) -> Source:
+    return msgspec.structs.replace(source, message=changes[source.id][0]) if source.id in changes else source
+
+
+def _path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
+    """The path with what is shown for its entries."""
+    if not changes:
+        return session.path
+    path = list(session.path)
+    for id, put in changes.items():
+        at = session.position(id)
+        if at is not None:
+            hidden = e.Other(id=id, parent=path[at].parent, time=path[at].time)
+            path[at] = e.MessageEntry(id=id, parent=path[at].parent, message=put[0]) if put else hidden
+    return path
+
+
 # ── files (B12) ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -155,7 +191,7 @@ class Touches:
     positions: list[int] = field(default_factory=list[int])
     paths: list[tuple[list[str], list[str]]] = field(default_factory=list[tuple[list[str], list[str]]])
     sizes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    _listed: tuple[tuple[int, int, int, str], e.Files] | None = None
+    _listed: tuple[tuple[int, int, int, str, frozenset[str]], e.Files] | None = None
     """The newest lists, and what they are of; then their size."""
     _counted: tuple[e.Files, str, int] | None = None
 
@@ -176,12 +212,14 @@ class Touches:
                     self._size(path, counter)
             self.length += 1
 
-    def files(self, first: int, last: int, previous: e.Fold | None) -> e.Files:
+    def files(self, first: int, last: int, previous: e.Fold | None, *, without: frozenset[str]) -> e.Files:
         """Of the entries from position `first` up to, not including, `last`, added to the previous ones."""
         begin, end = (bisect_left(self.positions, at) for at in (first, last))
-        key = (self.epoch, begin, end, previous.id if previous else "")
+        key = (self.epoch, begin, end, previous.id if previous else "", without)
         if self._listed is None or self._listed[0] != key:
-            files = listed_files(self.paths[begin:end], previous.files if previous else e.Files())
+            path = self.session.path
+            read = [n for n in range(begin, end) if not without or path[self.positions[n]].id not in without]
+            files = listed_files([self.paths[n] for n in read], previous.files if previous else e.Files())
             self._listed = key, files
         return self._listed[1]
 
@@ -216,21 +254,28 @@ class Cut(NamedTuple):
 
 def in_context(entry: e.Entry) -> bool:
     """Does the entry show up in a context of this design?"""
-    return isinstance(entry, (e.MessageEntry, e.Note, e.BranchSummary, e.Fold))
+    if isinstance(entry, e.Fold):
+        return bool(entry.summary)
+    return isinstance(entry, e.MessageEntry) or _speaks_for_user(entry)
+
+
+def _speaks_for_user(entry: e.Entry) -> bool:
+    """A program's message, or the summary of a branch, unless that is empty."""
+    return isinstance(entry, e.Note) or (isinstance(entry, e.BranchSummary) and bool(entry.summary))
 
 
 def is_cut_point(entry: e.Entry) -> bool:
     """May a kept part begin here? Never at a tool result: its call would be missing."""
     if isinstance(entry, e.MessageEntry):
         return not isinstance(entry.message, Result)
-    return isinstance(entry, (e.Note, e.BranchSummary))
+    return _speaks_for_user(entry)
 
 
 def begins_turn(entry: e.Entry) -> bool:
     """User messages and whatever else speaks for the user begin a turn."""
     if isinstance(entry, e.MessageEntry):
         return isinstance(entry.message, (User, Bash))
-    return isinstance(entry, (e.Note, e.BranchSummary))
+    return _speaks_for_user(entry)
 
 
 def size_of(entry: e.Entry, measure: TokenCounter) -> int:
@@ -246,10 +291,16 @@ def size_of(entry: e.Entry, measure: TokenCounter) -> int:
 
 
 def cut_by_budget(
-    path: Sequence[e.AnyPathEntry], *, start: int, keep: int, size: Callable[[e.Entry], int]
+    path: Sequence[e.AnyPathEntry],
+    *,
+    start: int,
+    keep: int,
+    size: Callable[[e.Entry], int],
+    previous: e.Fold | None = None,
 ) -> Cut:
     """Walk back from the end until `keep` is reached; cut at the first legal point from there on, or at
-    the last one before. Metadata directly in front of the cut stays with it. Costs what is kept."""
+    the last one before. Metadata directly in front of the cut stays with it, also where only the `previous`
+    fold is between: its summary stands at the beginning. Costs what is kept."""
     left, reached = keep, start
     for index in range(len(path) - 1, start - 1, -1):
         tokens = size(path[index])
@@ -261,9 +312,10 @@ def cut_by_budget(
     point = next((i for i in chain(behind, before) if is_cut_point(path[i])), None)
     if point is None:
         return Cut(start)
-    position = point
-    while position > start and not in_context(path[position - 1]):
-        position -= 1
+    position = at = point
+    while at > start and (path[at - 1] is previous or not in_context(path[at - 1])):
+        at -= 1
+        position = position if path[at] is previous else at
     return Cut(position, cut_at(path, start, point).turn_start)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
@@ -14,12 +14,12 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.clips import Form
 from refold.compaction.details import Check, RefoldDetails
-from refold.compaction.layout import Before, Layout, clip_kept, lay_out
+from refold.compaction.layout import Layout, clip_kept, lay_out
+from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.reading import reading
-from refold.compaction.record import Composer, Record, Room, Shape, check_floor
+from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
+from refold.compaction.record import Composer, FoldBudget, Record, Room, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
-from refold.compaction.situation import Situation, legal_cut, may_leave, newest_step
 from refold.compaction.transcript import Source, for_digest, message_of, source_of, sources
 from refold.compaction.verify import verify
 from refold.digest import digest
@@ -37,8 +37,8 @@ there ever were would make the log grow with the square of its length."""
 class Graded:
     """What a rung has decided: the layout, and who composes the record before it."""
 
-    s: Situation
-    shape: Shape
+    s: PlanContext
+    shape: FoldBudget
     goal: int
     """Tokens for items and record."""
     layout: Layout
@@ -66,7 +66,7 @@ class Graded:
             edits=(*edits, *s.hidden_edits(after=self.position)),
             first_kept=path[self.position].id if self.position < len(path) else None,
             summary=record.summary if record else "",
-            files=self.composer.reading.state.files(NOTED),
+            files=self.composer.index.state.files(NOTED),
             details=RefoldDetails(
                 calibration=s.sizes.calibration_note,
                 words_left_out=list(left_out[-NOTED:]),
@@ -99,7 +99,7 @@ class Graded:
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous=previous.summary if previous else None,
-            files=self.composer.reading.state.files(NOTED),
+            files=self.composer.index.state.files(NOTED),
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
@@ -110,43 +110,33 @@ class Graded:
 
 
 def grading(
-    s: Situation,
-    shape: Shape,
-    *,
-    written: int | None = None,
-    factor: float = 1.0,
-    in_place: bool = False,
+    s: PlanContext, shape: FoldBudget, *, written: int | None = None, factor: float = 1.0
 ) -> Graded | Reason:
-    """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
-    of the usual room messages get before they are clipped; `in_place`: only where nothing has to leave. A
-    situation is graded once, whichever of its rungs asks."""
+    """The view graded to the goal, once for all strategies that ask. `written`: tokens of a summary that
+    replaces the lines; `factor`: how much of the usual room messages get before they are clipped."""
     key = (grading, shape, written, factor)
-    known = s.memo.get(key)
-    if known is None or (known is NOT_ENOUGH and not in_place):
-        known = s.memo[key] = _grade(s, shape, written, factor, in_place)
-    return NOT_ENOUGH if in_place and isinstance(known, Graded) and not known.in_place else known
+    if key not in s.memo:
+        s.memo[key] = _grade(s, shape, written, factor)
+    return s.memo[key]
 
 
-def _grade(s: Situation, shape: Shape, written: int | None, factor: float, in_place: bool) -> Graded | Reason:
+def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float) -> Graded | Reason:
     check_floor(s, shape.budget)
     shape = shape.within(s)
     room, goal = _room(s, shape), shape.goal - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     s = s.restored
-    composer = Composer(s, reading(s.session), room)
+    composer = Composer(s, path_index(s.session), room)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.fixed
-    record = Before(partial(composer.size, written=written), written)
-    layout = lay_out(s, goal, limit, curve, record, in_place=in_place)
-    if layout is None:
-        return NOT_ENOUGH
+    layout = lay_out(s, goal, limit, curve, partial(composer.size, written=written))
     if layout.first <= s.projection.first and not layout.forms:
         return EVERYTHING_FITS
     return Graded(s, shape, goal, layout, composer)
 
 
-def _room(s: Situation, shape: Shape) -> Room:
+def _room(s: PlanContext, shape: FoldBudget) -> Room:
     """Without tools nothing is done that lines or a state could tell, and half of all that is said is the
     user's."""
     room = shape.room(s)
@@ -161,10 +151,10 @@ NOT_ENOUGH = Reason("not_enough", "clipping messages in their place would not fr
 
 def _told(entries: Iterable[e.Entry]) -> tuple[str, ...]:
     """Those of the entries that say something."""
-    return tuple(entry.id for entry in entries if message_of(entry) is not None)
+    return tuple(x.id for x in entries if isinstance(x, e.MessageEntry) or message_of(x) is not None)
 
 
-def _split_turn(s: Situation, position: int) -> int | None:
+def _split_turn(s: PlanContext, position: int) -> int | None:
     """Start of the turn that a cut goes through; None where it goes through none."""
     turns = s.session.turns
     before = bisect_left(turns, position)
@@ -175,37 +165,35 @@ def _split_turn(s: Situation, position: int) -> int | None:
 
 @dataclass(frozen=True)
 class Clip:
-    """Rungs 1 and 2: old and large messages clipped in their place. Nobody is asked, nothing leaves."""
+    """Old and large messages clipped in their place. No model is asked, nothing leaves."""
 
-    shape: Shape
+    shape: FoldBudget
     name: str = "clip"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if is_long_dialogue(s, self.shape):
-            return Reason("dialogue", "a conversation without tools has no results to clip")
-        view = grading(s, self.shape, in_place=True)
+            return Reason("dialogue", "the conversation has no tool results to clip")
+        view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
+        if not view.in_place:
+            return NOT_ENOUGH
         return view.proposal(self.name, lambda _: view.finished(None))
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Rung 5: what lies before the graded part as lines; without tools, as a dialogue. The deterministic end
-    of every ladder."""
+    """What lies before the graded part as lines; without tools, as a dialogue. Needs no model, so it ends
+    every sequence of strategies."""
 
-    shape: Shape
+    shape: FoldBudget
     name: str = "lines"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        if is_long_dialogue(s, self.shape):
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        if not s.uses_tools:
             return Dialogue(self.shape).propose(s)
         view = grading(s, self.shape)
-        if isinstance(view, Reason):
-            return view
-        if s.uses_tools or view.in_place:
-            return view.proposal(self.name, view.recorded)
-        return view.proposal(self.name, lambda _: view.finished(digested(view)))
+        return view if isinstance(view, Reason) else view.proposal(self.name, view.recorded)
 
 
 STYLE = transcript.Style(result_limit=2_000, ends=True)
@@ -220,11 +208,11 @@ class Summary:
     """A structured, iterative summary; checked before it is used. Own words, state, pins and the graded part
     stand beside it, so it is asked only for what code cannot know."""
 
-    shape: Shape
+    shape: FoldBudget
     factor: float = 1.0
     name: str = "summary"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
         target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
@@ -253,6 +241,11 @@ class Summary:
         def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=shape.unverified)
+            if checked.foreign:
+                unknown = f"{checked.wrong} of {checked.claims} names, numbers and quotations"
+                raise BadAnswer(
+                    "unsupported", f"the summary is about something else: {unknown} are not there"
+                )
             laid = self._around(checked.text, target, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
             if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
@@ -262,17 +255,18 @@ class Summary:
 
         return replace(view.proposal(self.name, finish), asks=(ask,))
 
-    def _around(self, notes: str, target: int, s: Situation, view: Graded) -> Graded:
+    def _around(self, notes: str, target: int, s: PlanContext, view: Graded) -> Graded:
         """The view as it was planned, or graded anew around notes that are longer than was asked for."""
         written = s.counter.text(notes)
         if written <= target:
             return view
-        if written > view.goal // 2:
+        # Longer notes cost more of the newest messages than they tell (compactions at 8,000 tokens).
+        if written > max(target * 4 // 3, view.goal // 4):
             raise BadAnswer("too_long", f"the summary has {written:,} tokens, {target:,} were asked for")
         laid = grading(s, self.shape, written=written, factor=self.factor)
         return laid if isinstance(laid, Graded) and not laid.in_place else view
 
-    def _continued(self, s: Situation, view: Graded, target: int) -> Request:
+    def _continued(self, s: PlanContext, view: Graded, target: int) -> Request:
         kept = s.items[view.layout.first].message.text if view.layout.first < len(s.items) else ""
         begins = defuse(" ".join(kept.split())[:120])
         said = f' The messages from the one that begins "{begins}" on stay as they are.' if begins else ""
@@ -283,16 +277,22 @@ class Summary:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
         newer = replace(KEPT, redacts=self.shape.redact, total_limit=_beside(s))
 
+        @cache
+        def unchanging() -> tuple[str, str]:
+            """What each part of a conversation is read beside: the messages that stay, what is asked for."""
+            kept = sources(s.session, view.position, len(s.session.path))
+            return transcript.render(kept, newer) or "(nothing)", _notes(view, target)
+
         def render(unread: Sequence[Source], previous: str | None) -> Request:
             known = transcript.inert(previous or "", redacts=style.redacts)
             notes = f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else ""
-            kept = sources(s.session, view.position, len(s.session.path))
+            kept, asked = unchanging()
             text = prompt(
                 "refold_summary",
                 conversation=transcript.render(unread, style),
-                kept=transcript.render(kept, newer) or "(nothing)",
+                kept=kept,
                 previous=notes,
-                notes=_notes(view, target),
+                notes=asked,
             )
             return stand_alone(text, max_tokens=target * 2, system="refold_system")
 
@@ -305,14 +305,14 @@ def _notes(view: Graded, target: int) -> str:
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
     left_out, shown = view.composer.words_left_out(layout), _beside(s) // UNSHOWN // 4
     if left_out and shown:
-        texts = {saying.id: saying.text for saying in view.composer.reading.sayings}
+        texts = {saying.id: saying.text for saying in view.composer.index.sayings}
         said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
         rows = ("These words of the user will not be shown in full. Note what still holds of them:", *said)
         asked += "\n" + "\n- ".join(rows)
     return prompt("refold_notes", words=str(int(target * 0.6)), focus=asked)
 
 
-def _beside(s: Situation) -> int:
+def _beside(s: PlanContext) -> int:
     """Characters of what the writer of notes reads beside the conversation: an eighth of a small window."""
     window = s.writer.window if s.writer else None
     return KEPT.total_limit if window is None else min(KEPT.total_limit, window // 2)
@@ -321,16 +321,19 @@ def _beside(s: Situation) -> int:
 # ── where no tools were used ────────────────────────────────────────────────────────────────────
 
 TAIL = 0.25
-"""Share of the goal for the newest messages, whole."""
+"""Share of the goal for the newest messages, whole: at least."""
+DENSE = 0.35
+"""Tokens of extracted sentences for a token of what was said: so much room is left for them where the
+conversation is not too long for that. M1 at 8,000 tokens: 74.0, 74.7 and 74.6 with 0.25, 0.35 and 0.45."""
 WORDS = 16
 """Own words get at most this part of the record: half of all that is said here is the user's."""
 LONG = 2
-"""A conversation without tools that is at most so many times the goal is graded like any other (R20)."""
+"""A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
 SPARE = 8
 """Tokens by which a record may be smaller than its room."""
 
 
-def is_long_dialogue(s: Situation, shape: Shape) -> bool:
+def is_long_dialogue(s: PlanContext, shape: FoldBudget) -> bool:
     """Whether no tools were used and much more was said than the goal can hold."""
     goal = shape.within(s).goal - s.sizes.fixed
     return not s.uses_tools and not s.sizes.fits(s.projection.first, len(s.items), LONG * goal)
@@ -338,14 +341,14 @@ def is_long_dialogue(s: Situation, shape: Shape) -> bool:
 
 @dataclass(frozen=True)
 class Dialogue:
-    """Rung 5 for long conversations without tools: the newest messages whole, what lies before them as
+    """For long conversations without tools: the newest messages whole, what lies before them as
     extracted sentences. People who talk do not work on one thing: what was said once may be asked for at any
     time, and the digest holds more of that per token than messages in their place (M1)."""
 
-    shape: Shape
+    shape: FoldBudget
     name: str = "digest"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
@@ -356,13 +359,18 @@ class Dialogue:
 
         return view.proposal(self.name, finish)
 
-    def _view(self, s: Situation, shape: Shape) -> Graded:
+    def _view(self, s: PlanContext, shape: FoldBudget) -> Graded:
         goal = shape.goal - s.sizes.fixed
-        composer = Composer(s, reading(s.session), _room(s, shape))
-        if s.sizes.items(s.projection.first, len(s.items)) <= goal:
+        composer = Composer(s, path_index(s.session), _room(s, shape))
+        total = s.sizes.items(s.projection.first, len(s.items))
+        if total <= goal:
             cut = s.projection.first
+        elif s.wanted_cut:
+            cut = s.wanted_cut
         else:
-            cut = s.wanted_cut or legal_cut(s, _newest(s, int(goal * TAIL)), goal // 10)
+            frame = composer.size(s.projection.position_of(len(s.items)), 0.0)
+            whole = (goal - frame - DENSE * total) / (1 - DENSE)
+            cut = legal_cut(s, _newest(s, int(max(whole, goal * TAIL))), goal // 10)
         tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, Form]()
         record = composer.size(s.projection.position_of(cut), 0.0)
         least = goal - (record if cut > s.projection.first else 0)
@@ -393,7 +401,7 @@ def digested(view: Graded) -> Record:
         made, grows = made.within(max(left, 0)), False
 
 
-def _newest(s: Situation, tokens: int) -> int:
+def _newest(s: PlanContext, tokens: int) -> int:
     """Index of the first of the newest items that have at most so many tokens together."""
     index, last = len(s.items), newest_step(s)
     while index > s.projection.first:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.details import LayeredDetails
-from refold.compaction.plan import Ask, Errand, Finished, Proposal, Reason
-from refold.compaction.reading import reading
+from refold.compaction.path_index import path_index
+from refold.compaction.plan import Ask, Failed, Finished, PendingRequest, Proposal, Reason
+from refold.compaction.plan_context import PlanContext, finished, left_alone, round_at, touches
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
-from refold.compaction.situation import Situation, finished, left_alone, round_at, touches
-from refold.compaction.transcript import Source, message_of_item, sources_of
+from refold.compaction.transcript import Source, message_of_item, source_of
 from refold.errors import BadAnswer
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
@@ -46,7 +46,7 @@ class ShrinkRounds:
     """In the place of the rules of some kinds of tools."""
     name: str = "shrink"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         rounds, answers = finished(s), s.session.followers.of(Answers, Answers)
         end = round_at(s, rounds - 1).last + 1 if rounds else 0
         asked, shorter, saved = dict[int, tuple[Shrinking, tuple[int, str]]](), dict[int, Result](), 0
@@ -64,7 +64,7 @@ class ShrinkRounds:
         if not shorter and not asked:
             return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
         ids = {x: s.items[x].entries[0] for x in sorted({*shorter, *asked})}
-        places, files = list(ids.values()), reading(s.session).state.files()
+        places, files = list(ids.values()), path_index(s.session).state.files()
 
         def finish(_: Sequence[str]) -> Finished:
             told = {x: answers[key] for x, (_, key) in asked.items()}
@@ -78,7 +78,7 @@ class ShrinkRounds:
         return Proposal(
             rung=self.name,
             finish=finish,
-            errands=tuple(_errand(one, answers, key) for one, key in asked.values()),
+            pending=tuple(_pending(one, answers, key) for one, key in asked.values()),
             stretch=(places[0], places[-1]),
             masked=tuple(places),
             first_kept=places[0],
@@ -86,17 +86,17 @@ class ShrinkRounds:
             tokens_after=s.sizes.tokens - saved,
         )
 
-    def _shrinking(self, s: Situation, index: int) -> Shrinking:
+    def _shrinking(self, s: PlanContext, index: int) -> Shrinking:
         result = s.items[index].message
         assert isinstance(result, Result)
-        call = reading(s.session).call_at(s.projection.position_of(index), result.call_id)
+        call = path_index(s.session).call_at(s.projection.position_of(index), result.call_id)
         call = call or Call(result.call_id, result.name or "")
         return Shrinking(call, result, self.limits, self.rules.get(kind_of(call)))
 
 
-def _errand(one: Shrinking, answers: Answers, key: tuple[int, str]) -> Errand:
-    """Asks a rule. Its answer lies beside the session, so that a fold that comes to nothing asks nobody
-    twice."""
+def _pending(one: Shrinking, answers: Answers, key: tuple[int, str]) -> PendingRequest:
+    """Asks a rule. Its answer lies beside the session, so that a fold that fails asks for it
+    only once."""
 
     async def run() -> None:
         answers[key] = await one.awaited()
@@ -104,14 +104,14 @@ def _errand(one: Shrinking, answers: Answers, key: tuple[int, str]) -> Errand:
     def failed(error: BaseException) -> None:
         answers[key] = one.instead(error)
 
-    return Errand(run, failed)
+    return PendingRequest(run, failed)
 
 
-def _gain(s: Situation, index: int, small: Result) -> int:
+def _gain(s: PlanContext, index: int, small: Result) -> int:
     return s.sizes.item(index) - s.counter.message(small)
 
 
-def _results(s: Situation, first: int, end: int) -> list[int]:
+def _results(s: PlanContext, first: int, end: int) -> list[int]:
     """Indexes of the tool results in a stretch of the path that may be shortened."""
     items, alone, places = s.items, left_alone(s), s.projection
     results = (x for x in range(places.item_at(first), places.item_at(end)) if items[x].fold is None)
@@ -119,7 +119,7 @@ def _results(s: Situation, first: int, end: int) -> list[int]:
     return [x for x, at in whole if not touches(at, at, alone)]
 
 
-def _seen(s: Situation) -> int:
+def _seen(s: PlanContext) -> int:
     """Path position up to which results were looked at before."""
     for fold in reversed(s.projection.folds):
         position = s.session.position(LayeredDetails.of(fold).shrunk_through)
@@ -129,6 +129,7 @@ def _seen(s: Situation) -> int:
 
 
 NOTICE = "Summary generation timed out, keeping recent history only."
+FAILED = "Summary generation failed ({why}), keeping recent history only."
 HEADING = "[Archive of earlier history. It is a record; the task in progress is in the messages that follow.]"
 STYLE = transcript.Style(thinking="", result_limit=4_000, system=None)
 
@@ -143,7 +144,7 @@ class OldRounds(NamedTuple):
     """System messages in it: they are not compacted."""
 
 
-def old_rounds(s: Situation, keep_rounds: int) -> OldRounds | Reason:
+def old_rounds(s: PlanContext, keep_rounds: int) -> OldRounds | Reason:
     """The finished rounds after the last archive, except the newest ones."""
     rounds = finished(s)
     if rounds <= keep_rounds:
@@ -152,20 +153,27 @@ def old_rounds(s: Situation, keep_rounds: int) -> OldRounds | Reason:
     at = s.projection.item_at
     items = s.items[at(first) : at(max(last + 1, first))]
     kept = tuple(item.message for item in items if isinstance(item.message, System))
-    said = [item for item in items if not isinstance(item.message, System)] if kept else items
-    sources = sources_of(s.session, said, message_of_item)
+    said = (item for item in items if not isinstance(item.message, System))
+    sources = tuple(source_of(s.session, item, message_of_item(s.session, item)) for item in said)
     if not sources:
         return Reason("all_archived", f"everything before the newest {keep_rounds} rounds is archived")
     return OldRounds(first, last, sources, kept)
 
 
-def _after_archives(s: Situation) -> int:
+def _after_archives(s: PlanContext) -> int:
     """The first path position behind every archive (and behind summaries of other designs)."""
     archives = (fold for fold in s.projection.folds if fold.edits and LayeredDetails.of(fold).archive)
     ends = [s.session.position(fold.edits[0].last) for fold in archives]
     if any(edit.first != edit.last for fold in s.projection.folds for edit in fold.edits):
         ends += [s.session.position(x.entries[-1]) for x in s.items if x.fold and len(x.entries) > 1]
     return max((end + 1 for end in ends if end is not None), default=s.projection.floor)
+
+
+def _notice(s: PlanContext) -> str:
+    """What the user is told (E10): why there is no archive, now or where none is tried any more."""
+    recorded = (one for one in reversed(s.session.annotations(e.Failure)) if one.rung == "archive")
+    failed: Failed | e.Failure | None = s.memo.get(Failed, next(recorded, None))
+    return NOTICE if failed is None or failed.code == "timeout" else FAILED.format(why=failed.text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,14 +183,14 @@ class KeepRecent:
     keep_rounds: int = 10
     name: str = "keep_recent"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         old = old_rounds(s, self.keep_rounds)
         return old if isinstance(old, Reason) else self._proposal(s, old)
 
-    def _proposal(self, s: Situation, old: OldRounds) -> Proposal:
+    def _proposal(self, s: PlanContext, old: OldRounds) -> Proposal:
         path = s.session.path
         stretch = path[old.first].id, path[old.last].id
-        details = LayeredDetails(archive=True, notice=NOTICE).stored()
+        details = LayeredDetails(archive=True, notice=_notice(s)).stored()
         edit = e.Edit(*stretch, old.kept, "trim")
         kept = sum(s.counter.message(message) for message in old.kept)
         return Proposal(
@@ -207,7 +215,7 @@ class Archive(KeepRecent):
     """Asks for the archive, with the slots of the shipped one; empty: that one."""
     name: str = "archive"
 
-    def _proposal(self, s: Situation, old: OldRounds) -> Proposal:
+    def _proposal(self, s: PlanContext, old: OldRounds) -> Proposal:
         bare = super()._proposal(s, old)
 
         def finish(answers: Sequence[str]) -> Finished:
@@ -227,10 +235,9 @@ class Archive(KeepRecent):
             asks=(self._ask(s, old),),
             tokens_after=bare.tokens_after + self.tokens,
             timeout=self.timeout,
-            failure_text=NOTICE,
         )
 
-    def _ask(self, s: Situation, old: OldRounds) -> Ask:
+    def _ask(self, s: PlanContext, old: OldRounds) -> Ask:
         asked = self.prompt if self.prompt.strip() else load("layered_archive")
         if "{{conversation}}" not in asked:
             asked = f"<history>\n{{{{conversation}}}}\n</history>\n\n{asked}{{{{focus}}}}"
@@ -337,7 +344,7 @@ _SYSTEM = re.compile(
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "macos": "macOS", "windows": "Windows", "freebsd": "FreeBSD"}
 
 
-def environment(s: Situation, sources: Sequence[Source]) -> str:
+def environment(s: PlanContext, sources: Sequence[Source]) -> str:
     """Operating system and folder: as the system prompt and the log say, or as the paths of calls tell."""
     told = (s.system or "", *(x.message.text for x in s.items[: s.projection.first]))
     named = next((found for text in told if (found := _SYSTEM.search(text))), None)
@@ -384,7 +391,7 @@ def _within(rows: Sequence[str], budget: int, counter: TokenCounter) -> list[str
     return [*([f"- ({left} earlier left out)"] if left else []), *rows[left:]]
 
 
-def archives_fit(s: Situation, *, threshold: float, keep_rounds: int) -> Reason | None:
+def archives_fit(s: PlanContext, *, threshold: float, keep_rounds: int) -> Reason | None:
     """Archives are never folded again; where they alone take half the window, this design is at its end. And
     where it has archived what it may, and the view has still not come below the threshold, it says so."""
     sizes: dict[str, int] = {}

@@ -23,10 +23,10 @@ from refold.compaction.exchanges import (
     node_of,
     paired,
 )
+from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.reading import reading
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import cached_prefix
-from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
@@ -41,10 +41,6 @@ OWN_TAGS = ("supervisor", "summary", "abridged_history")
 PREVIOUS = (
     "\n\nEarlier parts are known only from this previous summary; carry over what still matters:\n{text}"
 )
-
-
-class _Outlines(dict[object, int]):
-    """The size of the newest outline: what was said before a place of the path does not change."""
 
 
 @dataclass(frozen=True)
@@ -65,25 +61,24 @@ class SummaryNode:
     """Why this design does not fold at all, not even on request."""
     name: str = "summary_node"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if self.off:
             return Reason("off", self.off)
         last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
         head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
-        outline = self._outline_size(s, s.projection.position_of(last.last))
-        return self._proposal(s, last, head, outline)
+        return self._proposal(s, last, head)
 
-    def _proposal(self, s: Situation, last: Exchange, head: tuple[Source, ...], outline: int) -> Proposal:
+    def _proposal(self, s: PlanContext, last: Exchange, head: tuple[Source, ...]) -> Proposal:
         path, position = s.session.path, s.projection.position_of(last.last)
         previous = _previous(s) if self.carry_previous else None
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
-
-        files = reading(s.session).state.files()
+        node += s.counter.text(self._outline(s, position))
+        files = path_index(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
@@ -100,11 +95,11 @@ class SummaryNode:
             first_kept=path[position].id if position < len(path) else None,
             previous=previous,
             files=files,
-            tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node + outline,
+            tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node,
             smaller=False,
         )
 
-    def node_text(self, s: Situation, position: int, summary: str) -> str:
+    def node_text(self, s: PlanContext, position: int, summary: str) -> str:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
@@ -116,17 +111,7 @@ class SummaryNode:
         }
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
 
-    def _outline_size(self, s: Situation, position: int) -> int:
-        """Tokens of the abridged history."""
-        outlines = s.session.followers.of(_Outlines, _Outlines)
-        key = (s.session.epoch, position, s.counter.name, self.limits, tuple((self.names or {}).items()))
-        if key not in outlines:
-            size = s.counter.text(self._outline(s, position))
-            outlines.clear()
-            outlines[key] = size
-        return outlines[key]
-
-    def _outline(self, s: Situation, position: int) -> str:
+    def _outline(self, s: PlanContext, position: int) -> str:
         """The abridged history, read from the newest turns back, as far as it will show them."""
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
@@ -139,7 +124,7 @@ class SummaryNode:
                 return text
             count *= 2
 
-    def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
+    def _ask(self, s: PlanContext, head: tuple[Source, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
         focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
 
@@ -171,17 +156,17 @@ def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool) -> Sequence
     return [fold for fold in folds if fold.id not in nodes or fold.id in newest]
 
 
-def _previous(s: Situation) -> str | None:
+def _previous(s: PlanContext) -> str | None:
     nodes = [fold for item in s.items if (fold := node_of(s, item))]
     return nodes[-1].summary if nodes else None
 
 
-def _asks(s: Situation, position: int) -> bool:
+def _asks(s: PlanContext, position: int) -> bool:
     index = s.projection.item_at(position)
     return index < len(s.items) and isinstance(s.items[index].message, User)
 
 
-def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
+def _open_calls(s: PlanContext, last: Exchange) -> tuple[Call, ...]:
     """Calls of the last head exchange, unless the conversation went on without their results."""
     after = s.items[last.last].message if last.last < len(s.items) else None
     if after is not None and not isinstance(after, Result):

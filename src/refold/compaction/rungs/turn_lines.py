@@ -14,12 +14,11 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.by_rule import accept_line, merging, rule_line
 from refold.compaction.details import Line, RoundsDetails
+from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.reading import reading
-from refold.compaction.requests import READ, prompt, stand_alone
-from refold.compaction.situation import (
+from refold.compaction.plan_context import (
+    PlanContext,
     Round,
-    Situation,
     finished,
     items_of,
     left_alone,
@@ -27,6 +26,7 @@ from refold.compaction.situation import (
     touches,
     verbatim,
 )
+from refold.compaction.requests import READ, prompt, stand_alone
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
 from refold.messages import Message, Result, Text, compact_json, text, user
@@ -59,7 +59,7 @@ class WriteLines:
     by_model: bool = True
     name: str = "line"
 
-    def _fresh(self, s: Situation) -> list[Round]:
+    def _fresh(self, s: PlanContext) -> list[Round]:
         """Finished rounds without a line, oldest first."""
         known, fresh = known_lines(s), list[Round]()
         for index in range(finished(s) - 1, -1, -1):
@@ -68,7 +68,7 @@ class WriteLines:
             fresh.append(round)
         return fresh[::-1]
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         fresh, by_rule = self._fresh(s), list[e.TurnLine]()
         # Made before anybody is asked: the path may be another one when the answers come.
         for round in fresh:
@@ -89,7 +89,7 @@ class WriteLines:
 
         return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 
-    def _line(self, s: Situation, round: Round) -> e.TurnLine:
+    def _line(self, s: PlanContext, round: Round) -> e.TurnLine:
         return e.TurnLine(
             id="",
             target=s.session.path[round.last].id,
@@ -98,7 +98,7 @@ class WriteLines:
             author="rule",
         )
 
-    def _ask(self, s: Situation, round: Round) -> Ask:
+    def _ask(self, s: PlanContext, round: Round) -> Ask:
         def render(sources: Sequence[Source], previous: str | None) -> Request:  # noqa: ARG001
             text = prompt(
                 "rounds_line",
@@ -128,7 +128,7 @@ class TurnLines:
     """An application's own text for the workspace."""
     name: str = "line"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         known, path, rounds, lines = known_lines(s), s.session.path, finished(s), shown_lines(s)
         first = self.zone.first(s, rounds)
         shown, leaving = shown_blocks(s), self._leaving(s, first)
@@ -143,7 +143,7 @@ class TurnLines:
             return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
         return self._proposal(s, merged, shown, leaving, trims, merged != lines)
 
-    def _leaving(self, s: Situation, first: int) -> list[Round]:
+    def _leaving(self, s: PlanContext, first: int) -> list[Round]:
         """Rounds before the zone that are still verbatim, oldest first."""
         if s.projection.newest_fold is None:  # nothing is shown otherwise than it was said
             return [round_at(s, index) for index in range(first)]
@@ -156,7 +156,7 @@ class TurnLines:
                 break
         return leaving[::-1]
 
-    def _edits(self, s: Situation, lines: Sequence[Line], shown: Shown) -> list[e.Edit]:
+    def _edits(self, s: PlanContext, lines: Sequence[Line], shown: Shown) -> list[e.Edit]:
         """What has to change so that the lines stand as they should: each block of them in one message, the
         first one under the header, the last one above the workspace."""
         blocks, edits = list(_blocks(s.session, lines)), list[e.Edit]()
@@ -170,11 +170,11 @@ class TurnLines:
                 edits.append(e.Edit(*ends, put, "line"))
         return edits
 
-    def workspace(self, s: Situation) -> str:
+    def workspace(self, s: PlanContext) -> str:
         fitting = fit(self._rendered(s), self.workspace_tokens, s.counter, head)
         return f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}"
 
-    def _rendered(self, s: Situation) -> str:
+    def _rendered(self, s: PlanContext) -> str:
         if self.render:
             try:
                 return str(self.render(s.session))
@@ -184,7 +184,7 @@ class TurnLines:
 
     def _proposal(
         self,
-        s: Situation,
+        s: PlanContext,
         lines: Sequence[Line],
         shown: Shown,
         leaving: Sequence[Round],
@@ -192,7 +192,7 @@ class TurnLines:
         is_merge: bool,
     ) -> Proposal:
         path, session, position = s.session.path, s.session, s.session.position
-        files = reading(session).state.files()
+        files = path_index(session).state.files()
 
         def finish(_: Sequence[str]) -> Finished:
             edits = self._edits(s, lines, shown)
@@ -253,7 +253,7 @@ def _joined(ends: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def workspace_text(s: Situation, budget: int) -> str:
+def workspace_text(s: PlanContext, budget: int) -> str:
     """The state of the work, and the values that the application keeps (`State`), the newest first."""
     values = dict[str, Any]()
     for state in reversed(s.session.annotations(e.State)):
@@ -263,7 +263,7 @@ def workspace_text(s: Situation, budget: int) -> str:
     lines = [f"- {name}: {one_line(text, 200)}" for name, text in texts.items()]
     stated = cut_lines("\n".join(lines), budget // 2, s.counter.text)
     room = budget - s.counter.text(stated)
-    work = state_text.render(reading(s.session).state, room, s.counter, changes=False)
+    work = state_text.render(path_index(s.session).state, room, s.counter, changes=False)
     return "\n".join(part for part in (work, f"State:\n{stated}" if stated else "") if part)
 
 
@@ -302,7 +302,7 @@ def line_text(line: Line) -> str:
     return f"[Turn {turns}] {quote(one_line(line.text, 4_000))}".rstrip()
 
 
-def shown_blocks(s: Situation) -> Shown:
+def shown_blocks(s: PlanContext) -> Shown:
     """Releases before this one showed each line in a message of its own."""
     shown: Shown = {}
     for item, _ in _shown(s):
@@ -311,12 +311,12 @@ def shown_blocks(s: Situation) -> Shown:
     return shown
 
 
-def shown_lines(s: Situation) -> list[Line]:
+def shown_lines(s: PlanContext) -> list[Line]:
     """The lines in view, oldest first."""
     return list(dict.fromkeys(line for _, lines in _shown(s) for line in lines))
 
 
-def _shown(s: Situation) -> Iterator[tuple[Item, list[Line]]]:
+def _shown(s: PlanContext) -> Iterator[tuple[Item, list[Line]]]:
     """What shows lines, and which."""
     noted: dict[str, list[Line]] = {}
     for item in s.items if s.projection.newest_fold is not None else ():
@@ -332,19 +332,19 @@ def _shown(s: Situation) -> Iterator[tuple[Item, list[Line]]]:
 # ── what a line says ────────────────────────────────────────────────────────────────────────────
 
 
-def known_lines(s: Situation) -> dict[str, str]:
+def known_lines(s: PlanContext) -> dict[str, str]:
     """Lines that were written down, by the entry their round ends with: a round that was left half way and
     goes on elsewhere is another one. Release 0.1 named the entry it starts at."""
     return {line.target: line.text for line in s.session.annotations(e.TurnLine) if line.target}
 
 
-def line_of(s: Situation, round: Round, known: dict[str, str]) -> str | None:
+def line_of(s: PlanContext, round: Round, known: dict[str, str]) -> str | None:
     path = s.session.path
     start = path[s.session.turns[round.number - 1]].id
     return known.get(path[round.last].id) or known.get(start)
 
 
-def by_rule(s: Situation, round: Round, limit: int) -> str:
+def by_rule(s: PlanContext, round: Round, limit: int) -> str:
     path, texts = s.session.path, LineBook.of(s.session).texts
     key = (path[round.first].id, path[round.last].id, limit, s.counter.name)
     if key not in texts:
@@ -362,11 +362,11 @@ class Newest:
 
     count: int
 
-    def first(self, s: Situation, rounds: int, /) -> int:  # noqa: ARG002
+    def first(self, s: PlanContext, rounds: int, /) -> int:  # noqa: ARG002
         """Index of the first of the `rounds` finished rounds that stays."""
         return max(rounds - self.count, 0)
 
-    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterable[e.Edit]:  # noqa: ARG002
+    def trims(self, s: PlanContext, first: int, rounds: int, /) -> Iterable[e.Edit]:  # noqa: ARG002
         """Edits inside the rounds that stay."""
         return ()
 
@@ -378,7 +378,7 @@ class Fitting:
     budget: int
     result_chars: int
 
-    def first(self, s: Situation, rounds: int, /) -> int:
+    def first(self, s: PlanContext, rounds: int, /) -> int:
         total = 0
         for index in range(rounds - 1, -1, -1):
             total += self._size(s, index, newest=index == rounds - 1)
@@ -386,14 +386,14 @@ class Fitting:
                 return index + 1
         return 0
 
-    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterator[e.Edit]:
+    def trims(self, s: PlanContext, first: int, rounds: int, /) -> Iterator[e.Edit]:
         for index in range(first, rounds - 1):
             for at in items_of(s, round_at(s, index)):
                 item = s.items[at]
                 if item.fold is None and (smaller := self._cut(item.message)) is not item.message:
                     yield e.Edit(item.entries[0], item.entries[-1], (smaller,), "shrink")
 
-    def _size(self, s: Situation, index: int, *, newest: bool) -> int:
+    def _size(self, s: PlanContext, index: int, *, newest: bool) -> int:
         total = 0
         for at in items_of(s, round_at(s, index)):
             message = s.items[at].message

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import prompt
-from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item
 from refold.digest.sections import TITLES
 from refold.digest.source import ROLES
@@ -44,7 +44,7 @@ STYLE_ZH = replace(
     cut="[… 省略 {cut} 个字符]",
     total_cut="[… 记录在 {limit} 个字符处截断]",
 )
-_ZH_TITLES = dict(zip(TITLES.values(), ["目标", "决定", "已完成", "事实"], strict=True))
+_ZH_TITLES = dict(zip(TITLES.values(), ["目标", "已完成", "事实"], strict=True))
 _ZH_SPEAKERS = dict(zip(ROLES.values(), ["用户", "助手", "工具", "用户执行", "系统"], strict=True))
 _DIGEST_LABEL = re.compile(
     rf"^## (?P<title>{'|'.join(_ZH_TITLES)})$"
@@ -101,7 +101,7 @@ def counted(items: Sequence[Item]) -> int:
     return sum(item.fold is not None or not isinstance(item.message, System) for item in items)
 
 
-def kept_from(s: Situation) -> int:
+def kept_from(s: PlanContext) -> int:
     """Index of the first of the newest `KEEP` messages, which stay whatever happens; 0: all of them do."""
     at, kept = len(s.items), 0
     while at > 0 and kept < KEEP:
@@ -110,7 +110,7 @@ def kept_from(s: Situation) -> int:
     return at if kept == KEEP else 0
 
 
-def safe_end(s: Situation, ideal: int, start: int = 0) -> int | None:
+def safe_end(s: PlanContext, ideal: int, start: int = 0) -> int | None:
     """The largest number of items ≤ `ideal` that can be taken without parting a call from its results."""
     ends, whole = range(min(ideal, len(s.items)), start, -1), len(s.items)
     return next((end for end in ends if end == whole or legal(s.items, end, PAIRS)), None)
@@ -125,7 +125,7 @@ class WindowSummary:
     timeout: float = 30.0
     name: str = "summary"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         start, wording = s.projection.first, Wording.of(self.language)
         last_end = min(start + self.window, kept_from(s))
         if last_end <= start:
@@ -190,7 +190,7 @@ class HardTrim:
     most: int
     name: str = "hard_trim"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         items, start = s.items, s.projection.first
         surplus = counted(items) - self.most
         if surplus <= 0:

@@ -65,7 +65,7 @@ PLAIN = openai_chat
 
 
 def get(name: str) -> Dialect:
-    expect(name, str, f"a dialect is named by a text: {', '.join(names())}")
+    expect(name, str, f"the name of a dialect must be a string: {', '.join(names())}")
     found = DIALECTS.get(ALIASES.get(name, name))
     if found is None:
         raise UnknownName("dialect", name, names())

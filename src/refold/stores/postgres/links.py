@@ -49,7 +49,7 @@ class Address:
         user, _, rest = base.removeprefix("postgresql://").rpartition("@")
         try:
             if "/" in user or "@" in rest:
-                raise psycopg.ProgrammingError("a sign of the password that means something in a URL")
+                raise psycopg.ProgrammingError("percent-encode reserved characters in the password")
             self.conninfo = base + (mark + urlencode(options) if options else "")
             parts = conninfo_to_dict(self.conninfo)
             self.timeout = int(parts.get("connect_timeout") or CONNECT)

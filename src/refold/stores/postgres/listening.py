@@ -54,7 +54,7 @@ class Listener:
     def _listen(self, link: Link) -> Link:
         try:
             if link.local:
-                raise Deaf("a pooler between, which tells nobody of anything")
+                raise Deaf("a connection pooler, which passes on no notifications")
             link.say(f"LISTEN refold_{self._key}")
             link.ask("SELECT pg_advisory_lock_shared(%s, (%s::bigint %% 2147483647)::int)", LOCK, self._key)
         except BaseException:

@@ -1,4 +1,4 @@
-"""The situation: everything a decision may look at. The log, and what was handed over with the question."""
+"""Everything a decision may look at: the log, and what goes with the request."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Due(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is handed over with the question whether to fold."""
+class PlanRequest:
+    """What goes with the question whether to fold."""
 
     system: str | None = None
     tools: Sequence[Any] = ()
@@ -60,8 +60,8 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation(Question):
-    """The question, and the log it is asked of."""
+class PlanContext(PlanRequest):
+    """A request, and the log it is made of."""
 
     session: History
     projection: Projection = field(repr=False)
@@ -80,7 +80,7 @@ class Situation(Question):
     calibrated: bool = False
     """Windows are the provider's: where its own counts are known, they decide, not ours."""
     memo: dict[object, Any] = field(default_factory=dict[object, Any], init=False, repr=False, compare=False)
-    """What rungs have worked out for this situation, so that the next one need not."""
+    """What strategies have worked out, so that the next one need not."""
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -100,12 +100,12 @@ class Situation(Question):
         """What the model sees."""
         return self.projection.items
 
-    def at(self, history: History) -> Situation:
-        """The same question, asked of another history."""
+    def at(self, history: History) -> PlanContext:
+        """The same request for another history."""
         return replace(self, session=history, projection=Projection.of(history, self.projection.accepts))
 
     @property
-    def restored(self) -> Situation:
+    def restored(self) -> PlanContext:
         """The same, asked of the view with every step in its place that left it alone: what is quoted of it
         depends on its age, not on when it left."""
         projection = self.projection.restored()
@@ -133,7 +133,7 @@ class Situation(Question):
 
     @property
     def wanted_cut(self) -> int | None:
-        """Index of the item at which the kept part shall begin, where somebody said so."""
+        """Index of the item at which the kept part shall begin, where a hook asked for that."""
         at = self.session.position(self.first_kept) if self.first_kept else None
         return None if at is None else self.projection.item_at(at)
 
@@ -157,7 +157,7 @@ class Situation(Question):
         return (e.Edit(last.id, last.id, (), "hide"),)
 
 
-def newest_step(s: Situation) -> int:
+def newest_step(s: PlanContext) -> int:
     """Index of the newest reply and what answers it, or of the newest message where that is no answer. A
     reply whose calls still wait is the newest, whatever stands behind it."""
     last = len(s.items) - 1
@@ -169,7 +169,7 @@ def newest_step(s: Situation) -> int:
     return max(last_reply(s), s.projection.first)
 
 
-def may_leave(s: Situation) -> bool:
+def may_leave(s: PlanContext) -> bool:
     """May the newest step go into the record, with its results quoted there? Not what the user has just said,
     nor while results are still missing."""
     items, step = s.items, newest_step(s)
@@ -178,18 +178,18 @@ def may_leave(s: Situation) -> bool:
     )
 
 
-def last_reply(s: Situation) -> int:
+def last_reply(s: PlanContext) -> int:
     """Index of the newest reply; one before the first item that may be folded where there is none."""
     items, first = s.items, s.projection.first
     replies = (i for i in range(len(items) - 1, first - 1, -1) if isinstance(items[i].message, Assistant))
     return next(replies, first - 1)
 
 
-def legal_cut(s: Situation, index: int, slack: int, open_from: int = 0) -> int:
+def legal_cut(s: PlanContext, index: int, slack: int, open_from: int = 0) -> int:
     """A place near `index` where the wire's rules allow a cut, and that keeps something: the next one behind;
     where there is none, one before that keeps at most `slack` tokens more. Where signed thinking forbids
     both, pairs and batches alone decide: the thinking of that loop is dropped. They also decide before
-    `open_from`, in turns that are over: nobody asks for their thinking."""
+    `open_from`, in turns that are over: their thinking is not asked for."""
     items, first = s.items, s.projection.first
     if index <= first:
         return first
@@ -216,7 +216,7 @@ class Round(NamedTuple):
     last: int
 
 
-def is_over(s: Situation) -> bool:
+def is_over(s: PlanContext) -> bool:
     """Has the newest round come to its final answer?"""
     if not s.items:
         return False
@@ -225,12 +225,12 @@ def is_over(s: Situation) -> bool:
     return isinstance(message, Assistant) and not message.calls and message.stop not in BROKEN
 
 
-def finished(s: Situation) -> int:
+def finished(s: PlanContext) -> int:
     """How many rounds are finished."""
     return max(len(s.session.turns) - (0 if is_over(s) else 1), 0)
 
 
-def round_at(s: Situation, index: int) -> Round:
+def round_at(s: PlanContext, index: int) -> Round:
     """The round with this index, from 0. What the model never sees at its end is no part of it; what was
     said before the first user message is a part of the first."""
     turns, path = s.session.turns, s.session.path
@@ -241,12 +241,12 @@ def round_at(s: Situation, index: int) -> Round:
     return Round(index + 1, first, last)
 
 
-def items_of(s: Situation, round: Round) -> range:
+def items_of(s: PlanContext, round: Round) -> range:
     """Indexes of the items that show a round."""
     return range(s.projection.item_at(round.first), s.projection.item_at(round.last + 1))
 
 
-def verbatim(s: Situation, round: Round) -> Round | None:
+def verbatim(s: PlanContext, round: Round) -> Round | None:
     """What of a round is still shown as it was said: all of it, what an older fold left of it, or nothing."""
     begin, end = s.projection.item_at(round.first), s.projection.item_at(round.last)
     if begin >= len(s.items) or end >= len(s.items):
@@ -259,12 +259,12 @@ def verbatim(s: Situation, round: Round) -> Round | None:
     return round
 
 
-def _span(s: Situation, item: Item) -> tuple[int, int]:
+def _span(s: PlanContext, item: Item) -> tuple[int, int]:
     first, last = s.session.position(item.entries[0]), s.session.position(item.entries[-1])
     return first or 0, last or 0
 
 
-def left_alone(s: Situation) -> list[tuple[int, int]]:
+def left_alone(s: PlanContext) -> list[tuple[int, int]]:
     """Stretches that were unfolded by hand: not folded again unless they must go."""
     if s.force or not s.session.annotations(e.Undo) or s.sizes.too_large:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -11,30 +12,35 @@ from refold.text.truncate import middle
 
 CUT = '[… cut here; recall_conversation(keys=["{key}"]) brings back all of it …]'
 MANY = 200
-"""Elements of a list argument that survive squeezing."""
+"""Elements of a list argument that are kept."""
+_LONG = 80
+"""Characters of a text that takes a share of the room."""
 
 
-def squeezed(message: Message, characters: int, key: str) -> Message:
+def truncate_message(message: Message, characters: int, key: str) -> Message:
     """The same message with its long texts cut in the middle to about so many characters in all."""
     marker = CUT.format(key=key)
-    texts = _long_texts(message)
-    share = max(characters // max(len(texts), 1), len(marker) + 40)
+    texts = [part.text for part in message.parts if isinstance(part, Text | Thinking)]
+    for call in message.calls:
+        texts += [value for value in call.arguments.values() if isinstance(value, str)]
+    long = sum(len(text) > _LONG for text in texts)
+    share = max(characters // max(long, 1), len(marker) + 40)
 
     def short(text: str) -> str:
-        return middle(text, share, marker) if len(text) > share else text
+        return middle(text, share, marker)
 
     if isinstance(message, Bash):
         return msgspec.structs.replace(message, output=short(message.output))
-    parts = tuple(_squeezed_part(part, short, key) for part in message.parts)
+    parts = tuple(_part(part, short, key) for part in message.parts)
     return msgspec.structs.replace(message, content=parts)
 
 
-def _squeezed_part(part: AnyPart, short: Any, key: str) -> AnyPart:
+def _part(part: AnyPart, short: Callable[[str], str], key: str) -> AnyPart:
     match part:
         case Text(text=text):
             return Text(short(text))
         case Call(arguments=arguments):
-            small: dict[str, Any] = _short_values(arguments, short)
+            small: dict[str, Any] = _values(arguments, short)
             if len(compact := compact_json(small)) > MANY * 100:  # very many short values
                 small = {"arguments": short(compact)}
             raw = None if part.raw is None else short(part.raw)
@@ -49,24 +55,12 @@ def _squeezed_part(part: AnyPart, short: Any, key: str) -> AnyPart:
             return part
 
 
-def _short_values(value: Any, short: Any) -> Any:
+def _values(value: Any, short: Callable[[str], str]) -> Any:
+    """A value of JSON with its texts cut and its lists kept to their first elements."""
     if isinstance(value, str):
         return short(value)
     if isinstance(value, dict):
-        return {key: _short_values(inner, short) for key, inner in cast("dict[str, Any]", value).items()}
+        return {key: _values(inner, short) for key, inner in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_short_values(inner, short) for inner in cast("list[Any]", value)[:MANY]]
+        return [_values(inner, short) for inner in cast("list[Any]", value)[:MANY]]
     return value
-
-
-def _long_texts(message: Message) -> list[str]:
-    texts: list[str] = []
-    for part in message.parts:
-        match part:
-            case Text(text=text) | Thinking(text=text):
-                texts.append(text)
-            case Call(arguments=arguments):
-                texts += [v for v in arguments.values() if isinstance(v, str)]
-            case _:
-                pass
-    return [text for text in texts if len(text) > 80]

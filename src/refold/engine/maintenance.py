@@ -1,4 +1,4 @@
-"""The housekeeping of a design: what it does as turns end, whatever the size of the view."""
+"""Maintenance of a design: what it does as turns end, whatever the size of the view."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propo
 from refold.compaction.planning import fallback_plan, make_plan
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
-from refold.engine.limits import Limits
-from refold.engine.planner import Planner, Question
+from refold.engine.limits import Deadline
+from refold.engine.planner import Planner, PlanRequest
 from refold.engine.replica import on_replica
 from refold.engine.summarise import ByModel, ask_all, failure_code
 from refold.errors import BadAnswer, DoesNotFit, RefoldError, sentence
@@ -32,16 +32,16 @@ NOTES_TIMEOUT = 60.0
 """Seconds that writing annotations may hold up a conversation."""
 
 
-async def upkeep(
+async def maintain(
     planner: Planner,
     session: Session,
-    question: Question = Question(),
+    question: PlanRequest = PlanRequest(),
     *,
     hooks: Hooks,
-    limits: Limits | None = None,
+    limits: Deadline | None = None,
     notes: bool = True,
 ) -> None:
-    """Write the annotations that the design keeps (`notes`: a watch does not), then perform its housekeeping
+    """Write the annotations that the design keeps (`notes`: a watch does not), then perform its maintenance
     stages."""
     limits = limits or planner.limits()
     if notes:
@@ -52,7 +52,7 @@ async def upkeep(
             continue
 
         plan = await on_replica(
-            session, lambda h: make_plan(preset, planner.situation(h, question), upkeep_only=True)
+            session, lambda h: make_plan(preset, planner.context(h, question), upkeep_only=True)
         )
         if isinstance(plan, Reason):
             return
@@ -61,13 +61,13 @@ async def upkeep(
 
 
 async def make_fit(
-    planner: Planner, session: Session, question: Question, *, hooks: Hooks, limits: Limits, folds: bool
+    planner: Planner, session: Session, question: PlanRequest, *, hooks: Hooks, limits: Deadline, folds: bool
 ) -> None:
-    """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
-    or the caller hears why not (R2). `folds`: automatic folding is not switched off."""
+    """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
+    raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
     window = planner.preset.window
     for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
-        s = planner.situation(session, question)
+        s = planner.context(session, question)
         if not s.sizes.passes(window, as_we_count=True):
             return
         if not folds:
@@ -75,13 +75,13 @@ async def make_fit(
         base = session.base
         with mode:
             plan = await on_replica(
-                session, lambda h: fallback_plan(planner.preset, planner.situation(h, question))
+                session, lambda h: fallback_plan(planner.preset, planner.context(h, question))
             )
             if isinstance(plan, Plan):
                 await perform_with_hooks(hooks, session, plan, planner.summariser, limits, budget=window)
         if session.base == base:
             break
-    s = planner.situation(session, question)
+    s = planner.context(session, question)
     if s.sizes.passes(window, as_we_count=True):
         messages = s.sizes.tokens - s.sizes.overhead
         parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
@@ -119,14 +119,14 @@ async def keep_memory(memory: Memory, planner: Planner) -> None:
         log.warning("long-term notes were not compressed: %s", error)
 
 
-async def write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
+async def write_notes(planner: Planner, session: Session, question: PlanRequest, limits: Deadline) -> None:
     """Write the annotations that the design keeps. Where the summariser fails, or this is cancelled while it
     is asked, the design's own rule writes them."""
     preset = planner.preset
     writer = preset.annotator()
     if writer is None:
         return
-    proposal = await on_replica(session, lambda h: propose(writer, planner.situation(h, question)))
+    proposal = await on_replica(session, lambda h: propose(writer, planner.context(h, question)))
     if not isinstance(proposal, Proposal):
         return
 
@@ -146,6 +146,6 @@ async def write_notes(planner: Planner, session: Session, question: Question, li
         append(finish(proposal, ()).annotations)
         raise
     except Exception as error:
-        failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.meter.spent)
+        failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.quota.spent)
         record_failure(session, preset.name, failed)
     append((await on_replica(session, lambda _: finish(proposal, answers))).annotations)

@@ -1,0 +1,98 @@
+"""What the slash commands of Claude Code answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from refold import tokens
+from refold.entries import Fold, key
+from refold.errors import UsageError
+from refold.plugins.parts import grow
+from refold.preserve.words import typed
+from refold.recall import index_of, search
+from refold.recall.tool import answer
+from refold.registry.engine import Engine
+from refold.registry.installed import folders, install
+from refold.registry.sessions import load
+from refold.session import Session
+from refold.session.edits import said_by, stretches
+from refold.text.frames import quote
+from refold.text.truncate import one_line
+from refold.transcripts.export import export
+from refold.transcripts.resumable import Resumable
+
+LISTED = 10
+_KEY = re.compile(r"#\d+|[a-z2-7]{7}")
+
+
+def _transcript(id: str) -> Path:
+    found = sorted(folders()["claude-code"].glob(f"*/{id}.jsonl"))
+    if not found:
+        raise UsageError(f"Claude Code has no session {id} in {folders()['claude-code']}")
+    return found[0]
+
+
+def _session(id: str) -> Session:
+    return grow(_transcript(id), id)
+
+
+def recall(id: str, given: str) -> str:
+    """Messages by their keys, or by what they say."""
+    index, words = index_of(_session(id)), given.split()
+    keys = [word for word in words if _KEY.fullmatch(word) and index.by_key(word)]
+    return answer(index, {"keys": keys} if words and keys == words else {"query": given})
+
+
+def pin(id: str, given: str) -> str:
+    """Pins the message with this key, or the one that says this best; by default what was typed last."""
+    session = _session(id)
+    if session.store is None:
+        raise UsageError("the store cannot be written just now: try again")
+    index = index_of(session)
+    if not given:
+        texts = ((entry.id, typed(said)) for entry in reversed(session.path) if (said := said_by(entry)))
+        chosen = next((id for id, text in texts if text and not text.startswith("<command-")), None)
+    else:
+        doc, hits = index.by_key(given), search(index, given, limit=1)
+        chosen = doc.entry_id if doc else hits[0].entry_id if hits else None
+    if chosen is None:
+        raise UsageError(f"nothing says {given!r}: give other words, or a key that /refold:recall shows")
+    Engine().pin(session, chosen)
+    said = said_by(session[chosen])
+    text = quote(one_line(said.text if said else "", 200))
+    return f'Pinned {key(chosen)}: "{text}". It is given back, word for word, after every compaction.'
+
+
+def ledger(id: str, _: str) -> str:
+    """What compactions took out of the context, the newest first; of each the largest messages."""
+    session, counter = _session(id), tokens.get()
+    told: list[str] = []
+    for fold in reversed(session.annotations(Fold)):
+        covered = [
+            entry
+            for x in stretches((fold,), session.position)
+            for entry in session.path[x.first : x.last + 1]
+        ]
+        lost = [(counter.message(said), entry.id, said) for entry in covered if (said := said_by(entry))]
+        sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens" if fold.tokens_after else "compacted"
+        told.append(f"{sizes}; {len(lost)} messages left the context, the largest:")
+        for size, entry, said in sorted(lost, key=lambda row: -row[0])[:LISTED]:
+            told.append(f"  {key(entry)}  {size:7,} tokens  {said.role}: {quote(one_line(said.text, 80))}")
+    return "\n".join([*told, "/refold:recall KEY shows one."] if told else ["Nothing was compacted."])
+
+
+def undo(id: str, _: str) -> str:
+    """The session without its newest compaction, as a new one of Claude Code."""
+    session = load(_transcript(id))
+    Engine().undo(session)
+    exported = export(session, "claude-code")
+    assert isinstance(exported, Resumable)
+    install(exported)
+    return (
+        f"The session without its last compaction is {exported.id}.\n"
+        f"Type /resume {exported.id}, or `{exported.command}` in a terminal. This one stays as it is."
+    )
+
+
+COMMANDS = {"recall": recall, "pin": pin, "ledger": ledger, "undo": undo}

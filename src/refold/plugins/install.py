@@ -1,0 +1,213 @@
+"""Where the plug-ins go, and how they leave without a trace.
+
+Claude Code loads a plug-in from a folder below its skills: nothing of its settings changes but the status
+line, where that is wanted. Codex has commands for plug-ins. opencode loads a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refold.errors import UsageError
+from refold.plugins import hook
+from refold.registry.installed import home
+from refold.stores.disk import Disk, make_folder, place
+from refold.transcripts.values import mapping
+
+HERE = Path(__file__).parent
+STATUS = {"type": "command", "command": "refold plugin status 2>/dev/null || true"}
+_BEFORE, _AFTER = ".settings-before.json", ".settings-after.json"
+"""In the folder of the plug-in: the settings as they were without a status line of ours, and with it."""
+
+
+class Plugin(NamedTuple):
+    program: str
+    place: Callable[[], Path]
+    """Is there where it is installed."""
+    install: Callable[[], None]
+    remove: Callable[[], None]
+    next: Sequence[str]
+    """What the user has to know now."""
+
+
+# ── Claude Code ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _claude() -> Path:
+    return home("claude-code") / "skills" / "refold"
+
+
+def _install_claude() -> None:
+    shutil.copytree(HERE / "refold", _claude())
+
+
+def _remove_claude() -> None:
+    _take_status_line_away()
+    shutil.rmtree(_claude())
+    _without_empty(_claude().parent)
+
+
+def has_status_line() -> bool:
+    return "statusLine" in _settings(_bytes(_settings_file()) or b"{}")
+
+
+def put_status_line() -> None:
+    """Our status line into the settings of Claude Code."""
+    before = _bytes(_settings_file())
+    after = _written({**_settings(before or b"{}"), "statusLine": STATUS})
+    if before is not None:
+        (_claude() / _BEFORE).write_bytes(before)
+    (_claude() / _AFTER).write_bytes(after)
+    _put_settings(after)
+
+
+def _take_status_line_away() -> None:
+    """The settings byte for byte as they were; where they have changed since, without our line."""
+    now, before = _bytes(_settings_file()), _bytes(_claude() / _BEFORE)
+    if now is None:
+        return
+    if now == _bytes(_claude() / _AFTER):
+        if before is None:
+            _settings_file().unlink()
+        else:
+            _put_settings(before)
+    elif (settings := _settings(now)).get("statusLine") == STATUS:
+        del settings["statusLine"]
+        _put_settings(_written(settings))
+
+
+def _settings_file() -> Path:
+    return home("claude-code") / "settings.json"
+
+
+def _put_settings(data: bytes) -> None:
+    file = _settings_file()
+    mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
+    place(Disk(), file, data, replace=True)
+    file.chmod(mode)
+
+
+def _settings(data: bytes) -> dict[str, Any]:
+    try:
+        return mapping(json.loads(data))
+    except ValueError:
+        raise UsageError(f"{_settings_file()} is no JSON: repair it, then try again") from None
+
+
+def _written(settings: dict[str, Any]) -> bytes:
+    return (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+# ── Codex ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _codex() -> Path:
+    return home("codex") / "plugins" / "cache" / "refold"
+
+
+def _install_codex() -> None:
+    _run_codex("marketplace", "add", str(HERE))
+    _run_codex("add", "refold@refold")
+
+
+def _remove_codex() -> None:
+    _run_codex("remove", "refold@refold")
+    _run_codex("marketplace", "remove", "refold")
+    _without_empty(_codex(), _codex().parent, _codex().parent.parent)
+
+
+def _run_codex(*arguments: str) -> None:
+    binary = shutil.which("codex")
+    if binary is None:
+        raise UsageError("codex is not on the PATH; `npm install -g @openai/codex` installs it")
+    done = subprocess.run([binary, "plugin", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"`codex plugin {' '.join(arguments)}` fails: {done.stderr.strip()[-300:]}")
+
+
+# ── opencode ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _opencode() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "opencode" / "plugin" / "refold.js"
+
+
+def _install_opencode() -> None:
+    make_folder(Disk(), _opencode().parent)
+    shutil.copyfile(HERE / "opencode.js", _opencode())
+
+
+def _remove_opencode() -> None:
+    _opencode().unlink()
+    _without_empty(_opencode().parent)
+
+
+def _without_empty(*folders: Path) -> None:
+    """Without these folders, the inner ones first, as far as nothing is in them."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+PLUGINS = {
+    "claude-code": Plugin(
+        "Claude Code",
+        _claude,
+        _install_claude,
+        _remove_claude,
+        ("Start Claude Code anew. /refold:recall, /refold:pin, /refold:ledger and /refold:undo are there.",),
+    ),
+    "codex": Plugin(
+        "Codex",
+        _codex,
+        _install_codex,
+        _remove_codex,
+        (
+            "Codex runs hooks only after you approved them: start it and type /hooks.",
+            "Its PreCompact hook cannot tell the summary anything, and a plug-in brings no slash commands.",
+        ),
+    ),
+    "opencode": Plugin(
+        "opencode",
+        _opencode,
+        _install_opencode,
+        _remove_opencode,
+        ("Start opencode anew: from then on what it sends is folded before it is too long.",),
+    ),
+}
+
+
+def install(name: str) -> None:
+    if PLUGINS[name].place().exists():
+        raise UsageError(f"{PLUGINS[name].place()} is there already: `refold plugin remove {name}` first")
+    PLUGINS[name].install()
+
+
+def remove(name: str) -> None:
+    """The plug-in, and the texts that waited for its hooks; sessions stay in the store."""
+    if not PLUGINS[name].place().exists():
+        raise UsageError(f"the plug-in for {PLUGINS[name].program} is not installed")
+    PLUGINS[name].remove()
+    texts = hook.folder("").parent
+    if not any(plugin.place().exists() for plugin in PLUGINS.values()) and texts.exists():
+        shutil.rmtree(texts)
+        _without_empty(texts.parent, texts.parent.parent)
+
+
+def names() -> tuple[str, ...]:
+    return tuple(PLUGINS)
