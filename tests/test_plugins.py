@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from refold.models import reply
-from tests.plugins import CASES, JOBS, check
+from tests.plugin_cases import CASES, JOBS, check
 
 WHOLE = [(kind, job) for kind in CASES for job in JOBS]
 SHARE = {"presets": 40, "models": 9, "hooks": 9, "summarisers": 9, "counters": 9, "rules": 5, "pairs": 5}

@@ -249,6 +249,11 @@ ELSEWHERE = {
     "memory forget": "says how many notes are gone",
     "mcp": "tests/mcp/test_server.py",
     "models": "says nothing of a session",
+    **dict.fromkeys(("plugin install", "plugin list", "plugin remove"), "says nothing of a session"),
+    **dict.fromkeys(
+        ("plugin ask", "plugin hook", "plugin live", "plugin status"),
+        "gives a program's own conversation back to it, as it stands there",
+    ),
     "presets": "says nothing of a session",
     "run": "the program's own terminal; the gateway beside it logs as `serve` does",
     "serve": "logs routes, states and counts, and no text: tests/gateway/test_auth.py",

@@ -122,7 +122,7 @@ def test_a_reference_expires() -> None:
     signer = ReferenceSigner(b"secret", clock=lambda: now[0])
     signed = signer.sign("s", "e", "ann")
     assert signer.verified(signed, "ann").leaf == "e"
-    with pytest.raises(Refusal, match="somebody else"):
+    with pytest.raises(Refusal, match="another owner"):
         signer.verified(signed, "bob")
     with pytest.raises(Refusal, match="not made"):
         ReferenceSigner(b"other").verified(signed, "ann")

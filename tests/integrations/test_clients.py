@@ -216,7 +216,7 @@ def test_hooks_are_told_of_folds() -> None:
 
 
 def test_what_cannot_be_meant_is_said_at_once() -> None:
-    with pytest.raises(WrongType, match="cannot be wrapped"):
+    with pytest.raises(WrongType, match="expected a client, got"):
         refold.wrap(object())
     plain = OpenAI(api_key="any")
     with pytest.raises(WrongType, match="is not wrapped"):

@@ -84,9 +84,10 @@ def hook(name: str) -> None:
 @command.command("status", hidden=True)
 def status() -> None:
     """What the status line of Claude Code runs."""
+    from refold.cli.output import say
     from refold.plugins.hook import status_line
 
-    click.echo(status_line(json.load(sys.stdin)))
+    say(status_line(json.load(sys.stdin)))
 
 
 @command.command("ask", hidden=True)
@@ -95,14 +96,15 @@ def status() -> None:
 def ask(what: str, session: str) -> None:
     """What the slash commands of Claude Code run; their arguments come on standard input. An error is an
     answer, too: Claude Code shows nothing of a command that fails."""
+    from refold.cli.output import say
     from refold.errors import RefoldError
     from refold.plugins.commands import COMMANDS
 
     given = sys.stdin.read().strip() if what in ("recall", "pin") else ""
     try:
-        click.echo(COMMANDS[what](session, given))
+        say(COMMANDS[what](session, given))
     except (RefoldError, OSError) as error:
-        click.echo(f"refold: {error}")
+        say(f"refold: {error}")
 
 
 @command.command("live", hidden=True)
