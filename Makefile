@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready
+RELEASE := .release-venv/.ready
 EXAMPLES := .examples-venv/.ready
 RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
@@ -10,7 +11,7 @@ CLIENTS := .clients/.ready
 # Compiled modules are kept: tests start many programs, and each would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install setup run test test-all check bench bench-continuation bench-compactions mutation torture test-schema test-live format clean \
+.PHONY: help install setup lock audit dist run test test-all check bench bench-continuation bench-compactions mutation torture test-schema test-live format clean \
 	$(foreach group,local postgres sandbox browser examples clients ray,test-$(group) ready-$(group))
 
 help:
@@ -25,7 +26,9 @@ help:
 	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
 	@echo "make test-clients  the real Claude Code, Codex, opencode, pi, aider, LangChain and llm (the first four need npm)"
 	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
-	@echo "make check   ruff, pyright (strict), import-linter, docs"
+	@echo "make check   ruff, pyright (strict), import-linter, docs, known vulnerabilities"
+	@echo "make lock    write the lock files (requirements/*.txt) anew; OPTIONS=--upgrade takes newer versions"
+	@echo "make dist    wheel, source and bill of materials, from the locked environment"
 	@echo "make bench   measure, and rewrite the tables of the README"
 	@echo "make bench-compactions  refold beside Claude Code, at its real compactions"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
@@ -39,14 +42,46 @@ setup: $(READY)
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("refold needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
+ifdef LOCKED
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+endif
 	@touch $(INSTALLED)
 
 # Groups need pip 25.1.
 $(READY): $(INSTALLED)
+ifndef LOCKED
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+endif
 	@touch $(READY)
+
+# ── what is installed, and what is released ──
+
+$(RELEASE): requirements/release.txt
+	$(PYTHON) -m venv .release-venv
+	.release-venv/bin/python -m pip install --quiet --require-hashes --requirement requirements/release.txt
+	@touch $(RELEASE)
+
+# Versions that are locked stay, unless they do not fit any more: `make lock OPTIONS=--upgrade` takes the newest.
+LOCK := .release-venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+lock: $(RELEASE)
+	$(LOCK) pyproject.toml --output-file requirements/run.txt $(OPTIONS)
+	$(LOCK) pyproject.toml --group dev --constraint requirements/run.txt --output-file requirements/dev.txt $(OPTIONS)
+	$(LOCK) --group release --output-file requirements/release.txt $(OPTIONS)
+
+audit:
+	@if $(MAKE) --no-print-directory $(RELEASE) > /dev/null 2>&1; then .release-venv/bin/python requirements/audit.py; \
+	else echo "pip-audit: NOT RUN, it does not install here"; fi
+
+# The wheel, the source and the bill of materials, from the locked environment.
+dist: $(RELEASE)
+	rm -rf dist
+	.release-venv/bin/python -m build --no-isolation --outdir dist .
+	.release-venv/bin/python requirements/sbom.py dist/$$(basename dist/*.whl -py3-none-any.whl).cdx.json
+	@ls dist
 
 run: $(INSTALLED)
 	@$(BIN)/refold demo
@@ -75,6 +110,7 @@ check: $(READY)
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_house.py
+	@$(MAKE) --no-print-directory audit
 
 bench-continuation: $(READY)
 	$(BIN)/python -m pip install --quiet numpy gguf tokenizers
@@ -193,4 +229,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .clients-python .schemathesis-venv .litellm-venv
+	rm -rf .venv out dist .release-venv .bench-venv .examples-venv .ray-venv .clients .clients-python .schemathesis-venv .litellm-venv

@@ -69,7 +69,7 @@ def page(name: str, own: Mapping[str, list[str]], tests: Mapping[str, list[tuple
         *notes(name),
         *EXTRA.get(name, list)(),
         "## Rules",
-        "What each rule is about, where it is done (below `src/refold`), and the tests named after it.",
+        "What each rule does here, where (below `src/refold`), and the tests named after it.",
         rules_table(own, tests),
     ]
     return "\n\n".join(parts) + "\n"
@@ -118,7 +118,7 @@ def settings_table(name: str) -> str:
 
 
 def rules_table(own: Mapping[str, list[str]], tests: Mapping[str, list[tuple[str, str]]]) -> str:
-    rows = ["| rule | about | where | tests |", "|---|---|---|---|"]
+    rows = ["| rule | what it does here | where | tests |", "|---|---|---|---|"]
     for rule, (title, where) in own.items():
         places = ", ".join(f"`{place}`" for place in where.split(", "))
         rows.append(f"| {rule} | {title} | {places} | {tests_cell(tests.get(rule, []))} |")

@@ -280,9 +280,9 @@ def test_restore_brings_files_and_conversation_back(project: Project) -> None:
 def test_without_a_model_it_starts_and_offers_what_there_is(project: Project) -> None:
     run = project.nursery.start(["chat", "--store", project.store], project.root, environment(project.home))
     project.runs.append(run)
-    run.until("No model is configured.", "/model local:smollm2", "/model demo", "› ")
+    run.until("No model is configured", "/model local:smollm2", "/model demo", "› ")
     run.say("hello", "no model")
-    run.say("/model demo", "from now on scripted:demo answers")
+    run.say("/model demo", "Model: scripted:demo")
     run.say("hello", "→ LS", "scripted demonstration")
     assert run.leave() == 0
 
@@ -451,3 +451,37 @@ def test_long_outputs_are_collapsed_and_expanded_by_number(project: Project) -> 
     run.say("/expand 1", "row 100", "row 199")
     run.say("/expand 7", "/expand takes a number")
     run.leave()
+
+
+def test_the_rules_that_hold_are_named_at_the_start(project: Project) -> None:
+    (project.root / "AGENTS.md").write_text("Be brief.")
+    (project.home / ".claude").mkdir()
+    (project.home / ".claude" / "CLAUDE.md").write_text("Be kind.")
+    run = project.chat("Hello.")
+    run.until("rules: ~/.claude/CLAUDE.md, AGENTS.md", "› ")
+    run.leave()
+
+
+def test_commands_that_people_type(project: Project) -> None:
+    run = project.chat(EDIT + "---\nHello again.")
+    run.until("› ")
+    run.say("/diff", "there is no snapshot to compare with")
+    run.type("Fix it")
+    run.until("y(es)")
+    run.say("y", "It returns two now.")
+    run.say("/diff", "-    return 1", "+    return 2")
+    run.say("/new", "did you mean /clear?")
+    run.say("/comp", "did you mean /compact?")
+    run.say("/clear", "a new conversation")
+    run.say("/tree", "")
+    run.type("Run it")
+    run.until("y(es)")
+    run.say("y", "It says 2.")
+    run.say("/resume", "Run it", "Fix it")
+    run.say("/resume 2", "1 turns so far")
+    run.say("And now?", "Hello again.")
+    run.type("/exit")
+    assert run.end() == 0
+    assert len(project.sessions()) == 2
+    texts = {id: repr(refold.open(project.store, id=id).path) for id in project.sessions()}
+    assert sum("Hello again." in text and "Fix it" in text for text in texts.values()) == 1

@@ -404,3 +404,30 @@ def test_results_are_envelopes(folder: Path) -> None:
             import msgspec
 
             assert msgspec.json.decode(entry.message.text, type=Envelope).status == "success"
+
+
+@pytest.mark.parametrize(
+    ("variables", "file", "chosen"),
+    [
+        ({"ANTHROPIC_API_KEY": "k"}, "", "anthropic:claude-sonnet-5-5"),
+        ({"OPENAI_API_KEY": "k"}, "", "openai:gpt-5"),
+        ({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "", None),
+        ({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}, "", None),
+        ({"ANTHROPIC_API_KEY": "k"}, 'model = "openai:x"', "openai:x"),
+        ({}, "", None),
+    ],
+)
+def test_the_only_provider_with_a_key_answers(
+    variables: dict[str, str], file: str, chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from refold.registry.configuration import parse
+
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert parse(file).chat_model() == chosen
+
+
+def test_without_a_model_one_sentence_says_what_to_set_and_where(folder: Path) -> None:
+    done = chat("-p", "x")
+    assert done.exit_code == 2 and "set ANTHROPIC_API_KEY or OPENAI_API_KEY" in done.output
+    assert "config.toml" in done.output.replace("\n", "")

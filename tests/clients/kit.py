@@ -77,9 +77,11 @@ class Client:
             "SCRIPTED_KEY": "key",
         }
 
-    def start(self, server: WireServer, prompt: str, resume: str | None = None) -> subprocess.Popen[str]:
-        again = ["--resume", resume] if resume else []
-        command = [str(self.binary), *again, "-p", prompt, "--allowedTools", "Bash"]
+    def start(
+        self, server: WireServer, prompt: str, resume: str | None = None, more: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
+        again = ["--resume", resume, *more] if resume else []
+        command = [str(self.binary), *again, "-p", prompt, "--allowedTools", "Bash,mcp__refold__recall"]
         environment = self.environment | {
             "ANTHROPIC_BASE_URL": server.url,
             "ANTHROPIC_API_KEY": "key",
@@ -89,7 +91,7 @@ class Client:
         if self.program == "codex":
             config = _CODEX.format(url=server.v1, project=self.project)
             (self.own / "config.toml").write_text(config)
-            command = [str(self.binary), "exec", *(["resume", resume] if resume else [])]
+            command = [str(self.binary), "exec", *(["resume", resume, *more] if resume else [])]
             command += ["--skip-git-repo-check", prompt]
         return subprocess.Popen(
             command,
@@ -101,8 +103,10 @@ class Client:
             text=True,
         )
 
-    def say(self, server: WireServer, prompt: str, resume: str | None = None) -> None:
-        process = self.start(server, prompt, resume)
+    def say(
+        self, server: WireServer, prompt: str, resume: str | None = None, more: Sequence[str] = ()
+    ) -> None:
+        process = self.start(server, prompt, resume, more)
         output, _ = process.communicate(timeout=90)
         assert process.returncode == 0, output[-2000:]
 

@@ -28,7 +28,7 @@ function answer(given) {
 	const manager = sessions.SessionManager.open(given.file);
 	const entries = manager.getEntries();
 	const byNumber = new Map(entries.map((entry) => [ofEntry(entry), entry]));
-	const leaf = byNumber.get(given.leaf).id;
+	const leaf = given.leaf === null ? manager.getLeafId() : byNumber.get(given.leaf).id;
 	const target = byNumber.get(given.target).id;
 	const path = manager.getBranch(leaf);
 	const context = sessions.buildSessionContext(entries, leaf);

@@ -26,6 +26,7 @@ WORDS = (
     "</summary>",
 )
 PATHS = ("a.ts", "src/b.ts", "./a.ts", "/abs/c.py", "d e.md")
+EDITABLE = ("user", "assistant", "toolResult", "custom_message")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -35,7 +36,8 @@ class Case:
 
     entries: list[Record]
     version: int
-    leaf: int
+    leaf: int | None
+    """None: where the file ends."""
     target: int
     keep: int
     reserve: int
@@ -119,6 +121,8 @@ class _Writer:
             self.model_change: 1,
             self.session_info: 1,
             self.compaction: 2,
+            self.usage_entry: 1,
+            self.context_edit: 3,
         }
         if version > 1:
             kinds[self.branch_summary] = 1
@@ -129,7 +133,7 @@ class _Writer:
         else:
             self.chance.choices(list(kinds), list(kinds.values()))[0](version)
 
-    def add(self, version: int, kind: str, **body: Any) -> None:
+    def add(self, version: int, kind: str, /, **body: Any) -> None:
         number = len(self.entries) + 1
         record: Record = {"type": kind, **body, "timestamp": stamp(number)}
         if version > 1:
@@ -223,6 +227,21 @@ class _Writer:
             self.add(version, "model_change", provider="q", modelId="c")
         else:
             self.add(version, "thinking_level_change", thinkingLevel=self.chance.choice(("low", "high")))
+
+    def usage_entry(self, version: int) -> None:
+        self.add(version, "usage", kind="cache_warm", provider="p", model="a", usage=self.usage())
+
+    def context_edit(self, version: int) -> None:
+        editable = [at for at in self.above() if self.is_editable(self.entries[at - 1])]
+        if version > 1 and editable:
+            target = self.chance.choice(editable[:8])
+            replacement = (
+                None if self.chance.random() < 0.6 else {"content": [{"type": "text", "text": "less"}]}
+            )
+            self.add(version, "context_edit", targetId=f"n{target}", replacement=replacement)
+
+    def is_editable(self, record: Record) -> bool:
+        return record.get("message", record).get("role", record["type"]) in EDITABLE
 
     def session_info(self, version: int) -> None:
         self.add(version, "session_info", name="a name")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,18 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.branch import prepare_branch
 from refold.compaction.plan import Plan
-from refold.compaction.rungs.budget_summary import begins_turn, in_context
+from refold.loop import run
 from refold.session.edits import branch_summary_in
-from refold.transcripts import read
+from refold.transcripts import pi_write, read
+from refold.transcripts.pi import FRAME
 from tests.clients.kit import INSTALLED
 from tests.clients.pi_sessions import START, Case, Record, ask_pi, case
+from tests.presets.chains import summariser
 
 pytestmark = pytest.mark.clients
 
 SESSIONS = 1_000
+SUMMARY = FRAME.partition("{summary}")[0]
 PACKAGE = INSTALLED / "@earendil-works" / "pi-coding-agent"
 
 
@@ -33,20 +38,46 @@ def node() -> str:
     return found
 
 
-def test_B1_to_B15_a_thousand_branched_sessions_as_pi_answers_them(node: str, tmp_path: Path) -> None:
-    cases = [(tmp_path / f"{seed}.jsonl", case(seed)) for seed in range(SESSIONS)]
+def written(folder: Path, seeds: Iterable[int]) -> list[tuple[Path, Case]]:
+    cases = [(folder / f"{seed}.jsonl", case(seed)) for seed in seeds]
     for path, asked in cases:
         asked.write(path)
+    return cases
+
+
+def test_B1_to_B15_a_thousand_branched_sessions_as_pi_answers_them(node: str, tmp_path: Path) -> None:
+    cases = written(tmp_path, range(SESSIONS))
     sessions = [Session.of(read(path)) for path, _ in cases]  # pi migrates a file in its place
-    differences: dict[int, str] = {}
-    for seed, (session, (_, asked), answer) in enumerate(
-        zip(sessions, cases, ask_pi(node, PACKAGE, cases), strict=True)
-    ):
-        if found := difference(session, asked, answer):
-            differences[seed] = found
+    answers = ask_pi(node, PACKAGE, cases)
+    found = (
+        difference(s, asked, answer) for s, (_, asked), answer in zip(sessions, cases, answers, strict=True)
+    )
+    differences = {seed: text for seed, text in enumerate(found) if text}
     assert not differences, (
         f"{len(differences)} sessions differ, by seed: {dict(list(differences.items())[:5])}"
     )
+
+
+def test_B2_B14_pi_shows_what_refold_shows_after_refolds_own_folds(node: str, tmp_path: Path) -> None:
+    """Sessions that refold folded twice, written as pi's: what pi makes of them is what refold shows."""
+    folded: list[tuple[Path, Case]] = []
+    shown_by_refold: list[list[tuple[str, str]]] = []
+    for path, asked in written(tmp_path, range(200)):
+        session = Session.of(read(path))
+        session.move(next(x.id for x in session.entries if x.on_path and number(x) == asked.leaf))
+        engine = Engine(presets.get("pi", keep_recent_tokens=asked.keep), model=summariser())
+        plan = engine.plan(session, force=True)
+        if not plan or not isinstance(run(engine.apply(session, plan)), e.Fold):
+            continue
+        session.append(m.user("and then?"))
+        folded.append((path, replace(asked, leaf=None)))
+        shown_by_refold.append([shown(session, item) for item in engine.planner.situation(session).items])
+        path.write_bytes(pi_write.write(session.entries)[0])
+    assert len(folded) > 50
+    for (path, _), ours, answer in zip(folded, shown_by_refold, ask_pi(node, PACKAGE, folded), strict=True):
+        theirs = [told(message) for message in answer["context"]]
+        assert theirs[0][0] == "compactionSummary", path.name
+        assert theirs[1:] == ours[1:], path.name
 
 
 def difference(session: Session, asked: Case, answer: Record) -> str:
@@ -66,9 +97,11 @@ def difference(session: Session, asked: Case, answer: Record) -> str:
     }
     theirs = {name: answer[name] for name in ("path", "tokens", "branch")}
     theirs["labels"] = {at: text for at, text in enumerate(answer["labels"], 1) if text}
-    theirs["context"] = [told(message) for message in answer["context"]]
+    theirs["context"] = [told(message) for message in answer["context"] if message["role"] != "system"]
     theirs["branch"]["messages"] = [at for at in theirs["branch"]["messages"] if says(session[ids[at]])]
-    theirs["prepared"] = without_false_split(session, answer.get("prepared"))
+    theirs["prepared"] = by_our_rules(answer)
+    if theirs["prepared"] == {"last": True}:
+        ours["prepared"] = theirs["prepared"]
     parted = [name for name in ours if ours[name] != theirs[name]]
     return "\n".join(f"{name}:\n  refold {ours[name]}\n  pi     {theirs[name]}" for name in parted)
 
@@ -86,8 +119,8 @@ def shown(session: Session, item: Any) -> tuple[str, str]:
     source, message = session[item.fold or item.entries[-1]], item.message
     if (summary := branch_summary_in(message)) is not None:
         return "branchSummary", summary
-    if isinstance(source, e.Fold) and message.text.endswith(f"<summary>\n{source.summary}\n</summary>"):
-        return "compactionSummary", source.summary
+    if isinstance(source, e.Fold) and message.text.startswith(SUMMARY):
+        return "compactionSummary", message.text.removeprefix(SUMMARY).removesuffix("\n</summary>")
     if isinstance(message, m.Bash):
         return "bash", f"{message.command}\n{message.output}"
     return message.role, words(message)
@@ -132,13 +165,18 @@ def files(touched: e.Files) -> Record:
     return {"readFiles": list(touched.read), "modifiedFiles": list(touched.modified)}
 
 
-def without_false_split(session: Session, prepared: Record | None) -> Record | None:
-    """B10: a cut at the start of a turn is no split, metadata in front of it or not."""
-    if prepared is None or not prepared["split"]:
-        return prepared
-    after = (entry for entry in session.path if number(entry) >= prepared["first"])
-    shown = [entry for entry in after if in_context(entry) and not isinstance(entry, e.Fold)]
-    if not shown or not begins_turn(shown[0]):
+def by_our_rules(answer: Record) -> Record | None:
+    """What pi prepares, where two rules of ours differ from it. B10: a cut at the start of a turn is no split,
+    metadata in front of it or not. B8: there is always a message after the cut; pi takes the last one, too, where
+    it is larger than what is to be kept and a failed attempt after it is hidden."""
+    prepared, at = answer.get("prepared"), {entry: place for place, entry in enumerate(answer["path"])}
+    if prepared is None:
+        return None
+    kept = [message for message in answer["context"] if at[message["entry"]] >= at[prepared["first"]]]
+    kept = [message for message in kept if message["role"] != "compactionSummary"]
+    if not kept:
+        return {"last": True}
+    if not prepared["split"] or kept[0]["role"] in ("assistant", "toolResult"):
         return prepared
     return {**prepared, "fold": prepared["fold"] + prepared["prefix"], "prefix": [], "split": False}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 
@@ -103,6 +104,32 @@ def test_a_folded_session_is_exported_and_resumed_and_after_a_second_fold_again(
         assert client.told(server) == [*said, ("user", "Goonagain.")]
         assert server.problems == []
     assert refold.load(file).problems == ()
+
+
+def test_with_mcp_the_model_of_the_real_program_reads_a_folded_message_again(
+    client: Client, tmp_path: Path
+) -> None:
+    source, _ = first_turns(client)
+    folded = tmp_path / "folded.jsonl"
+    client.answer("compact", source, "--budget", BUDGET // 2, "-o", folded)
+    to = ("--to", client.program, "--cwd", client.project, "--with-mcp")
+    exported = client.answer("export", folded, *to)
+    typed = shlex.split(exported["command"])
+    more = typed[typed.index(exported["id"]) + 1 :]
+    session = f"{client.program}:{exported['id']}"
+    call = m.call("call_recall", "mcp__refold__recall", session=session, query="4059 4060 4061")
+    wait = m.call("call_wait", "WaitForMcpServers")
+    # Codex has the tool in a namespace, which the scripted server does not write: there it is only offered.
+    asks = client.program == "claude-code"
+    said = [m.assistant("", wait), m.assistant("", call)] if asks else []
+    with WireServer(*said, "I see.") as server:
+        client.say(server, "What did the fourth step print?", resume=exported["id"], more=more)
+        first, last = (json.dumps(body) for body in (server.bodies[0], server.bodies[-1]))
+        tools = json.dumps(server.bodies[-1]["tools"])
+    assert f'session=\\"{session}\\"' in first
+    assert "4060" not in first
+    assert ("4060" in last.replace(call.arguments["query"], "")) is asks
+    assert "mcp__refold" in tools
 
 
 def test_a_session_is_folded_in_place_twice_and_its_history_stays(client: Client) -> None:

@@ -104,7 +104,7 @@ def test_a_summary_stands_for_all_before_the_cut() -> None:
     )
     assert ids(found) == ("e0", "e1", "e2", "e3") and found.turn_prefix == () and not found.smaller
     assert found.tokens_after == 1 + 20 + 80 + 2 * FRAME_TOKENS
-    assert found.tokens_before == 60
+    assert found.tokens_before == 1 + 60
     [ask] = found.asks
     assert (ask.purpose, ask.target_tokens) == ("summary", 80)
     assert ask.render(ask.sources, None).max_tokens == 80

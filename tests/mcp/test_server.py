@@ -124,6 +124,17 @@ def test_recall_reads_turns_keys_and_files_of_a_session(library: Library) -> Non
     assert "There is no turn 9" in ask(library, "recall", session="refold:own-parser", turns=[9])
 
 
+def test_D11_recall_takes_ranges_of_turns(library: Library) -> None:
+    whole = ask(library, "recall", session="refold:own-parser", turns=[1])
+    for turns in (["1"], ["1-1"], ["Turn 1-1"], "1", [1, "1"]):
+        assert ask(library, "recall", session="refold:own-parser", turns=turns) == whole
+    assert "There is no turn 2" in ask(library, "recall", session="refold:own-parser", turns=["1-3"])
+    assert "Not a turn number: soon" in ask(library, "recall", session="refold:own-parser", turns=["soon"])
+    asked = {"session": "refold:own-parser", "file": "src/parser.py"}
+    assert "src/parser.py" in ask(library, "recall", **asked, turns=["1-2"])
+    assert "ranges such as" in refused(library, "recall", **asked, turns=["soon"])
+
+
 def test_secrets_are_redacted_and_no_text_stands_outside_of_its_record(library: Library) -> None:
     name = ask(library, "sessions", shelf="claude-code").split("claude-code:")[1].split()[0]
     for told in (

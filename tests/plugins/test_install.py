@@ -22,7 +22,11 @@ def refold(*arguments: str) -> Result:
 
 
 def files(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+    """Contents and rights."""
+    return {
+        f"{path} {path.stat().st_mode:o}": path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
 
 
 @pytest.mark.parametrize("settings", [None, SETTINGS])
@@ -36,7 +40,9 @@ def test_claude_code_is_as_it_was_before_byte_for_byte(home: Path, line: str, se
     folder = home / ".claude" / "skills" / "refold"
     assert (folder / ".claude-plugin" / "plugin.json").exists() and (folder / ".mcp.json").exists()
     assert str(folder) in refold("list").output
-    shown = json.loads((home / ".claude" / "settings.json").read_bytes()) if line == "--status-line" else {}
+    shown: dict[str, object] = (
+        json.loads((home / ".claude" / "settings.json").read_bytes()) if line == "--status-line" else {}
+    )
     assert ("statusLine" in shown) == (line == "--status-line")
     hook.folder("some-session").mkdir(parents=True)
     assert refold("remove", "claude-code").exit_code == 0
@@ -92,7 +98,7 @@ def test_the_folders_are_what_the_programs_read() -> None:
     ).resolve()
     hooks = json.loads((HERE / "refold" / "hooks" / "hooks.json").read_text())["hooks"]
     commands = [one for groups in hooks.values() for group in groups for one in group["hooks"]]
-    assert all(one["command"].endswith("2>/dev/null || true") and one["timeout"] == 2 for one in commands)
+    assert all(one["command"].endswith("2>/dev/null || true") and one["timeout"] == 3 for one in commands)
     named = [one["command"].split()[3] for one in commands]
     assert set(named) == set(hook.NAMES)
     told = [one["command"].split()[3] for group in hooks["SessionStart"] for one in group["hooks"]]

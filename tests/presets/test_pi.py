@@ -20,7 +20,7 @@ from refold.errors import OverflowAgain, SettingError
 from refold.hooks import Change, Hooks
 from refold.loop import run
 from refold.models.scripted import Scripted, say
-from refold.transcripts import read, read_stream
+from refold.transcripts import pi_write, read, read_stream
 from tests.data import shared
 from tests.presets.chains import check_wire, orphans, prompts, summariser
 
@@ -652,6 +652,75 @@ def test_B8_B10_an_empty_branch_summary_is_no_turn() -> None:
     plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)
     assert isinstance(plan, Plan)
     assert (plan.first_kept, plan.fold, plan.turn_prefix) == ("n2", (), ("n1",))
+
+
+def context_edit(target: str, text: str | None = None) -> dict[str, Any]:
+    replacement = None if text is None else {"content": [{"type": "text", "text": text}]}
+    return {"type": "context_edit", "targetId": target, "replacement": replacement}
+
+
+def view_of(session: Session) -> list[str]:
+    return [item.message.text for item in Engine(pi()).planner.situation(session).items]
+
+
+def test_B3_what_pi_hides_or_replaces_is_shown_so() -> None:
+    said = [spoken("user", "one"), spoken("user", "two"), spoken("user", "three")]
+    session = written(*said, context_edit("n2"), context_edit("n3", "3"), context_edit("n3", "III"))
+    assert view_of(session) == ["one", "III"]
+    assert not session.problems
+
+
+def test_B3_a_message_that_a_compaction_keeps_can_be_hidden_after_it() -> None:
+    session = written(
+        spoken("user", "one"),
+        spoken("user", "two"),
+        compacted("n1"),
+        context_edit("n1"),
+        context_edit("n2", "2"),
+    )
+    [summary, second] = view_of(session)
+    assert ("S" in summary, second) == (True, "2")
+
+
+def test_B9_B12_what_is_hidden_is_not_summarised() -> None:
+    call = {"type": "toolCall", "id": "c", "name": "read", "arguments": {"path": "secret.txt"}}
+    session = written(
+        spoken("user", "the password is swordfish"),
+        spoken("assistant", [call], stopReason="toolUse"),
+        context_edit("n1", "the password is hidden"),
+        context_edit("n2"),
+        spoken("user", "x" * 400),
+        spoken("user", "y" * 400),
+    )
+    model = summariser()
+    engine = Engine(pi(keep_recent_tokens=1), model=model)
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    [prompt] = prompts(model)
+    assert "the password is hidden" in prompt
+    assert "swordfish" not in prompt and "secret.txt" not in prompt
+    assert fold.files == e.Files()
+
+
+def test_B2_a_fold_of_ours_is_a_compaction_for_pi_though_a_model_was_chosen_first() -> None:
+    change = {"type": "model_change", "provider": "p", "modelId": "a"}
+    session = written(change, *(spoken("user", "x" * 400) for _ in range(3)))
+    engine = Engine(pi(keep_recent_tokens=1), model=summariser())
+    run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    data, lost = pi_write.write(session.entries, session.info)
+    assert json.loads(data.splitlines()[-1])["type"] == "compaction"
+    assert not lost
+
+
+def test_B2_prompts_usage_and_context_edits_of_todays_pi_survive_and_are_no_problem() -> None:
+    usage = {"type": "usage", "kind": "cache_warm", "provider": "p", "model": "a", "usage": {"input": 1}}
+    system = spoken("system", "", sections={"tools": "read"})
+    session = written(system, spoken("user", "one"), usage, context_edit("n2", "1"), context_edit("n2"))
+    assert not session.problems
+    rows = [json.loads(row) for row in pi_write.write(session.entries, session.info)[0].splitlines()]
+    assert rows[1]["message"] == system["message"]
+    assert [row["type"] for row in rows[2:]] == ["message", "usage", "context_edit", "context_edit"]
+    assert [row["replacement"] for row in rows[4:]] == [{"content": [{"type": "text", "text": "1"}]}, None]
 
 
 def test_B17_a_hooks_prompt_keeps_the_focus() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,15 +18,21 @@ import pytest
 from click.testing import CliRunner
 
 import refold
-from refold import Engine
+from refold import Engine, presets
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.errors import FormatError, StorageError, UsageError
+from refold.loop import run
+from refold.mcp.library import Library, Shelf
+from refold.mcp.mirror import Mirror
+from refold.mcp.tools import answer
+from refold.recall import tool
 from refold.registry import in_use
 from refold.registry.installed import InPlace, home, install
 from refold.session import Projection, Session
 from refold.session.edits import said_by
+from refold.stores.memory_file import MemoryFile
 from refold.transcripts import claude_write, codex_write, read_stream
 from refold.transcripts.export import export, told
 from refold.transcripts.programs import WRITERS, page_of, writer
@@ -570,3 +578,97 @@ def test_homes_are_those_of_the_programs(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_ids_of_codex_are_sorted_by_time() -> None:
     assert codex_write.new_id()[14] == "7"
     assert resumable(talk(), "codex", cwd="/", clock=lambda: 0.0).place.parts[1] in ("1969", "1970")
+
+
+# ── reading folded messages again ───────────────────────────────────────────────────────────────
+
+
+def folded_beside_the_tool() -> Session:
+    """A session that was folded where the model had `recall_conversation`."""
+    session = talk(12)
+    engine = Engine(presets.get("refold", budget=600))
+    run(engine.prepare(session, tools=[tool.for_openai()]))
+    assert any("recall_conversation with" in item.message.text for item in Projection(session).items)
+    return session
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS, "opencode", "markdown", "openai"])
+def test_an_export_names_no_tool_that_its_program_lacks(program: str) -> None:
+    data = export(folded_beside_the_tool(), program, view=True).data.decode()
+    assert "Go on from here." in data
+    assert "recall" not in data
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [("claude-code", "mcp__refold__recall"), ("codex", "recall (mcp__refold)")]
+)
+def test_with_mcp_the_record_names_the_tool_and_the_session(program: str, name: str) -> None:
+    made = exported(folded_beside_the_tool(), program, server=("/bin/refold", "mcp"))
+    [end] = {
+        line
+        for item in Projection(back(made.data, program)).items
+        for line in item.message.text.splitlines()
+        if line.startswith("[Go on from here.")
+    }
+    assert end == (
+        f'[Go on from here. Full messages: {name} with keys=["#12"] and session="{program}:{made.id}", '
+        'or query="…".]'
+    )
+
+
+def test_with_mcp_the_command_sets_the_server_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="mcp is not installed: `pip install refold[mcp]`")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    source = tmp_path / "s.jsonl"
+    source.write_bytes(export(folded_beside_the_tool(), "jsonl").data)
+
+    def command(*more: str) -> list[str]:
+        done = CliRunner().invoke(main, ["export", str(source), *more, "--json"])
+        assert done.exit_code == 0, done.output
+        return shlex.split(json.loads(done.output)["command"])
+
+    [_, _, _, *claude] = command("--to", "claude-code", "--with-mcp")
+    assert claude[:2] == ["claude", "--resume"]
+    [server] = json.loads(claude[claude.index("--mcp-config") + 1])["mcpServers"].items()
+    assert server[0] == "refold"
+    assert server[1]["args"] == ["mcp"]
+    assert Path(server[1]["command"]).is_absolute()
+    [_, _, _, *codex] = command("--to", "codex", "--with-mcp")
+    assert codex[:2] == ["codex", "resume"]
+    settings = tomllib.loads("\n".join(codex[at + 1] for at, word in enumerate(codex) if word == "-c"))
+    assert settings["mcp_servers"]["refold"] == {**server[1], "required": True}
+    assert not {"--mcp-config", "-c"} & {*command("--to", "claude-code"), *command("--to", "codex")}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--to", "markdown"), "--with-mcp is for claude-code and codex, not for markdown"),
+        (("--to", "codex", "--view"), "leave out --view"),
+    ],
+)
+def test_with_mcp_is_refused_where_it_cannot_help(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    source = tmp_path / "s.jsonl"
+    source.write_bytes(export(talk(), "jsonl").data)
+    done = CliRunner().invoke(main, ["export", str(source), *more, "--with-mcp"])
+    assert done.exit_code != 0
+    assert said in done.output
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_with_mcp_recall_finds_what_the_record_names(program: str, tmp_path: Path) -> None:
+    """The numbers of the record are keys of the session that it names, once that is on its shelf."""
+    session = folded_beside_the_tool()
+    made = exported(session, program, server=("refold", "mcp"))
+    file = tmp_path / "home" / made.place
+    file.parent.mkdir(parents=True)
+    file.write_bytes(made.data)
+    mirror = Mirror(program, tmp_path / "home", tmp_path / "mirror.db")
+    mirror.refresh()
+    library = Library([Shelf(program, mirror.store, mirror)], MemoryFile(tmp_path / "memory.md"))
+    for number in (2, 13, 37):
+        asked = {"session": f"{program}:{made.id}", "keys": [f"#{number}"]}
+        there = said_by(session.path[number])
+        assert there is not None
+        assert there.text in answer(library, "recall", asked), number

@@ -19,17 +19,20 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold import registry, tools
-from refold.agent import events, permissions
+from refold.agent import events, permissions, pictures
 from refold.agent.events import Tell
 from refold.agent.freshness import bring_back
 from refold.agent.loop import Agent
 from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
+from refold.agent.rules import rule_files
+from refold.agent.servers import Servers, ServerTool
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
 from refold.compaction.preset import Preset
+from refold.costs import known
 from refold.engine.maintenance import Memory, keep_memory
 from refold.engine.summarise import ByModel, writes_well
 from refold.errors import RefoldError, StorageError, UsageError
@@ -92,6 +95,8 @@ class Settings(ChatSettings, frozen=True, kw_only=True):
     summariser: str | None = None
     """A model's name, `same` (the model of the conversation) or `digest`; None: the configuration's, or else
     the embedded digest."""
+    own_rules: tuple[Path, ...] = ()
+    """The user's own files of rules, for every project."""
     notes: Callable[[], str] = lambda: ""
     """Long-term notes, as they are shown to the model."""
     memory: Memory | None = None
@@ -134,7 +139,9 @@ class Chat:
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
         without = {COMPACT: settings.compact_tool, TASK: main}
-        self.tools = tools.table(frozenset(name for name, wanted in without.items() if not wanted))
+        self.tools = dict(tools.table(frozenset(name for name, wanted in without.items() if not wanted)))
+        self._servers = Servers(self.config.mcp if main else {})
+        self._connected = False
         if settings.compact_tool:
             self.place.compact = self._compact_next
         self._wanted_fold: str | None = None
@@ -166,26 +173,62 @@ class Chat:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
         self.unasked.clear()
         await self._settle_git()
+        await self._connect()
         await self._follow()
         self.keep(text)
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
             parts.append(m.attached(attached))
-        notes = (reminder(mentioned(text, self._exists)), self._changes())
+        named = mentioned(text, self._exists)
+        parts += self._pictures(text, [name for name in named if pictures.is_picture(name)])
+        files = [name for name in named if not pictures.is_picture(name)]
+        notes = (reminder(files), self._changes())
         parts += [m.text(note, "program") for note in notes if note]
         reply = await self.agent.turn(parts)
         if self.settings.memory is not None:
             await keep_memory(self.settings.memory, self.engine.planner)
         return reply
 
+    def _pictures(self, text: str, named: list[str]) -> list[m.AnyPart]:
+        """Pictures that the user mentions; a model that takes none is told their names."""
+        whole = pictures.pasted(text)
+        if not named and not whole:
+            return []
+        about = known(self.model.name, self.config.models) if self.model else None
+        if about is not None and about.images:
+            return pictures.parts(self.place.workspace, named, whole)
+        names = ", ".join((*named, *map(str, whole)))
+        name = self.model.name if self.model else "no model"
+        self.tell(
+            events.Said(
+                f"{name} is not known to take pictures (images = true under [models] says so): {names}"
+            )
+        )
+        return [m.attached(f"[pictures that cannot be shown here: {names}]")]
+
+    @property
+    def store(self) -> Store | None:
+        """Where conversations are kept."""
+        return self._store() if self._store is not None else None
+
     def keep(self, first: str) -> None:
         """From now on the session is stored, under the first words."""
         session = self.session
-        if session.store is None and self._store is not None:
-            store = self._store()
+        if session.store is None and (store := self.store) is not None:
             session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME))
             store.create(session.info)
             session.store = store
+
+    async def _connect(self) -> None:
+        """Before the first request: the tools of servers, which stay the same from then on."""
+        if self._connected or not self.config.mcp or self.agent is None:
+            return
+        self._connected = True
+        found, failed = await self._servers.start()
+        self.tools |= found
+        self.agent.tools = self.specs
+        for text in failed:
+            self.tell(events.Said(text))
 
     async def _follow(self) -> None:
         """From before the first request: prepare folds in the background, fold before the provider's cache
@@ -195,10 +238,31 @@ class Chat:
             await self._watch.enter_async_context(self.engine.watch(self.session))
             self._followed = self.engine
 
-    async def close(self) -> None:
-        """Let background work, connections and the folder go. The session needs no closing."""
+    def beside(self, session: Session) -> Chat:
+        """Another conversation in this folder, as this one is set up; the models are the same."""
+        other = Chat(
+            session,
+            self.root,
+            self.settings,
+            model=self.model,
+            tell=self.tell,
+            ask=self.ask,
+            snapshots=self.snapshots,
+            store=self._store,
+            config=self.config,
+        )
+        other._models = [*self._models, *other._models]
+        return other
+
+    async def leave(self) -> None:
+        """Let background work and the folder go. The session needs no closing."""
         await self._watch.aclose()
+        await self._servers.close()
         self.place.workspace.close()
+
+    async def close(self) -> None:
+        """Connections, too."""
+        await self.leave()
         for model in self._models:
             if isinstance(model, Closes):
                 await model.aclose()
@@ -210,7 +274,8 @@ class Chat:
         return system_prompt(self.root, self._layers)
 
     def _layers_now(self) -> dict[str, str]:
-        return project_layers(self.root, notes=self.settings.notes(), rules=self.settings.rules)
+        files = rule_files(self.root, self.settings.rules, self.settings.own_rules)
+        return project_layers(files, notes=self.settings.notes())
 
     def _changes(self) -> str:
         """What the model has to be told of notes and rules that changed since it was told of them."""
@@ -235,6 +300,7 @@ class Chat:
             if isinstance(verdict, Refuse):
                 return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
+        self.place.network = permissions.wants_network(call.arguments)
         self.place.approve = lambda question: self._approve(call, question)
         self.place.output = lambda text: self.tell(events.Output(call, text))
         try:
@@ -243,7 +309,8 @@ class Chat:
                 self.unasked.clear()  # it went on without
             return result
         finally:
-            self.place.unconfined, self.place.approve = False, None
+            self.place.unconfined = self.place.network = False
+            self.place.approve = self.place.output = None
 
     async def _verdict(self, call: Call, confined: bool) -> Allow | Refuse:
         async with self._asking:  # one question at a time
@@ -256,19 +323,22 @@ class Chat:
             if self.ask is nobody:
                 self.unasked.append(call)
                 return Refuse(UNASKED)
-            details = self._bounds(confined) if self.tools[call.name].effect == "run" else ()
+            runs = self.tools[call.name].effect == "run"
+            details = self._bounds(confined, permissions.wants_network(call.arguments)) if runs else ()
             answer = await self.ask(call, msgspec.structs.replace(verdict, details=details))
             if answer == "no":
-                return Refuse("The user declined this. Ask what to do instead, or do without.")
+                what = "to let it use the network" if permissions.wants_network(call.arguments) else "this"
+                return Refuse(f"The user declined {what}. Ask what to do instead, or do without.")
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
 
-    def _bounds(self, confined: bool) -> tuple[str, ...]:
+    def _bounds(self, confined: bool, network: bool) -> tuple[str, ...]:
         """Where a command runs, and what it could do there."""
         if not confined:
             return (f"in {self.root}; without a sandbox it has the network, and writes wherever you can",)
-        return (f"in {self.root}; it writes nowhere else but in /tmp, and has no network",)
+        reaches = "the network" if network else "no network"
+        return (f"in {self.root}; it writes nowhere else but in /tmp, and has {reaches}",)
 
     async def _approve(self, call: Call, question: str) -> bool:
         """Asked in every mode: what a command left for git to run is beyond the sandbox."""
@@ -341,14 +411,16 @@ class Chat:
         )
         child._asking, child._grants = self._asking, self._grants
         child.place.git_guard, child.unasked = self.place.git_guard, self.unasked
+        child.tools |= {name: tool for name, tool in self.tools.items() if isinstance(tool, ServerTool)}
+        child.use(child.model)
+        child._connected = True
         self.children.append(child.session)
         try:
             return (await child.say(prompt)).text
         except RefoldError as error:
             raise Refused("failed", f"The sub-agent could not finish: {error}") from error
         finally:
-            await child._watch.aclose()
-            child.place.workspace.close()
+            await child.leave()
 
     def _hear(self, description: str, event: events.TurnEvent) -> None:
         """Of a sub-agent the user hears which tools it uses."""

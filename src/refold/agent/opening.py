@@ -27,9 +27,15 @@ def resumed(store: Store, root: Path, id: str) -> Session:
     return stored(store, info.id)
 
 
+def here(store: Store, root: Path) -> list[SessionInfo]:
+    """The conversations in this folder, the one that was used last first; those of sub-agents belong to
+    theirs."""
+    infos = [s for s in store.sessions() if s.cwd == str(root) and not s.id.startswith(SUB_AGENT)]
+    return sorted(infos, key=lambda info: -info.updated)
+
+
 def newest(store: Store, root: Path) -> Session:
-    """The conversation in this folder that was used last; those of sub-agents belong to theirs."""
-    here = [s for s in store.sessions() if s.cwd == str(root) and not s.id.startswith(SUB_AGENT)]
-    if not here:
+    infos = here(store, root)
+    if not infos:
         raise UsageError(f"there is no conversation in {root} to continue: start one without --continue")
-    return stored(store, max(here, key=lambda info: info.updated).id)
+    return stored(store, infos[0].id)

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from refold.agent.rules import RuleFile
 from refold.engine.layers import RULES_BYTES, RULES_LIMIT
 from refold.text.frames import element
 from refold.text.truncate import middle
@@ -44,10 +45,17 @@ def system_prompt(root: Path, layers: Mapping[str, str]) -> str:
     return "\n\n".join([identity, *layers.values()])
 
 
-def project_layers(root: Path, *, notes: str = "", rules: Sequence[str] = ()) -> dict[str, str]:
-    """What stands behind the first layer, by name: long-term notes and files of rules, as they are now."""
-    found = {NOTES: notes, **{name: _rules(root, name) for name in rules}}
-    return {name: text for name, text in found.items() if text.strip()}
+def project_layers(rules: Sequence[RuleFile], *, notes: str = "") -> dict[str, str]:
+    """What stands behind the first layer, by name: long-term notes and files of rules, as they are now. Of
+    files with the same text there is the first."""
+    found: dict[str, str] = {NOTES: notes} if notes.strip() else {}
+    texts: set[str] = set()
+    for file in rules:
+        text = read_contained(file.folder, file.name, RULES_BYTES).decode("utf-8", "replace").strip()
+        if text and text not in texts:
+            found[file.label] = element("project_rules", middle(text, RULES_LIMIT), source=file.label)
+            texts.add(text)
+    return found
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
@@ -56,9 +64,3 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     gone = [f"{name}: no longer there." for name in before if name not in now]
     said = "\n\n".join((*changed, *gone))
     return f"{CHANGED}\n{said}\n</system-reminder>" if said else ""
-
-
-def _rules(root: Path, name: str) -> str:
-    """A file of rules; one that is not there, or not inside, has none."""
-    text = read_contained(root, name, RULES_BYTES).decode("utf-8", "replace")
-    return element("project_rules", middle(text, RULES_LIMIT), source=name) if text else ""

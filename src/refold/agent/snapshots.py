@@ -180,6 +180,12 @@ class Snapshots:
             self._check_out(then.tree, free)
             return Restored(tuple(free), tuple(removed), tuple(kept))
 
+    def difference(self, id: str) -> str:
+        """What changed since a snapshot, as a unified diff. `OSError` where it cannot be told."""
+        with self._git.alone():
+            options = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative")
+            return self._git("diff-tree", *options, self._read(id).tree, self._record().tree)
+
     def _read(self, id: str) -> _State:
         if not re.fullmatch(r"[0-9a-f]{40,64}", id):
             raise OSError(f"{id!r} is no snapshot")

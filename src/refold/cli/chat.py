@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from refold.session import Session
 
 NO_MODEL = (
-    'No model is configured. Pass --model NAME (such as anthropic:claude-sonnet-5-5) or put model = "NAME" '
-    "into the configuration file, with the provider's key in ANTHROPIC_API_KEY or OPENAI_API_KEY."
+    "No model is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY (one is enough), pass --model NAME "
+    '(such as anthropic:claude-sonnet-5-5), or put model = "NAME" into {file}.'
 )
 OFFER = (
     "Type /model local:smollm2 for a small model on this machine, /model demo for a scripted demonstration."
@@ -52,7 +52,11 @@ MODES = ("ask", "edits", "read-only", "all")
     help="What the agent may do without asking: nothing that changes something, edits, only reads, all.  "
     "[default: ask]",
 )
-@click.option("--compact", is_flag=True, help="Calls, results and messages in between on one line each.")
+@click.option(
+    "--compact",
+    is_flag=True,
+    help="Show less: calls, results and messages in between on one line each. (To fold: /compact.)",
+)
 @click.option("--quiet", is_flag=True, help="Only the last message of a turn.")
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
@@ -86,6 +90,7 @@ def command(
     """
     from msgspec.structs import asdict
 
+    from refold.agent.rules import own_files, rule_files
     from refold.registry import configuration
 
     if resume and go_on:
@@ -109,6 +114,7 @@ def command(
             preset=preset,
             preset_settings=given,
             summariser=summariser,
+            own_rules=tuple(own_files(configuration.path())),
             notes=_notes,
             memory=MemoryFile(default_path()),
         )
@@ -121,10 +127,12 @@ def command(
 
         if as_json or output_format == "json":
             raise click.UsageError("JSON is for scripts: give a prompt with -p, or pipe one in")
-        if model is None and config.model is None:
-            say(NO_MODEL)
+        if model is None and config.chat_model() is None:
+            say(NO_MODEL.format(file=configuration.path()))
             say(OFFER)
-        Terminal(make, verbosity, resumes=go_on or resume is not None).run()
+        files = rule_files(Path.cwd().resolve(), config.chat.rules, own_files(configuration.path()))
+        rules = [file.label for file in files]
+        Terminal(make, verbosity, resumes=go_on or resume is not None, rules=rules).run()
         return
     _once(make(), words, piped if prompt is not None else None, verbosity, as_json or output_format == "json")
 
@@ -132,9 +140,11 @@ def command(
 def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as_json: bool) -> None:
     from refold.cli import chat_once
     from refold.cli.chat_screen import Printer
+    from refold.registry import configuration
 
     if chat.model is None:
-        raise click.UsageError(f"{NO_MODEL} For a look without one: --model demo")
+        sentence = NO_MODEL.format(file=configuration.path())
+        raise click.UsageError(f"{sentence} For a look without one: --model demo")
     if not words.strip():
         raise click.UsageError("there is nothing to say: give a prompt with -p, or pipe one in")
     printer = None if as_json else Printer(console(), verbosity)

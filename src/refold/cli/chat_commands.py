@@ -15,6 +15,7 @@ from rich.console import Console
 from refold import entries as e
 from refold.agent.chat import Chat
 from refold.agent.figures import bills, dollars, filling
+from refold.agent.opening import fresh, here, resumed
 from refold.cli import show
 from refold.cli.chat_once import named, stoppable
 from refold.cli.chat_screen import Printer
@@ -26,14 +27,18 @@ from refold.compaction.plan import Failed, Reason
 from refold.errors import RefoldError, UsageError
 from refold.memory import note
 from refold.messages import Message, Text
+from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.find import find
 from refold.stores.memory_file import MemoryFile
+from refold.text.terminal import clean
 from refold.transcripts.export import export as exported
 from refold.transcripts.export import targets
 
 CHART = 50
 """Characters of the longest bar."""
+LISTED = 20
+"""Conversations that are listed."""
 
 
 class Talk(Protocol):
@@ -44,6 +49,10 @@ class Talk(Protocol):
     screen: Console
     draft: str
     leaving: bool
+
+    async def turn_to(self, session: Session) -> None:
+        """Go on with another conversation in the same folder."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -58,8 +67,8 @@ async def perform(terminal: Talk, line: str) -> None:
     name, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        near = difflib.get_close_matches(name, COMMANDS, 1)
-        hint = f": did you mean /{near[0]}?" if near else "; /help lists them"
+        near = _near(name.lower())
+        hint = f": did you mean /{near}?" if near else "; /help lists them"
         terminal.screen.print(f"there is no command /{first_line(name, 40)}{hint}", style="yellow")
         return
     try:
@@ -70,6 +79,14 @@ async def perform(terminal: Talk, line: str) -> None:
     except (RefoldError, OSError) as error:
         terminal.printer.wait(None)
         terminal.screen.print(first_line(str(error), 500), style="yellow")
+
+
+def _near(name: str) -> str | None:
+    """The command that was meant: by another name of it, its beginning, or its letters."""
+    begun = [command for command in COMMANDS if name and command.startswith(name)]
+    close = difflib.get_close_matches(name, [*COMMANDS, *OTHER_NAMES], 1)
+    found = next(iter((*begun, *close)), None)
+    return OTHER_NAMES.get(name) or (OTHER_NAMES.get(found, found) if found else None)
 
 
 def _needed(argument: str, what: str) -> str:
@@ -285,6 +302,49 @@ def _write_new(path: Path, data: bytes) -> None:
     write_private(path, data)
 
 
+async def clear(t: Talk, _: str) -> None:
+    await t.turn_to(fresh(t.chat.root))
+    t.screen.print("a new conversation; /resume goes back to one before")
+
+
+async def resume(t: Talk, which: str) -> None:
+    """`/resume` lists the conversations of this folder; `/resume NUMBER` or `/resume ID` goes on with one."""
+    store = t.chat.store
+    if store is None:
+        raise UsageError("nothing is stored here: start refold chat without --store memory:")
+    infos = await asyncio.to_thread(here, store, t.chat.root)
+    if not which:
+        rows = [
+            (
+                at,
+                f"{datetime.fromtimestamp(info.updated):%Y-%m-%d %H:%M}",
+                first_line(info.name or "", 60),
+                info.id,
+            )
+            for at, info in enumerate(infos[:LISTED], 1)
+        ]
+        t.screen.print(table(("", "last said", "began with", "id"), rows) if rows else "there is none yet")
+        return
+    listed = which.isdecimal() and 0 < int(which) <= len(infos)
+    id = infos[int(which) - 1].id if listed else which
+    await t.turn_to(await asyncio.to_thread(resumed, store, t.chat.root, id))
+    _tell_view(t, f"{len(t.chat.session.turns)} turns so far; /tree shows them")
+
+
+async def diff(t: Talk, _: str) -> None:
+    chat = t.chat
+    noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
+    if chat.snapshots is None or not noted:
+        raise UsageError("there is no snapshot to compare with: they are taken with git, before each request")
+    text = await asyncio.to_thread(chat.snapshots.difference, noted[0].value["snapshot"])
+    if not text.strip():
+        t.screen.print("nothing changed since this conversation began")
+        return
+    from rich.syntax import Syntax
+
+    t.screen.print(Syntax(clean(text), "diff", theme="ansi_dark", background_color="default", word_wrap=True))
+
+
 async def help(t: Talk, _: str) -> None:
     for name, command in COMMANDS.items():
         t.screen.print(styled((f"/{name} {command.arguments}".ljust(36), "bold"), command.help))
@@ -322,6 +382,16 @@ COMMANDS = {
     "restore": Command("Bring files and conversation back to a point.", restore, "[NUMBER]"),
     "expand": Command("All of what was shown in part.", expand, "[NUMBER]"),
     "export": Command("Write the conversation in another format.", export, "FORMAT FILE"),
+    "diff": Command("What changed in the folder since the conversation began.", diff),
+    "clear": Command("Begin a new conversation; this one is kept.", clear),
+    "resume": Command("Other conversations of this folder; go on with one.", resume, "[NUMBER or ID]"),
     "help": Command("This list.", help),
     "quit": Command("Leave; the conversation is kept.", quit),
+    "exit": Command("The same.", quit),
 }
+OTHER_NAMES = {
+    "new": "clear", "reset": "clear", "bye": "quit", "q": "quit", "usage": "cost", "tokens": "context",
+    "status": "context", "history": "tree", "rewind": "restore", "sessions": "resume", "continue": "resume",
+    "summarize": "compact", "fold": "compact", "search": "recall", "changes": "diff", "commands": "help",
+}  # fmt: skip
+"""What people type who know another program, and what it is called here."""

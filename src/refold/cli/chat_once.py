@@ -132,14 +132,13 @@ def as_dict(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
 
 
 def named(name: str | None, config: Configuration) -> Model | None:
-    """The model of a name (`demo`: a script that comes with the package), or the configuration's; None: there
-    is none."""
+    """The model of a name (`demo`: a script that comes with the package), or the usual one; None: there is
+    none."""
     if name == "demo":
         from refold.models.script import parse
         from refold.models.scripted import Scripted
 
         lines, then = parse(files("refold.data").joinpath("chat_demo.script").read_text("utf-8"), "demo")
         return Scripted(*lines, name="scripted:demo", then=then)
-    if name is None and config.model is None:
-        return None
-    return registry.model(name, config=config)
+    chosen = name or config.chat_model()
+    return registry.model(chosen, config=config) if chosen else None

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from refold.cli.chat_diff import Row
     from refold.cli.chat_screen import Printer, Verbosity
     from refold.messages import Call
+    from refold.session import Session
 
 BAR = 24
 """Characters of the bar in the status line."""
+_COMMAND = re.compile(r"/[^/\s]*(?=\s|\Z)")
+"""What begins with a slash and is no path."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]*")
 _MENTION = re.compile(r'(?:^|(?<=[^A-Za-z0-9]))@("?)([^"\n@]*)$')
 
@@ -46,8 +49,15 @@ class Terminal:
     printer: Printer
     screen: Console
 
-    def __init__(self, make: Callable[[], Chat], verbosity: Verbosity, *, resumes: bool = False) -> None:
-        self._make, self._resumes = make, resumes
+    def __init__(
+        self,
+        make: Callable[[], Chat],
+        verbosity: Verbosity,
+        *,
+        resumes: bool = False,
+        rules: Sequence[str] = (),
+    ) -> None:
+        self._make, self._resumes, self._rules = make, resumes, rules
         self._verbosity: Verbosity = verbosity
         self._later: list[TurnEvent] = []
         """What happened beside the prompt and is told after it."""
@@ -76,6 +86,8 @@ class Terminal:
             self._load()
             self._tell_state()
         say(f"refold chat in {Path.cwd()}; /help lists commands, Ctrl-D leaves")
+        if self._rules:
+            say(f"rules: {', '.join(self._rules)}")
         self._prompt.app.after_render += self._is_shown
         loading = asyncio.ensure_future(self._loaded())
         try:
@@ -98,7 +110,7 @@ class Terminal:
                 self._shown.set()
             await loading
             self._tell_later()
-            if text.startswith("/"):
+            if _COMMAND.match(text):
                 from refold.cli.chat_commands import perform
 
                 await perform(self, text)
@@ -151,6 +163,13 @@ class Terminal:
         self.chat, self.screen = self._make(), console()
         self.printer = Printer(self.screen, self._verbosity)
         self.chat.tell, self.chat.ask = self._tell, self._ask
+
+    async def turn_to(self, session: Session) -> None:
+        """Go on with another conversation in the same folder."""
+        left, self.chat = self.chat, self.chat.beside(session)
+        await left.leave()
+        if self.chat.agent:
+            self.chat.agent.resume()
 
     def _tell_state(self) -> None:
         """Where an earlier conversation stands."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -32,6 +35,11 @@ from refold.text.terminal import escaped
     type=click.Path(file_okay=False, exists=True),
     help="Where Claude Code, Codex or opencode will resume it; else the folder of the session.",
 )
+@click.option(
+    "--with-mcp",
+    is_flag=True,
+    help="Claude Code, Codex: set up `refold mcp` there, so that its model can read folded messages again.",
+)
 @json_option
 def command(
     file: str,
@@ -41,6 +49,7 @@ def command(
     view: bool,
     redact: bool,
     cwd: str | None,
+    with_mcp: bool,
     as_json: bool,
 ) -> None:
     """Write a session in another format. What that format cannot hold is listed.
@@ -58,7 +67,8 @@ def command(
     refuse_existing(output, force)
     session = open_session(file)
     with waiting("writing …"):
-        exported = export(session, target, view=view, redact=redact, cwd=cwd)
+        server = _server() if with_mcp else ()
+        exported = export(session, target, view=view, redact=redact, cwd=cwd, server=server)
     if output:
         write_private(Path(output), exported.data)
     elif isinstance(exported, Resumable):
@@ -83,6 +93,13 @@ def command(
     elif isinstance(exported, Importable):
         file = shlex.quote(output or "FILE")
         say(f"next: {exported.command.replace('FILE', file, 1)}", err=not output)
+
+
+def _server() -> tuple[str, ...]:
+    """The command of the MCP server, from any folder."""
+    if find_spec("mcp") is None:
+        raise click.UsageError('--with-mcp needs `pip install "refold[mcp]"` (mcp is missing)')
+    return (shutil.which("refold") or str(Path(sys.executable).with_name("refold")), "mcp")
 
 
 def _shown(target: str, data: bytes) -> bytes:

@@ -93,10 +93,16 @@ def status() -> None:
 @click.argument("what", type=click.Choice(("recall", "pin", "ledger", "undo")))
 @click.argument("session")
 def ask(what: str, session: str) -> None:
-    """What the slash commands of Claude Code run; their arguments come on standard input."""
+    """What the slash commands of Claude Code run; their arguments come on standard input. An error is an
+    answer, too: Claude Code shows nothing of a command that fails."""
+    from refold.errors import RefoldError
     from refold.plugins.commands import COMMANDS
 
-    click.echo(COMMANDS[what](session, "" if what in ("ledger", "undo") else sys.stdin.read().strip()))
+    given = sys.stdin.read().strip() if what in ("recall", "pin") else ""
+    try:
+        click.echo(COMMANDS[what](session, given))
+    except (RefoldError, OSError) as error:
+        click.echo(f"refold: {error}")
 
 
 @command.command("live", hidden=True)

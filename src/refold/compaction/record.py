@@ -7,6 +7,7 @@ that know the entries they come from, and becomes text in one place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -431,12 +432,26 @@ def doing(index: PathIndex) -> list[Row]:
     return [Row(f"Last step: {in_short(newest.lines[0].text, STANDS)} #{newest.number}", (newest.number,))]
 
 
-def go_on(tool: str) -> str:
-    """The end of a record. `tool`: what the model can call to read a message again."""
+def go_on(tool: str, session: str = "") -> str:
+    """The end of a record. `tool`: what the model can call to read a message again; `session`: the name that
+    this one has there."""
     if not tool:
         return "[Go on from here. Full messages are in the log, by number (#…).]"
-    others = ', turn_numbers=[…] or query="…"' if tool == RECALL else ' and this session, or query="…"'
+    named = f'session="{session}"' if session else "this session"
+    others = ', turn_numbers=[…] or query="…"' if tool == RECALL else f' and {named}, or query="…"'
     return f'[Go on from here. Full messages: {tool} with keys=["#12"]{others}.]'
+
+
+_END = re.compile(r"\[Go on from here\. [^\n]*\]\Z")
+
+
+def with_end(message: Message, end: str) -> Message:
+    """A record with another end; any other message as it is."""
+    if not isinstance(message, User) or not message.content or not isinstance(message.content[-1], Text):
+        return message
+    last = message.content[-1]
+    changed = msgspec.structs.replace(last, text=_END.sub(lambda _: end, last.text))
+    return msgspec.structs.replace(message, content=(*message.content[:-1], changed))
 
 
 def frame_size(counter: TokenCounter) -> int:

@@ -203,8 +203,9 @@ class Sizes:
         source = self._session[item.fold or item.entries[-1]]
         if not isinstance(source, e.Fold):
             return source.summary if isinstance(source, e.BranchSummary) else None
-        if any(edit.put[:1] == (item.message,) for edit in source.edits):
-            return source.summary or None
+        for fold in (source, self.projection.newest_summary):
+            if fold and fold.summary and any(edit.put[:1] == (item.message,) for edit in fold.edits):
+                return fold.summary
         return branch_summary_in(item.message)
 
     # ── as the provider counts ──────────────────────────────────────────────────────────────────

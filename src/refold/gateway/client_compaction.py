@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from hmac import compare_digest
 from typing import NamedTuple, cast
 
 from refold.compaction.record import HEAD
 from refold.compaction.transcript import Source, Style, render
 from refold.gateway.requests import PROMPTS, Asked, Wire, since
 from refold.gateway.signed_reference import Reference
-from refold.messages import Message, Result, result
+from refold.messages import Assistant, Message, Result, compact_json, result
+from refold.preserve.words import typed
 from refold.registry.configuration import GatewaySettings
 from refold.session import Session, View
 from refold.session.dialects.common import listing
+from refold.session.digests import digest_at
+from refold.session.edits import said_by
 
 STYLE = Style(result_limit=0, system=None)
-_REFERENCE = re.compile(r"^\[refold record ([\w.-]+)#(\w+)\]$", re.MULTILINE)
+_REFERENCE = re.compile(r"^\[refold record ([\w.-]+)#(\w+)\.([0-9a-f]{32})\]$", re.MULTILINE)
+"""A session, an entry, and the digest of all that is said up to it: known to those alone who know that."""
+_CLEARED = "[Old tool result content cleared]"
+_RESULT = 1_000
+"""Characters of a result that a call tells at least."""
 _NEXT_CALL, _NEXT_RESULT = r"\n\[Assistant tool call\]: ", r"\n\[Tool result\]: "
 _SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
 _ANALYSIS = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
@@ -134,7 +142,7 @@ def call_of(asked: Asked, raw: bytes) -> Call | None:
     return None
 
 
-def referring(asked: Asked, holds: Callable[[str, str], bool]) -> Asked:
+def referring(asked: Asked, holds: Callable[[str, str, str], bool]) -> Asked:
     """The request with what a record stands for in the place of the record, where the reference is to a
     session of the same owner and the same name, which `holds` that entry; otherwise as it came."""
     for n, message in enumerate(asked.said):
@@ -144,7 +152,7 @@ def referring(asked: Asked, holds: Callable[[str, str], bool]) -> Asked:
             )
             at = next((at for at, text in enumerate(texts) if row.carries.match(text)), None)
             found = None if at is None else _REFERENCE.search(texts[at])
-            if at is None or found is None or not _is_same(asked, found[1]) or not holds(found[1], found[2]):
+            if at is None or found is None or not _is_same(asked, found[1]) or not holds(*found.groups()):
                 continue
             blocks = listing(message.get("content"))
             rest = [block for k, block in enumerate(blocks) if k != at]
@@ -156,10 +164,54 @@ def referring(asked: Asked, holds: Callable[[str, str], bool]) -> Asked:
     return asked
 
 
-def referred(text: str) -> str | None:
-    """The session that a text refers to."""
-    found = _REFERENCE.search(text)
-    return found[1] if found else None
+class Told(NamedTuple):
+    """How far a call tells a session."""
+
+    entries: int
+    """Of its path, so many."""
+    session: str
+    leaf: str
+
+
+def told_until(call: Call, session: Session) -> Told | None:
+    """Up to where the call tells all that was said in the session, but for what its reference stands for.
+    What it does not tell may be another user's: a first message is no proof."""
+    reference = _REFERENCE.search(call.text)
+    path, count = list(session.path), 0
+    if reference is not None:
+        if reference[1] != session.id or not is_reference_to(session, reference[2], reference[3]):
+            return None
+        count = next((at for at, entry in enumerate(path, 1) if entry.id == reference[2]), 0)
+    told, cleared = _words(call.told), call.told.count(_CLEARED)
+    for entry in path[count:]:
+        said = said_by(entry)
+        if isinstance(said, Result) and _words(said.text[:_RESULT]) not in told:
+            cleared -= 1
+        if cleared < 0 or (said is not None and not all(_words(text) in told for text in _own_texts(said))):
+            break
+        count += 1
+    return Told(count, session.id, path[count - 1].id) if count else None
+
+
+def _own_texts(said: Message) -> list[str]:
+    """What a program tells of a message: what was typed or answered, and what tools were called with."""
+    if not isinstance(said, Assistant):
+        return [] if isinstance(said, Result) else [typed(said)]
+    values = [value for call in said.calls for value in call.arguments.values()]
+    return [said.text, *(compact_json(value)[1:-1] for value in values if isinstance(value, str))]
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def is_reference_to(session: Session, entry: str, digest: str) -> bool:
+    """Is this the digest of what is said up to that entry?"""
+    return entry in session and compare_digest(_digest(session, entry), digest)
+
+
+def _digest(session: Session, entry: str) -> str:
+    return digest_at(session, entry).hex()[:32] if session[entry].on_path else ""
 
 
 def _is_same(asked: Asked, session: str) -> bool:
@@ -192,10 +244,11 @@ def notes_of(text: str) -> str:
     return (found[1] if found else _ANALYSIS.sub("", text)).strip()
 
 
-def record_of(view: View, session: str, leaf: str) -> str:
+def record_of(view: View, session: Session, leaf: str) -> str:
     """The view as one text."""
     texts = [_told(item.message) for item in view.items]
-    return "\n\n".join([*(text for text in texts if text), f"[refold record {session}#{leaf}]"])
+    reference = f"[refold record {session.id}#{leaf}.{_digest(session, leaf)}]"
+    return "\n\n".join([*(text for text in texts if text), reference])
 
 
 def _told(message: Message) -> str:

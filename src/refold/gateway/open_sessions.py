@@ -18,6 +18,7 @@ from refold import entries as e
 from refold.engine.background import Watch
 from refold.errors import Conflict, SessionExists, StorageError, UnknownName
 from refold.gateway.auth import Refusal
+from refold.gateway.client_compaction import is_reference_to
 from refold.gateway.replies import Recorded
 from refold.gateway.requests import Asked
 from refold.messages import Assistant, Message, Thinking
@@ -63,6 +64,8 @@ class Turn:
     asked: Asked
     leaf: str | None
     """Where it stands: its answer comes behind."""
+    sent: int = 0
+    """Messages that were sent of it, the prompts in front included."""
 
 
 class OpenSessions:
@@ -147,11 +150,12 @@ class OpenSessions:
                 self.drop(id)
             raise
 
-    def holds(self, id: str, entry: str) -> bool:
-        """Is there a session of this id that has this entry?"""
+    def holds(self, id: str, entry: str, digest: str) -> bool:
+        """Is there a session of this id that says, up to this entry, what the digest is of?"""
         opened = self._open.get(id)
         try:
-            return entry in (opened.session if opened is not None else stored(self.store, id))
+            session = opened.session if opened is not None else stored(self.store, id)
+            return is_reference_to(session, entry, digest)
         except UnknownName:
             return False
 

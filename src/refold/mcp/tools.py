@@ -98,8 +98,10 @@ def _value(key: str, schema: Schema, value: Any) -> Any:
             return max(schema["minimum"], min(given, schema["maximum"]))
         case "array":
             items = cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
-            kind, many = (int, "numbers") if schema["items"]["type"] == "integer" else (str, "texts")
-            wrong = (isinstance(item, bool) or not isinstance(item, kind) for item in items)
+            kinds, many = (
+                (str, "texts") if schema["items"]["type"] == "string" else (int | str, "numbers or ranges")
+            )
+            wrong = (isinstance(item, bool) or not isinstance(item, kinds) for item in items)
             if len(items) > schema["maxItems"] or any(wrong):
                 raise Refused(f"{key} is a list of at most {schema['maxItems']} {many}")
             return items
@@ -159,7 +161,10 @@ def _recall(library: Library, given: Arguments) -> str:
             asked = {"query": query, "keys": keys, "turn_numbers": turns}
             within = {entry.id for entry in session.path}
             return tool.answer(index_of(session), asked, budget=budget, within=within)
-        found = search(index_of(session), query, keys=keys, turns=turns, file=file, limit=limit)
+        numbers, wrong = tool.turn_numbers(turns)
+        if wrong:
+            raise Refused(f'turns are numbers or ranges such as "3-8", not {attribute(wrong[0])[:40]}')
+        found = search(index_of(session), query, keys=keys, turns=numbers, file=file, limit=limit)
         return _told(_none(found), [_record(name, hit) for hit in found], budget)
     if keys or turns:
         raise Refused("keys and turns are those of one session: say which (`sessions` lists them)")
@@ -278,7 +283,10 @@ TOOLS: dict[str, Tool] = {
                 "Keys of single messages; also #N as printed in folded contexts.",
                 {"type": "string", "maxLength": 200},
             ),
-            "turns": _list("Turns to read in full, counted from 1.", {"type": "integer"}),
+            "turns": _list(
+                'Turns to read in full, counted from 1: 5, or a range such as "3-8".',
+                {"type": ["integer", "string"], "maxLength": 200},
+            ),
             "limit": _number("Most hits.", 8, 1, HITS),
             "budget": _BUDGET,
         },

@@ -22,7 +22,6 @@ from refold.compaction.record import NOTE, WORDS, pins_text
 from refold.compaction.transcript import for_digest, sources
 from refold.compare.money import worth
 from refold.digest import digest
-from refold.digest.sections import SHARES
 from refold.entries import Fold
 from refold.errors import RefoldError
 from refold.messages import Assistant
@@ -81,8 +80,7 @@ def texts(session: Session) -> Iterator[tuple[str, str]]:
 
     def decided(room: int) -> str:
         said = [each for each in sources(session, 0, end) if isinstance(each.message, Assistant)]
-        budget = int(room / SHARES["decisions"])
-        return digest(for_digest(said), budget=budget, counter=counter).section("decisions", "readable")
+        return digest(for_digest(said), budget=room, counter=counter).section("facts", "readable")
 
     def state(room: int) -> str:
         return joined(state_rows(told.state, room, counter, files=told.filed().catalogue))
@@ -97,7 +95,7 @@ def texts(session: Session) -> Iterator[tuple[str, str]]:
     yield "words", _within(LIMIT, lambda room: _joined(_titled(WORDS, defuse(own(room))), pinned))
     yield "state", _within(LIMIT, lambda room: _framed("state of the work", state(room)))
     yield "lines", _within(LIMIT, lambda room: _joined(_framed("what was done", lines(room)), find))
-    yield "decisions", _within(LIMIT, lambda room: _framed("decisions", decided(room)))
+    yield "decisions", _within(LIMIT, lambda room: _framed("decisions and findings", decided(room)))
 
 
 def _within(limit: int, make: Callable[[int], str]) -> str:

@@ -29,7 +29,7 @@ ASKED_LIMIT = 50
 """Most turns or keys that one call may name."""
 TURNS = ("turn_numbers", "turnNumbers")
 """Both spellings are accepted; models carry one over from other tools."""
-_RANGE = re.compile(r"(?:turns? ?)?(\d{1,9})(?: ?[-–] ?(\d{1,9}))?", re.IGNORECASE)
+_RANGE = re.compile(r"(?:turns? ?)?(\d{1,9})(?: ?(?:[-–—]|\.\.|to) ?(\d{1,9}))?", re.IGNORECASE)
 LEAST = 60
 """Tokens below which a cut record is not worth printing."""
 
@@ -109,7 +109,7 @@ def answer(
     Turn numbers are those of the path, or of the entries `within`; keys and queries reach all branches.
     """
     numbers = [each for name in TURNS for each in _listed(arguments.get(name))]
-    turns, bad_turns = _integers(numbers)
+    turns, bad_turns = turn_numbers(numbers)
     keys, bad_keys = _strings(arguments.get("keys"))
     query = arguments.get("query")
     query = query.strip()[:QUERY_LIMIT] if isinstance(query, str) else ""
@@ -208,7 +208,7 @@ def _left_out(docs: Sequence[Doc]) -> str:
     return f"{len(docs)} more did not fit; ask for them by key: {keys}{more}"
 
 
-def _integers(value: Any) -> tuple[list[int], list[Any]]:
+def turn_numbers(value: Any) -> tuple[list[int], list[Any]]:
     """Numbers out of what a model sent: a list, a single number, numbers and ranges as strings (D11)."""
     items = [part for item in _listed(value) for part in (_parts(item) if isinstance(item, str) else [item])]
     numbers = [_numbers(item) for item in items]
@@ -255,4 +255,5 @@ __all__ = [
     "for_openai",
     "for_responses",
     "result",
+    "turn_numbers",
 ]

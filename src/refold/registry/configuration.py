@@ -45,7 +45,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The coding agent. Options of its command win."""
 
     rules: tuple[str, ...] = ()
-    """Files of rules at the root of a project, beside `CODE_LAW.md`: such as `AGENTS.md`."""
+    """Files of rules at the root of a project, beside `AGENTS.md`, `CLAUDE.md` and `CODE_LAW.md`."""
     variables: tuple[str, ...] = ()
     """Further variables that commands see, such as `CFLAGS`."""
     compact_tool: bool = False
@@ -92,6 +92,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The program's model is asked first, as without a gateway: what it writes stands in the record."""
     recall: bool = False
     """Once a session is folded, its model may ask for what it does not see any more."""
+    compact_tool: bool = False
+    """The model may have the conversation folded (`compact_conversation`)."""
     largest: int = 64 * 1024 * 1024
     """Bytes of a request."""
     concurrent: int = 2000
@@ -100,6 +102,22 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     connect_seconds: float = 30.0
     silent_seconds: float = 600.0
     """How long an upstream may say nothing."""
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A server whose tools the coding agent's model may call: a program, or an address."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    """Sent with every request to the address; `$NAME` is the variable of that name."""
+    timeout: float = 60.0
+    """Seconds of one call."""
+
+
+USUAL_MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-5"}
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,6 +130,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     models: dict[str, dict[str, Any]] = {}
     presets: dict[str, dict[str, Any]] = {}
     """Settings of presets, by the preset's name."""
+    mcp: dict[str, McpServer] = {}
+    """Servers of tools for the coding agent, by a name."""
     chat: ChatSettings = ChatSettings()
     gateway: GatewaySettings = GatewaySettings()
 
@@ -124,6 +144,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         variables = {key: f"REFOLD_{name}_{key}".upper() for key in known}
         given = {key: env[variable] for key, variable in variables.items() if env.get(variable)}
         return {**self.presets.get(name, {}), **given}
+
+    def chat_model(self) -> str | None:
+        """Who answers where no model is named: the file's `model`, or else the usual one of the only provider
+        whose key is there. A provider at another address may have other models."""
+        reached = {name: self.provider(name) for name in USUAL_MODELS}
+        keys = [name for name, provider in reached.items() if provider.api_key and not provider.base_url]
+        return self.model or (USUAL_MODELS[keys[0]] if len(keys) == 1 else None)
 
     def provider(self, name: str, environment: Mapping[str, str] | None = None) -> Provider:
         """The provider's settings: environment variables win over the file."""

@@ -261,11 +261,12 @@ class Projection:
             self._keys.append(key)
             self._items.append(item)
         path, self._seen = self.session.path, seen
-        while self._floor < seen and not _may_go(path[self._floor]):
+        while self._floor < seen and not may_go(path[self._floor]):
             self._floor += 1
 
 
-def _may_go(entry: e.Entry) -> bool:
+def may_go(entry: e.Entry) -> bool:
+    """May a fold begin here? What is said in front of that stays in every view."""
     if isinstance(entry, e.MessageEntry):
         return not isinstance(entry.message, System)
     return isinstance(entry, (e.Note, e.BranchSummary, e.Fold))

@@ -53,7 +53,7 @@ def _remove_left() -> None:
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock of a folder of ours; None: it is of another user or process, or gone."""
+    """The locked descriptor of a folder of ours; None: it is gone, or of another user or process."""
     if fcntl is None:
         return None
     with suppress(OSError):

@@ -8,6 +8,7 @@ from the old one it would conclude that the window is as full as before. Checked
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -49,8 +50,16 @@ def place(ticket: Ticket) -> PurePosixPath:
     return PurePosixPath("projects", project(ticket.cwd), f"{ticket.id}.jsonl")
 
 
+RECALL_TOOL = "mcp__refold__recall"
+
+
 def command(id: str) -> str:
     return f"claude --resume {id}"
+
+
+def with_server(server: Sequence[str]) -> str:
+    config = {"mcpServers": {"refold": {"command": server[0], "args": [*server[1:]]}}}
+    return f" --mcp-config {shlex.quote(m.compact_json(config))}"
 
 
 def project(cwd: str) -> str:

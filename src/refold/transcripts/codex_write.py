@@ -7,6 +7,7 @@ before it is kept for whoever reads the file. Checked with release 0.166.0.
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -46,8 +47,18 @@ def place(ticket: Ticket) -> PurePosixPath:
     return PurePosixPath("sessions", f"{moment:%Y}", f"{moment:%m}", f"{moment:%d}", name)
 
 
+RECALL_TOOL = "recall (mcp__refold)"
+
+
 def command(id: str) -> str:
     return f"codex resume {id}"
+
+
+def with_server(server: Sequence[str]) -> str:
+    # Required: the first request waits for it. Codex has the tool from then on or not at all.
+    values = {"command": server[0], "args": [*server[1:]], "required": True}
+    settings = (f"mcp_servers.refold.{name}={m.compact_json(value)}" for name, value in values.items())
+    return "".join(f" -c {shlex.quote(setting)}" for setting in settings)
 
 
 def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:

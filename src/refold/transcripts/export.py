@@ -15,15 +15,16 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from refold.compaction.record import go_on
 from refold.entries import MessageEntry
-from refold.errors import UnknownName
+from refold.errors import UnknownName, UsageError
 from refold.format import dump_json
 from refold.messages import Message
 from refold.session import Item, Projection, Session, dialects, redacted
 from refold.session.dialects import Dialect
 from refold.session.invariants import repair_by
 from refold.transcripts import markdown, opencode_write, own, pi_write
-from refold.transcripts.exported import Exported, losses, told
+from refold.transcripts.exported import Exported, ending, losses, told
 from refold.transcripts.programs import WRITERS
 from refold.transcripts.resumable import resumable
 
@@ -42,17 +43,22 @@ def export(
     view: bool = False,
     redact: bool = False,
     cwd: str | os.PathLike[str] | None = None,
+    server: Sequence[str] = (),
 ) -> Exported:
     """The session in the format `to` (one of `targets()`). With `redact`, secrets are taken out of everything
     in it (what is only to be read, Markdown, never has any). For Claude Code and Codex it is a `Resumable`,
     for opencode an `Importable`; `cwd` is the folder in which it will be resumed, unless it is that of the
-    session."""
+    session. `server`: the command of refold's MCP server, for Claude Code and Codex, which then start it."""
+    if server and to not in WRITERS:
+        raise UsageError(f"--with-mcp is for {' and '.join(WRITERS)}, not for {to}")
     if redact or to == "markdown":
         info, known = redacted.values(session.info), redacted.Known(_said(session))
         session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
-        return resumable(session, to, view=view, cwd=cwd)
+        return resumable(session, to, view=view, cwd=cwd, server=server)
+    if to not in ("pi", "jsonl"):
+        session = ending(session, go_on(""))
     if to == "opencode":
         return opencode_write.importable(session, view=view, cwd=cwd, now=time.time())
     if to == "pi":

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.record import with_end
 from refold.session import Item, Session
 from refold.session.dialects import Dialect
 from refold.session.edits import said_by
@@ -23,6 +25,18 @@ def told(session: Session) -> list[Item]:
     """Everything that was said on the active path, folds or not."""
     found = ((entry.id, said_by(entry)) for entry in session.path)
     return [Item(message, (id,)) for id, message in found if message is not None]
+
+
+def ending(session: Session, end: str) -> Session:
+    """The session with records that end so: what reads messages again has another name in another program."""
+
+    def changed(entry: e.AnyEntry) -> e.AnyEntry:
+        if not isinstance(entry, e.Fold):
+            return entry
+        edits = (replace(x, put=tuple(with_end(message, end) for message in x.put)) for x in entry.edits)
+        return replace(entry, edits=tuple(edits))
+
+    return Session(map(changed, session.entries), id=session.id, info=session.info)
 
 
 def losses(

@@ -7,6 +7,7 @@ an entry holds beyond our fields is kept as a patch (`meta["pi"]`), so that writ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, cast
 
@@ -28,8 +29,10 @@ name = "pi"
 FRAME = "[The conversation up to here was compacted. Summary:]\n\n<summary>\n{summary}\n</summary>"
 _KINDS = {
     "message", "compaction", "branch_summary", "custom", "custom_message", "label", "model_change",
-    "thinking_level_change", "session_info",
+    "thinking_level_change", "session_info", "usage", "context_edit",
 }  # fmt: skip
+_SILENT = {*_KINDS - {"message"}, "message system"}
+"""What the model never sees. The system prompt is the program's, which gives it anew."""
 
 
 def detect(head: Head) -> float:
@@ -148,7 +151,7 @@ def _entry(record: Record, index: int, aliases: dict[str, str | None], source: S
     made = _known(record, place)
     if made is None:
         kind = str(record.get("type"))
-        if kind not in _KINDS or kind == "message":
+        if _kind(record) not in _SILENT:
             source.problem(
                 f"entry {index}", f"of an unknown kind ({_kind(record)}): kept, not shown to a model"
             )
@@ -179,6 +182,10 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
                 files=_files(record),
                 author="import:pi",
             )
+        case {"type": "context_edit", "targetId": str(target), "replacement": dict() | None}:
+            kind = pi_write.CONTEXT_EDIT
+            details = {"target": target}
+            return e.Fold(**place, edits=(), preset="pi", rung=kind, author="import:pi", details=details)
         case {"type": "branch_summary", "summary": str(summary)}:
             origin, files = named(record.get("fromId")), _files(record)
             return e.BranchSummary(**place, summary=summary, origin=origin, files=files, author="import:pi")
@@ -214,8 +221,9 @@ def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
     extra = patch.diff(ours, record)
     if not extra:
         return entry
-    field = "details" if isinstance(entry, e.Fold) else "meta"
-    return msgspec.structs.replace(entry, **{field: {"pi": extra}})
+    if isinstance(entry, e.Fold):
+        return msgspec.structs.replace(entry, details={**entry.details, "pi": extra})
+    return msgspec.structs.replace(entry, meta={"pi": extra})
 
 
 def _files(record: Record) -> e.Files:
@@ -241,49 +249,86 @@ class _Place(NamedTuple):
     depth: int = 0
     reach: int = -1
     """How deep the folds above it reach (-1: nothing is folded)."""
+    compaction: str | None = None
+    """The newest one above."""
+
+
+@dataclass
+class _Tree:
+    """The path entries of a file. A parent is visited before its children."""
+
+    entries: dict[str, e.AnyPathEntry]
+    places: dict[str, _Place] = field(default_factory=dict[str, _Place])
+    changes: dict[str, tuple[str, tuple[m.Message, ...]]] = field(
+        default_factory=dict[str, tuple[str, tuple[m.Message, ...]]]
+    )
+    """Context edits: the entry that one changes, and what is shown for it."""
+
+    def visit(self, id: str) -> None:
+        entry, above = self.entries[id], self.places.get(self.entries[id].parent or "")
+        self.places[id] = place = above._replace(depth=above.depth + 1) if above else _Place(id)
+        if not isinstance(entry, e.Fold) or entry.author != "import:pi":
+            return
+        if entry.rung == pi_write.CONTEXT_EDIT:
+            self.entries[id] = self._changed(entry, place)
+        elif not entry.edits and entry.parent is None:  # nothing before it: the summary is what was said
+            self.entries[id] = _as_note(entry)
+        elif not entry.edits:
+            self.entries[id], reach = self._folded(entry, entry.parent)
+            self.places[id] = place._replace(reach=reach, compaction=id)
+
+    def _changed(self, fold: e.Fold, place: _Place) -> e.Fold:
+        """A context edit with what it shows. Under a compaction that shows its target once more, that is all
+        of what the compaction shows."""
+        target: str = fold.details["target"]
+        message = said_by(self.entries[target]) if target in self.places else None
+        if message is None:
+            return fold
+        replacement = pi_write.saved(fold).get("=", {}).get("replacement")
+        if replacement is not None and not isinstance(message, m.Bash):
+            content = parts_from(mapping(replacement).get("content"))
+            message = msgspec.structs.replace(message, content=content)
+        put = () if replacement is None else (message,)
+        self.changes[fold.id] = target, put
+        edit = e.Edit(target, target, put, "clip" if put else "hide")
+        compaction = self.entries.get(place.compaction or "")
+        if not isinstance(compaction, e.Fold) or self.places[target].depth > place.reach:
+            return msgspec.structs.replace(fold, edits=(edit,))
+        return msgspec.structs.replace(fold, edits=(*self._folded(compaction, fold.id)[0].edits, edit))
+
+    def _folded(self, fold: e.Fold, seen: str | None) -> tuple[e.Fold, int]:
+        """The compaction with its edit, and how deep that reaches. Context edits up to `seen` count."""
+        here = self.places[fold.id]
+        above = self.places[fold.parent or ""]
+        start = min(self.places.get(fold.first_kept or "", here).depth, here.depth)
+        low = max(start - 1, 0)
+        way: list[e.AnyPathEntry] = []
+        while seen is not None and self.places[seen].depth >= low:
+            way.append(self.entries[seen])
+            seen = self.entries[seen].parent
+        way.reverse()
+        kept = way[start - low :]
+        if not kept or kept[0].id != fold.first_kept:  # that one is not on the way to the fold
+            start, kept = here.depth, []
+        end = max(start - 1, above.reach, 0)
+        changed = dict(self.changes[entry.id] for entry in kept if entry.id in self.changes)
+        shown = (changed.get(entry.id, (said_by(entry),)) for entry in kept[: end + 1 - start])
+        put = (summary_message(fold.summary), *(message for each in shown for message in each if message))
+        made = msgspec.structs.replace(
+            fold,
+            edits=(e.Edit(first=here.root, last=way[end - low].id, put=put),),
+            first_kept=fold.first_kept if kept else None,
+            details=fold.details if kept else _remember(fold),
+        )
+        return made, end
 
 
 def _with_edits(entries: Sequence[e.AnyEntry]) -> tuple[e.AnyEntry, ...]:
-    """Every compaction of a sound tree with its edit."""
-    tree = {entry.id: cast("e.AnyPathEntry", entry) for entry in entries if entry.on_path}
-    places: dict[str, _Place] = {}
-    for id in _parents_first({id: entry.parent for id, entry in tree.items()}):
-        entry, above = tree[id], places.get(tree[id].parent or "")
-        places[id] = above._replace(depth=above.depth + 1) if above else _Place(id)
-        if isinstance(entry, e.Fold) and entry.author == "import:pi" and not entry.edits:
-            tree[id], reach = _folded(entry, tree, places)
-            places[id] = places[id]._replace(reach=reach)
-    return tuple(tree.get(entry.id, entry) for entry in entries)
-
-
-def _folded(
-    fold: e.Fold, tree: Mapping[str, e.AnyPathEntry], places: Mapping[str, _Place]
-) -> tuple[e.AnyPathEntry, int]:
-    """The compaction with its edit, and how deep that reaches."""
-    if fold.parent is None:  # nothing before it to replace: the summary itself is what was said
-        return _as_note(fold), -1
-    here = places[fold.id]
-    start = min(places.get(fold.first_kept or "", here).depth, here.depth)
-    low = max(start - 1, 0)
-    way: list[e.AnyPathEntry] = []
-    at: str | None = fold.parent
-    while at is not None and places[at].depth >= low:
-        way.append(tree[at])
-        at = tree[at].parent
-    way.reverse()
-    kept = way[start - low :]
-    if not kept or kept[0].id != fold.first_kept:  # that one is not on the way to the fold
-        start, kept = here.depth, []
-    end = max(start - 1, here.reach, 0)
-    shown = map(said_by, kept[: end + 1 - start])
-    put = (summary_message(fold.summary), *(message for message in shown if message is not None))
-    made = msgspec.structs.replace(
-        fold,
-        edits=(e.Edit(first=here.root, last=way[end - low].id, put=put),),
-        first_kept=fold.first_kept if kept else None,
-        details=fold.details if kept else _remember(fold),
-    )
-    return made, end
+    """Every compaction and context edit of a sound tree with its edit."""
+    tree = _Tree({entry.id: cast("e.AnyPathEntry", entry) for entry in entries if entry.on_path})
+    for id in _parents_first({id: entry.parent for id, entry in tree.entries.items()}):
+        tree.visit(id)
+    return tuple(tree.entries.get(entry.id, entry) for entry in entries)
 
 
 def _as_note(fold: e.Fold) -> e.Note:

@@ -16,11 +16,14 @@ from refold import entries as e
 from refold import messages as m
 from refold.messages import compact_json
 from refold.protocols import SessionInfo
+from refold.session.projection import may_go
 from refold.transcripts import patch
 from refold.transcripts.pi_parts import Record, iso, message_to, parts_to, split_model
 
 CARRIED = "refold:entry"
 VERSION = 3
+CONTEXT_EDIT = "context_edit"
+"""Rung of a fold that is what pi calls so: one message is hidden, or shown otherwise, from then on."""
 
 
 NOBODY = SessionInfo(id="session")
@@ -34,9 +37,12 @@ def write(entries: Sequence[e.AnyEntry], info: SessionInfo = NOBODY) -> tuple[by
     sources = {entry.id for entry in entries if isinstance(entry, e.Other)}
     leaf: str | None = None
     roots: set[str] = set()
+    silent: set[str] = set()
     for entry in entries:
-        if isinstance(entry, e.PathEntry) and entry.parent is None:
+        if isinstance(entry, e.PathEntry) and (entry.parent is None or entry.parent in silent):
             roots.add(entry.id)
+            if not may_go(entry):
+                silent.add(entry.id)
         if _is_derived(entry, sources):
             continue
         raw = record(entry, roots=roots)
@@ -53,7 +59,8 @@ def write(entries: Sequence[e.AnyEntry], info: SessionInfo = NOBODY) -> tuple[by
 
 
 def record(entry: e.AnyEntry, *, roots: Iterable[str] | None = None) -> Record | None:
-    """The pi entry that says the same; None where pi has none. `roots`: entries that start a path."""
+    """The pi entry that says the same; None where pi has none. `roots`: entries that start a path, or
+    what is said on it."""
     if isinstance(entry, e.Other):
         is_pis = "parentId" in entry.raw and isinstance(entry.raw.get("type"), str)
         return {**entry.raw, "id": entry.id, "parentId": entry.parent} if is_pis else None
@@ -115,6 +122,8 @@ def _body(entry: e.AnyEntry, usage: bool) -> Record | None:
         case e.Note():
             content = parts_to(entry.content)
             return {"type": "custom_message", "customType": entry.kind, "content": content, "display": True}
+        case e.Fold(rung="context_edit", author="import:pi"):
+            return {"type": CONTEXT_EDIT, "targetId": entry.details["target"], "replacement": None}
         case e.Fold():
             return {
                 "type": "compaction",

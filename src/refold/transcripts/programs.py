@@ -75,7 +75,14 @@ class Writer(Speaker, Protocol):
         """The file of a session, below the program's own folder."""
         ...
 
+    RECALL_TOOL: str
+    """What the tool of refold's MCP server is called there, where the server is called `refold`."""
+
     def command(self, id: str) -> str: ...
+    def with_server(self, server: Sequence[str]) -> str:
+        """What is typed behind the command, so that the program starts this MCP server."""
+        ...
+
     def spoken(self, page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
         """A new file with all that was said; and for each entry, what that of its record will be called."""
         ...

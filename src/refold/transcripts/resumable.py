@@ -19,11 +19,12 @@ from msgspec.structs import replace
 
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.record import go_on
 from refold.errors import UsageError
 from refold.session import Session, dialects
 from refold.session.edits import said_by
 from refold.transcripts.base import Record
-from refold.transcripts.exported import Exported, losses
+from refold.transcripts.exported import Exported, ending, losses
 from refold.transcripts.programs import Page, Ticket, lines, page_of, writer
 from refold.transcripts.soundness import refuse_unsound, unchanged
 
@@ -42,13 +43,18 @@ def resumable(
     *,
     cwd: str | os.PathLike[str] | None = None,
     view: bool = False,
+    server: Sequence[str] = (),
     clock: Callable[[], float] = time.time,
 ) -> Resumable:
     """The session as a new one of `program`, to be resumed in the folder `cwd` (its own, unless given).
-    `view=True` leaves out what stands before the boundary."""
+    `view=True` leaves out what stands before the boundary. `server`: the command of the MCP server that the
+    resumed program starts; records then say how its model reads messages again."""
+    if view and server:
+        raise UsageError("--with-mcp reads messages again from the exported file: leave out --view")
     chosen = writer(program)
     folder = os.path.realpath(cwd or session.info.cwd or Path.cwd())
     ticket = Ticket(id=chosen.new_id(), cwd=folder, now=clock(), new_id=chosen.new_id)
+    session = ending(session, go_on(chosen.RECALL_TOOL if server else "", f"{program}:{ticket.id}"))
     page = page_of(session, chosen, history=not view)
     dialect = dialects.get(chosen.dialect)
     if not dialect.parse_list(dialect.render(page.view)):
@@ -63,12 +69,13 @@ def resumable(
         *losses(session, dialect, page.said or page.view, view=True, keeps=chosen.keeps),
         *_left_out(page),
     )
+    started = chosen.with_server(server) if server else ""
     return Resumable(
         program=program,
         data=data,
         id=ticket.id,
         place=chosen.place(ticket),
-        command=f"cd {shlex.quote(folder)} && {chosen.command(ticket.id)}",
+        command=f"cd {shlex.quote(folder)} && {chosen.command(ticket.id)}{started}",
         lost=tuple(dict.fromkeys(told)),
     )
 

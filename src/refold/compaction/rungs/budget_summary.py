@@ -4,10 +4,12 @@ budget; a turn that is cut through gets a summary of its beginning."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
@@ -17,7 +19,7 @@ from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.transcript import Source, sources
 from refold.digest import Source as DigestSource
-from refold.messages import Bash, Result, User, content
+from refold.messages import Bash, Message, Result, User, content
 from refold.preserve.tools import listed_files, touched
 from refold.protocols import Request, TokenCounter
 from refold.session.history import History
@@ -34,25 +36,30 @@ class BudgetSummary:
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         path = s.session.path
-        if path and isinstance(path[-1], e.Fold):
+        if path and isinstance(path[-1], e.Fold) and path[-1].summary:
             return Reason("just_folded", "nothing was said since the last fold")
-        touches, previous = Touches.of(s.session), s.projection.newest_summary
+        touches, previous, changes = Touches.of(s.session), s.projection.newest_summary, changed(s)
         touches.follow(s.counter)
-        start, cut = s.boundary(previous), self._cut(s, previous)
-        files = touches.files(start, cut.position, previous)
+        start, cut = s.boundary(previous), self._cut(s, previous, changes)
+        files = touches.files(start, cut.position, previous, without=frozenset(changes))
         lists = touches.size(files, s.counter)
-        history = sources(s.session, start, cut.turn_start if cut.split else cut.position)
-        prefix = sources(s.session, cut.turn_start, cut.position) if cut.split else ()
+
+        def shown(first: int, last: int) -> tuple[Source, ...]:
+            said = sources(s.session, first, last)
+            return tuple(_as_shown(source, changes) for source in said if changes.get(source.id, True))
+
+        history = shown(start, cut.turn_start if cut.split else cut.position)
+        prefix = shown(cut.turn_start, cut.position) if cut.split else ()
         if not history and not prefix:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
         return self._proposal(s, cut, previous, files, lists, history, prefix)
 
-    def _cut(self, s: PlanContext, previous: e.Fold | None) -> Cut:
-        path, start = s.session.path, s.boundary(previous)
+    def _cut(self, s: PlanContext, previous: e.Fold | None, changes: Changes) -> Cut:
+        path, start = _path(s.session, changes), s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
             # Summaries of compactions take no room: the new one replaces all of them.
-            if isinstance(entry, e.MessageEntry):
+            if isinstance(entry, e.MessageEntry) and entry.id not in changes:
                 return s.session.cached_count(entry.id, entry.message, s.measure)
             return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
 
@@ -142,6 +149,35 @@ class BudgetSummary:
         )
 
 
+# ── messages that are shown otherwise, or hidden ────────────────────────────────────────────────
+
+Changes: TypeAlias = Mapping[str, tuple[Message, ...]]
+"""What the view shows for an entry: another message, or nothing."""
+
+
+def changed(s: PlanContext) -> Changes:
+    """Where folds of this design hide a message or replace it: what is not shown is not summarised either."""
+    edits = (edit for fold in s.projection.folds if fold.preset == "pi" for edit in fold.edits)
+    return {edit.first: edit.put for edit in edits if edit.kind in ("hide", "clip")}
+
+
+def _as_shown(source: Source, changes: Changes) -> Source:
+    return msgspec.structs.replace(source, message=changes[source.id][0]) if source.id in changes else source
+
+
+def _path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
+    """The path with what is shown for its entries."""
+    if not changes:
+        return session.path
+    path = list(session.path)
+    for id, put in changes.items():
+        at = session.position(id)
+        if at is not None:
+            hidden = e.Other(id=id, parent=path[at].parent, time=path[at].time)
+            path[at] = e.MessageEntry(id=id, parent=path[at].parent, message=put[0]) if put else hidden
+    return path
+
+
 # ── files (B12) ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -155,7 +191,7 @@ class Touches:
     positions: list[int] = field(default_factory=list[int])
     paths: list[tuple[list[str], list[str]]] = field(default_factory=list[tuple[list[str], list[str]]])
     sizes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    _listed: tuple[tuple[int, int, int, str], e.Files] | None = None
+    _listed: tuple[tuple[int, int, int, str, frozenset[str]], e.Files] | None = None
     """The newest lists, and what they are of; then their size."""
     _counted: tuple[e.Files, str, int] | None = None
 
@@ -176,12 +212,14 @@ class Touches:
                     self._size(path, counter)
             self.length += 1
 
-    def files(self, first: int, last: int, previous: e.Fold | None) -> e.Files:
+    def files(self, first: int, last: int, previous: e.Fold | None, *, without: frozenset[str]) -> e.Files:
         """Of the entries from position `first` up to, not including, `last`, added to the previous ones."""
         begin, end = (bisect_left(self.positions, at) for at in (first, last))
-        key = (self.epoch, begin, end, previous.id if previous else "")
+        key = (self.epoch, begin, end, previous.id if previous else "", without)
         if self._listed is None or self._listed[0] != key:
-            files = listed_files(self.paths[begin:end], previous.files if previous else e.Files())
+            path = self.session.path
+            read = [n for n in range(begin, end) if not without or path[self.positions[n]].id not in without]
+            files = listed_files([self.paths[n] for n in read], previous.files if previous else e.Files())
             self._listed = key, files
         return self._listed[1]
 
@@ -216,7 +254,9 @@ class Cut(NamedTuple):
 
 def in_context(entry: e.Entry) -> bool:
     """Does the entry show up in a context of this design?"""
-    return isinstance(entry, (e.MessageEntry, e.Fold)) or _speaks_for_user(entry)
+    if isinstance(entry, e.Fold):
+        return bool(entry.summary)
+    return isinstance(entry, e.MessageEntry) or _speaks_for_user(entry)
 
 
 def _speaks_for_user(entry: e.Entry) -> bool:
