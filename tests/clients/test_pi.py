@@ -71,7 +71,7 @@ def test_B2_B14_pi_shows_what_refold_shows_after_refolds_own_folds(node: str, tm
             continue
         session.append(m.user("and then?"))
         folded.append((path, replace(asked, leaf=None)))
-        shown_by_refold.append([shown(session, item) for item in engine.planner.situation(session).items])
+        shown_by_refold.append([shown(session, item) for item in engine.planner.context(session).items])
         path.write_bytes(pi_write.write(session.entries)[0])
     assert len(folded) > 50
     for (path, _), ours, answer in zip(folded, shown_by_refold, ask_pi(node, PACKAGE, folded), strict=True):

@@ -660,7 +660,7 @@ def context_edit(target: str, text: str | None = None) -> dict[str, Any]:
 
 
 def view_of(session: Session) -> list[str]:
-    return [item.message.text for item in Engine(pi()).planner.situation(session).items]
+    return [item.message.text for item in Engine(pi()).planner.context(session).items]
 
 
 def test_B3_what_pi_hides_or_replaces_is_shown_so() -> None:
