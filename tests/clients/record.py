@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from refold.testing.wire import WireServer
 from tests.clients.kit import INSTALLED, ROOT
@@ -23,6 +25,8 @@ from tests.clients.test_run import Run
 
 OUT = ROOT / "docs" / "recordings"
 WIDTH, HEIGHT = 110, 30
+NUMBERS = re.compile(r"(?:\d{4,5}\r?\n){6,}")
+"""What the commands print that the scripted model runs: shown as one line."""
 
 
 class Cast:
@@ -34,12 +38,13 @@ class Cast:
 
     def show(self, text: str) -> None:
         at = round(time.monotonic() - self.began, 3)
-        self.lines.append(json.dumps([at, "o", text], ensure_ascii=False))
+        short = NUMBERS.sub("…\r\n", text)
+        self.lines.append(json.dumps([at, "o", short], ensure_ascii=False))
 
     def run(self, line: str, environment: Mapping[str, str], folder: Path) -> None:
         self.show(f"$ {line}\r\n")
-        began, pid_and_fd = time.monotonic(), pty.fork()
-        pid, fd = pid_and_fd
+        began = time.monotonic()
+        pid, fd = pty.fork()
         if pid == 0:
             os.chdir(folder)
             os.execvpe("sh", ["sh", "-c", line], {**environment, "COLUMNS": str(WIDTH), "TERM": "dumb"})
@@ -65,7 +70,8 @@ class Cast:
 def record(
     name: str, client: Run, lines: Sequence[str], *, steps: int, title: str, compact_at: int = 0
 ) -> None:
-    with WireServer(then=answering(client, steps)) as server:
+    answer = answering(client, steps)
+    with WireServer(then=lambda body: _as_told(body) or answer(body)) as server:
         client.set_up(server, compact_at or None)
         if client.program == "opencode":
             _small_window(client)
@@ -76,6 +82,15 @@ def record(
         cast.write(
             name, {str(client.project): "~/project", f"{folder}/home": "~", folder: "~", str(ROOT): "refold"}
         )
+
+
+def _as_told(body: dict[str, Any]) -> str | None:
+    """A model that is told to show something as it is does so."""
+    users = [message["content"] for message in body.get("messages", ()) if message["role"] == "user"]
+    parts: list[dict[str, str]] = users[-1] if users and isinstance(users[-1], list) else []
+    texts = [part["text"] for part in parts if "text" in part]
+    shown, asks, _ = texts[-1].partition("\n\nShow this to the user as it is.") if texts else ("", "", "")
+    return shown if asks else None
 
 
 def _small_window(client: Run) -> None:

@@ -95,7 +95,7 @@ def own_sessions(client: Run) -> list[str]:
 def test_claude_code_is_given_back_what_its_compaction_dropped(tmp_path: Path) -> None:
     client = Plugged("claude", tmp_path)
     (client.home / ".claude").mkdir()
-    (client.home / ".claude" / "settings.json").write_text('{"model":  "opus"}')
+    (client.home / ".claude" / "settings.json").write_text('{"cleanupPeriodDays":  99}')
     before = client.settings()
     with WireServer(then=answering(client, 4)) as server:
         client.set_up(server)

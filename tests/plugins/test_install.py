@@ -22,7 +22,11 @@ def refold(*arguments: str) -> Result:
 
 
 def files(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+    """Contents and rights."""
+    return {
+        f"{path} {path.stat().st_mode:o}": path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
 
 
 @pytest.mark.parametrize("settings", [None, SETTINGS])

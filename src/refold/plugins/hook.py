@@ -23,7 +23,7 @@ PATIENCE = 1.2
 PARTS = ("words", "state", "decisions", "lines")
 """What is given back after a compaction, the most useful first; each is a hook of its own."""
 NAMES = ("grow", "before", *PARTS)
-_SESSION = re.compile(r"[\w.-]{1,100}")
+_SESSION = re.compile(r"\w[\w.-]{0,99}")
 
 
 def folder(session: str) -> Path:
@@ -56,13 +56,15 @@ def _answer(name: str, event: Mapping[str, Any]) -> str:
         text = _taken(texts / name)
         told = {"hookEventName": "SessionStart", "additionalContext": text}
         return json.dumps({"hookSpecificOutput": told}) if text else ""
-    earlier = ""
-    if name == "before":
-        earlier = _text(texts / name) or ""
-        for old in (name, *PARTS):
-            (texts / old).unlink(missing_ok=True)
+    if name == "grow":
+        _start(name, transcript, session)
+    if name != "before":
+        return ""
+    earlier = _text(texts / name) or ""
+    for old in (name, *PARTS):
+        (texts / old).unlink(missing_ok=True)
     _start(name, transcript, session)
-    return (_taken(texts / name) or earlier) if name == "before" else ""
+    return _taken(texts / name) or earlier
 
 
 def _start(name: str, transcript: str, session: str) -> None:

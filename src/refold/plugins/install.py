@@ -65,7 +65,7 @@ def put_status_line() -> None:
     if before is not None:
         (_claude() / _BEFORE).write_bytes(before)
     (_claude() / _AFTER).write_bytes(after)
-    place(Disk(), _settings_file(), after, replace=True)
+    _put_settings(after)
 
 
 def _take_status_line_away() -> None:
@@ -77,14 +77,21 @@ def _take_status_line_away() -> None:
         if before is None:
             _settings_file().unlink()
         else:
-            place(Disk(), _settings_file(), before, replace=True)
+            _put_settings(before)
     elif (settings := _settings(now)).get("statusLine") == STATUS:
         del settings["statusLine"]
-        place(Disk(), _settings_file(), _written(settings), replace=True)
+        _put_settings(_written(settings))
 
 
 def _settings_file() -> Path:
     return home("claude-code") / "settings.json"
+
+
+def _put_settings(data: bytes) -> None:
+    file = _settings_file()
+    mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
+    place(Disk(), file, data, replace=True)
+    file.chmod(mode)
 
 
 def _settings(data: bytes) -> dict[str, Any]:
