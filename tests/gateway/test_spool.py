@@ -231,7 +231,8 @@ def test_killing_gateway_and_worker_loses_nothing_that_a_client_got(
             if status == 200 and b"[DONE]" in data:
                 got.add(text)
 
-        async with aiohttp.ClientSession(base_url=url) as client:
+        few = aiohttp.TCPConnector(limit=8)  # the upstream of tests takes few connections at once
+        async with aiohttp.ClientSession(base_url=url, connector=few) as client:
             tasks = [asyncio.ensure_future(question(client, n)) for n in range(40)]
             await until(lambda: len(got) >= after)
             for pid in _family(process.pid):
