@@ -22,6 +22,8 @@ from benchmarks import results
 
 BEFORE = {"before the rebuild": "f2a0dd2", "all rooms built": "da36504"}
 """The last commits of these trees."""
+HEART = ("compaction", "engine", "preserve", "shrink", "digest", "presets")
+"""Rooms that fold."""
 WATCHED = """
 import asyncio, json, sys, threading, refold
 from refold import Engine, Session, messages as m, presets
@@ -122,9 +124,11 @@ def measured(tree: Path) -> dict[str, Any]:
         text=True,
         check=True,
     )
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules}
     return {
         "files": len(modules),
-        "lines": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules),
+        "lines": sum(lines.values()),
+        "lines of the heart": sum(n for path, n in lines.items() if path.relative_to(home).parts[0] in HEART),
         "floors": len(floors),
         "files at the top level": sum(len(parts) == 1 and not parts[0].startswith("__") for parts in inside),
         "rooms": len({parts[0] for parts in inside if len(parts) > 1}),

@@ -551,3 +551,74 @@ def test_rules_stand_in_the_prompt_from_the_users_own_to_the_folders(tmp_path: P
     assert places == sorted(places) and places[0] > 0
     assert system.count("No new dependencies.") == 1 and "Of no concern" not in system
     assert "../AGENTS.md" in system
+
+
+@pytest.mark.parametrize(("answer", "seen"), [("once", [True, False]), ("no", [False])])
+def test_a_command_has_the_network_when_the_user_said_so_and_only_then(
+    answer: Any, seen: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grounds: list[Any] = []
+
+    def box(words: Any, ground: Any) -> list[str]:
+        grounds.append(ground.network)
+        return list(words)
+
+    async def ask(call: Call, question: Any) -> Any:
+        return answer if call.arguments.get("network") else "once"
+
+    monkeypatch.setattr("refold.tools.sandbox.find", lambda root=None: box)
+    calls = [m.call("n", "Bash", command="echo one", network=True), m.call("o", "Bash", command="echo two")]
+    chat, model = made(tmp_path, say(*calls), "Done.", permission="ask")
+    chat.ask = ask
+    asyncio.run(chat.say("Go."))
+    assert grounds == seen
+    texts = " ".join(message.text for message in model.requests[-1].messages)
+    assert ("declined to let it use the network" in texts) == (answer == "no")
+
+
+# ── pictures ────────────────────────────────────────────────────────────────────────────────────
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
+
+
+def test_a_picture_goes_to_a_model_that_takes_it_with_its_name_beside_it(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "project", tmp_path / "a shot.jpg"
+    folder.mkdir()
+    (folder / "shot.png").write_bytes(PNG)
+    (folder / "a.py").write_text("x = 1")
+    elsewhere.write_bytes(PNG)
+    model = Scripted("I see.", name="anthropic:claude-sonnet-5-5")
+    chat = Chat(fresh(folder), folder, Settings(summariser="digest"), model=model)
+    pasted = str(elsewhere).replace(" ", "\\ ")
+    asyncio.run(chat.say(f"Compare @shot.png with {pasted} and read @a.py, not /nowhere/b.png"))
+    said = model.requests[0].messages[-1]
+    kinds = [part.media_type for part in said.parts if isinstance(part, m.Image)]
+    assert kinds == ["image/png", "image/jpeg"]
+    assert "[picture shot.png]" in said.text and f"[picture {elsewhere}]" in said.text
+    reminder = said.text[said.text.index("<system-reminder>") :]
+    assert "- a.py" in reminder and "shot.png" not in reminder
+
+
+def test_a_model_that_takes_no_pictures_gets_their_names_and_the_user_is_told(tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_bytes(PNG)
+    told: list[Any] = []
+    chat, model = made(tmp_path, "Well.")
+    chat.tell = told.append
+    asyncio.run(chat.say("See @shot.png"))
+    assert not any(isinstance(part, m.Image) for part in model.requests[0].messages[-1].parts)
+    assert "cannot be shown here: shot.png" in model.requests[0].messages[-1].text
+    assert any(isinstance(event, Said) and "not known to take pictures" in event.text for event in told)
+
+
+def test_a_folded_picture_is_still_named(tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_bytes(PNG)
+    long = [f"Answer {number}. " + " ".join(f"w{number}-{k}" for k in range(300)) for number in range(12)]
+    model = Scripted("I see.", *long, name="anthropic:claude-sonnet-5-5", context_window=12_000)
+    settings = Settings(summariser="digest", preset_settings={"window": 12_000})
+    chat = Chat(fresh(tmp_path), tmp_path, settings, model=model)
+    asyncio.run(chat.say("What is wrong in @shot.png?"))
+    for number in range(12):
+        asyncio.run(chat.say(f"Question {number}."))
+    view = chat.engine.view(chat.session).messages
+    assert not any(isinstance(part, m.Image) for message in view for part in message.parts)
+    assert "shot.png" in " ".join(message.text for message in view)

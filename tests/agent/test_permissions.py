@@ -325,3 +325,25 @@ def test_what_cannot_be_read_allows_nothing(value: Any) -> None:
     session = Session()
     session.append(session.make(e.State, name=STATE, value=value))
     assert load(session) == ()
+
+
+# ── the network ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_network_is_asked_for_once_per_command() -> None:
+    asked = decided("ask", "Bash", command="pip download x", network=True)
+    assert isinstance(asked, Ask) and asked.question == "Run `pip download x` with the network?"
+    assert "with the network" in asked.offer
+    again = {"command": "pip download x", "network": True}
+    assert decided("ask", "Bash", asked.grants, **again) == Allow()
+    assert isinstance(decided("ask", "Bash", asked.grants, command="pip download y", network=True), Ask)
+    assert decided("all", "Bash", **again) == Allow()
+    assert isinstance(decided("read-only", "Bash", **again), Refuse)
+
+
+@pytest.mark.parametrize("network", [True, "true", 1, "yes"])
+def test_a_yes_without_the_network_is_none_with_it(network: Any) -> None:
+    for command in ("make test", "cat a.txt"):
+        grants = said_always("Bash", command=command)
+        assert decided("ask", "Bash", grants, command=command, network=False) == Allow()
+        assert isinstance(decided("ask", "Bash", grants, command=command, network=network), Ask)

@@ -282,7 +282,7 @@ def test_without_a_model_it_starts_and_offers_what_there_is(project: Project) ->
     project.runs.append(run)
     run.until("No model is configured", "/model local:smollm2", "/model demo", "› ")
     run.say("hello", "no model")
-    run.say("/model demo", "from now on scripted:demo answers")
+    run.say("/model demo", "Model: scripted:demo")
     run.say("hello", "→ LS", "scripted demonstration")
     assert run.leave() == 0
 

@@ -30,6 +30,7 @@ READ = ToolSpec(
 )
 
 RIGHT = {"path": "a.py", "limit": 3}
+SPECS = [tool.spec for tool in tools.TOOLS]
 
 
 def test_E14_E17_items_of_arrays_are_described_and_what_is_missing_is_called_missing() -> None:
@@ -78,6 +79,36 @@ def test_E14_small_errors_of_form_are_forgiven(text: str) -> None:
     assert thought.strip("*") == "look"
     assert [(call.name, call.arguments, call.raw) for call in calls] == [("Read", RIGHT, None)]
     assert answer == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "arguments"),
+    [
+        ("Read[src/a.py]", "Read", {"path": "src/a.py"}),
+        ('Read("src/a.py")', "Read", {"path": "src/a.py"}),
+        ("`Read[ 'src/a b.py' ]`", "Read", {"path": "src/a b.py"}),
+        ('read[{"path": "src/a.py"}]', "Read", {"path": "src/a.py"}),
+        ("bash[git log --oneline]", "Bash", {"command": "git log --oneline"}),
+        (
+            'TodoWrite(todos=[{"content": "x", "status": "pending"}])',
+            "TodoWrite",
+            {"todos": [{"content": "x", "status": "pending"}]},
+        ),
+    ],
+)
+def test_E14_E17_one_argument_needs_no_name_and_a_tool_no_capitals(
+    action: str, name: str, arguments: dict[str, Any]
+) -> None:
+    _, [call], _ = read(f"Thought: look\nAction: {action}", SPECS)
+    assert (call.name, call.arguments) == (name, arguments)
+
+
+@pytest.mark.parametrize(
+    "action", ["Bash[rm -rf", "Bash[a (b) [c]", "TodoWrite[do it]", 'Read[{"path": a.py}]']
+)
+def test_E14_what_may_be_something_else_is_not_guessed(action: str) -> None:
+    _, [call], _ = read(f"Action: {action}", SPECS)
+    assert call.name == UNREADABLE
 
 
 @pytest.mark.parametrize(

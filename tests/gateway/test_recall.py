@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from refold import messages as m
+from refold.entries import Fold
 from refold.models.scripted import Line
 from refold.recall.tool import NAME
 from refold.testing.wire import Http, WireServer
@@ -158,3 +159,36 @@ def test_before_a_fold_and_where_it_is_off_nothing_is_offered(dialect: str) -> N
     with WireServer("a", "b") as server:
         run(work)
     assert all(len(seen["tools"]) == 1 for seen in server.bodies)
+
+
+COMPACT = m.call("c1", "compact_conversation", focus="the parser", keep=["port 8443"])
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", PATHS)
+def test_a_model_has_its_conversation_folded_and_goes_on_in_the_same_answer(
+    dialect: str, stream: bool, tmp_path: Any
+) -> None:
+    async def work() -> None:
+        settings: dict[str, Any] = {
+            "window": 64_000,
+            "compact_tool": True,
+            "store": f"sqlite:{tmp_path / 'a.db'}",
+        }
+        async with gateway(server.url, **settings) as (_, client):
+            status, done, data = await ask(client, dialect, long_body(dialect, stream))
+            assert (status, done.split()[0]) == (200, "pass")
+            assert words(dialect, stream, data)[:2] == ("Folding. Going on.", [])
+            assert b"compact_conversation" not in data
+
+    first = Line(content=(m.Text("Folding. "), COMPACT), usage=m.Usage(input=100, output=10))
+    with WireServer(first, "Going on.") as server:
+        run(work)
+        assert server.problems == []
+    sent, again = (json.dumps(body) for body in server.bodies)
+    assert "compact_conversation" in sent and "is folded now" in again
+    assert len(again) < 0.8 * len(sent) and "And now the last question." in again
+    [session] = sessions(tmp_path / "a.db")
+    assert any(isinstance(entry, Fold) for entry in session.path)
+    assert said(session)[-1][1].replace("\n", "") == "Folding. Going on."

@@ -79,9 +79,9 @@ def test_an_overflow_told_in_single_bytes_is_folded(dialect: str) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_a_shape_reads_events_however_they_are_split(end: bytes) -> None:
     data = answer_of("anthropic")
-    whole = shape_of(Extras(dialect="anthropic", recall=True))
+    whole = shape_of(Extras(dialect="anthropic", ours=("recall_conversation",)))
     wanted = whole.stream(data) + whole.end()
-    split = shape_of(Extras(dialect="anthropic", recall=True))
+    split = shape_of(Extras(dialect="anthropic", ours=("recall_conversation",)))
     odd = data.replace(b"\n", end)
     got = (
         b"".join(split.stream(odd[at : at + 1]) for at in range(len(odd))) + split.stream(b"\n") + split.end()

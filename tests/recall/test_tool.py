@@ -79,7 +79,9 @@ def test_D6_numbers_as_models_write_them(session: Session) -> None:
     )
 
 
-@pytest.mark.parametrize("asked", ["1-2", ["1-2"], ["[Turn 1-2]"], "1, 2", "turns 1 – 2", ["1", 2]])
+@pytest.mark.parametrize(
+    "asked", ["1-2", ["1-2"], ["[Turn 1-2]"], "1, 2", "turns 1 – 2", ["1", 2], "1 to 2", "1..2"]
+)
 def test_D11_ranges_are_understood_as_lines_write_them(session: Session, asked: Any) -> None:
     index = index_of(session)
     assert answer(index, {"turn_numbers": asked}) == answer(index, {"turn_numbers": [1, 2]})

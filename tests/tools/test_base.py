@@ -25,7 +25,7 @@ ARGUMENTS = {
     "Edit": "path old_string new_string replace_all",
     "MultiEdit": "path edits",
     "Write": "path content",
-    "Bash": "command timeout",
+    "Bash": "command timeout network",
     "Glob": "pattern path",
     "Grep": "pattern path glob",
     "LS": "path",

@@ -19,7 +19,7 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold import registry, tools
-from refold.agent import events, permissions
+from refold.agent import events, permissions, pictures
 from refold.agent.events import Tell
 from refold.agent.freshness import bring_back
 from refold.agent.loop import Agent
@@ -27,10 +27,12 @@ from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.rules import rule_files
+from refold.agent.servers import Servers, ServerTool
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
 from refold.compaction.preset import Preset
+from refold.costs import known
 from refold.engine.maintenance import Memory, keep_memory
 from refold.engine.summarise import ByModel, writes_well
 from refold.errors import RefoldError, StorageError, UsageError
@@ -137,7 +139,9 @@ class Chat:
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
         without = {COMPACT: settings.compact_tool, TASK: main}
-        self.tools = tools.table(frozenset(name for name, wanted in without.items() if not wanted))
+        self.tools = dict(tools.table(frozenset(name for name, wanted in without.items() if not wanted)))
+        self._servers = Servers(self.config.mcp if main else {})
+        self._connected = False
         if settings.compact_tool:
             self.place.compact = self._compact_next
         self._wanted_fold: str | None = None
@@ -169,17 +173,38 @@ class Chat:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
         self.unasked.clear()
         await self._settle_git()
+        await self._connect()
         await self._follow()
         self.keep(text)
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
             parts.append(m.attached(attached))
-        notes = (reminder(mentioned(text, self._exists)), self._changes())
+        named = mentioned(text, self._exists)
+        parts += self._pictures(text, [name for name in named if pictures.is_picture(name)])
+        files = [name for name in named if not pictures.is_picture(name)]
+        notes = (reminder(files), self._changes())
         parts += [m.text(note, "program") for note in notes if note]
         reply = await self.agent.turn(parts)
         if self.settings.memory is not None:
             await keep_memory(self.settings.memory, self.engine.planner)
         return reply
+
+    def _pictures(self, text: str, named: list[str]) -> list[m.AnyPart]:
+        """Pictures that the user mentions; a model that takes none is told their names."""
+        whole = pictures.pasted(text)
+        if not named and not whole:
+            return []
+        about = known(self.model.name, self.config.models) if self.model else None
+        if about is not None and about.images:
+            return pictures.parts(self.place.workspace, named, whole)
+        names = ", ".join((*named, *map(str, whole)))
+        name = self.model.name if self.model else "no model"
+        self.tell(
+            events.Said(
+                f"{name} is not known to take pictures (images = true under [models] says so): {names}"
+            )
+        )
+        return [m.attached(f"[pictures that cannot be shown here: {names}]")]
 
     @property
     def store(self) -> Store | None:
@@ -193,6 +218,17 @@ class Chat:
             session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME))
             store.create(session.info)
             session.store = store
+
+    async def _connect(self) -> None:
+        """Before the first request: the tools of servers, which stay the same from then on."""
+        if self._connected or not self.config.mcp or self.agent is None:
+            return
+        self._connected = True
+        found, failed = await self._servers.start()
+        self.tools |= found
+        self.agent.tools = self.specs
+        for text in failed:
+            self.tell(events.Said(text))
 
     async def _follow(self) -> None:
         """From before the first request: prepare folds in the background, fold before the provider's cache
@@ -221,6 +257,7 @@ class Chat:
     async def leave(self) -> None:
         """Let background work and the folder go. The session needs no closing."""
         await self._watch.aclose()
+        await self._servers.close()
         self.place.workspace.close()
 
     async def close(self) -> None:
@@ -263,6 +300,7 @@ class Chat:
             if isinstance(verdict, Refuse):
                 return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
+        self.place.network = permissions.wants_network(call.arguments)
         self.place.approve = lambda question: self._approve(call, question)
         self.place.output = lambda text: self.tell(events.Output(call, text))
         try:
@@ -271,7 +309,8 @@ class Chat:
                 self.unasked.clear()  # it went on without
             return result
         finally:
-            self.place.unconfined, self.place.approve = False, None
+            self.place.unconfined = self.place.network = False
+            self.place.approve = self.place.output = None
 
     async def _verdict(self, call: Call, confined: bool) -> Allow | Refuse:
         async with self._asking:  # one question at a time
@@ -284,19 +323,22 @@ class Chat:
             if self.ask is nobody:
                 self.unasked.append(call)
                 return Refuse(UNASKED)
-            details = self._bounds(confined) if self.tools[call.name].effect == "run" else ()
+            runs = self.tools[call.name].effect == "run"
+            details = self._bounds(confined, permissions.wants_network(call.arguments)) if runs else ()
             answer = await self.ask(call, msgspec.structs.replace(verdict, details=details))
             if answer == "no":
-                return Refuse("The user declined this. Ask what to do instead, or do without.")
+                what = "to let it use the network" if permissions.wants_network(call.arguments) else "this"
+                return Refuse(f"The user declined {what}. Ask what to do instead, or do without.")
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
 
-    def _bounds(self, confined: bool) -> tuple[str, ...]:
+    def _bounds(self, confined: bool, network: bool) -> tuple[str, ...]:
         """Where a command runs, and what it could do there."""
         if not confined:
             return (f"in {self.root}; without a sandbox it has the network, and writes wherever you can",)
-        return (f"in {self.root}; it writes nowhere else but in /tmp, and has no network",)
+        reaches = "the network" if network else "no network"
+        return (f"in {self.root}; it writes nowhere else but in /tmp, and has {reaches}",)
 
     async def _approve(self, call: Call, question: str) -> bool:
         """Asked in every mode: what a command left for git to run is beyond the sandbox."""
@@ -369,6 +411,9 @@ class Chat:
         )
         child._asking, child._grants = self._asking, self._grants
         child.place.git_guard, child.unasked = self.place.git_guard, self.unasked
+        child.tools |= {name: tool for name, tool in self.tools.items() if isinstance(tool, ServerTool)}
+        child.use(child.model)
+        child._connected = True
         self.children.append(child.session)
         try:
             return (await child.say(prompt)).text

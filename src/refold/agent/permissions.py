@@ -53,12 +53,15 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     """The one command or file, where it is only that."""
     unconfined: bool = False
     """Also without a sandbox."""
+    network: bool = False
+    """Also with the network."""
 
     def __str__(self) -> str:
         if self.exact:
-            return f"only `{middle(self.exact, _SHOWN)}`" + (
-                ", word for word" if self.tool == COMMANDS else ""
+            more = (", word for word" if self.tool == COMMANDS else "") + (
+                ", with the network" if self.network else ""
             )
+            return f"only `{middle(self.exact, _SHOWN)}`{more}"
         if self.tool == EDITS:
             return f"files in `{'/'.join(self.words)}/`"
         return f"`{' '.join(self.words)} …` with options that only show" if self.words else self.tool
@@ -115,7 +118,13 @@ def _question(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> str
     what = f" `{middle(named, _SHOWN)}`" if isinstance(named, str) else ""
     if tool.effect == "edit":
         return f"Change{what} with {tool.spec.name}?"
-    return f"Run{what or ' ' + tool.spec.name}{' WITHOUT A SANDBOX' if unconfined else ''}?"
+    beyond = " WITHOUT A SANDBOX" if unconfined else " with the network" if wants_network(arguments) else ""
+    return f"Run{what or ' ' + tool.spec.name}{beyond}?"
+
+
+def wants_network(arguments: Mapping[str, Any]) -> bool:
+    """Whether a command asks for the network; a word of it that cannot be read as no, does."""
+    return arguments.get("network") not in (None, False, 0, "", "false", "False", "0")
 
 
 # ── what is remembered ──────────────────────────────────────────────────────────────────────────
@@ -171,6 +180,7 @@ class _Wish(NamedTuple):
     text: str
     words: tuple[str, ...] | None
     unconfined: bool = False
+    network: bool = False
 
 
 def _wishes(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> list[_Wish]:
@@ -180,12 +190,15 @@ def _wishes(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> list[
     name = tool.spec.name
     if name != COMMANDS:
         return [_Wish(name, "", (), unconfined)]
-    command = str(arguments.get("command"))
-    return [_Wish(name, command, words, unconfined) for words in simple_commands(command) or [None]]
+    command, network = str(arguments.get("command")), wants_network(arguments)
+    every = simple_commands(command) or [None]
+    return [_Wish(name, command, words, unconfined, network) for words in every]
 
 
 def _covers(grant: Grant, wish: _Wish) -> bool:
     if grant.tool != wish.tool or (wish.unconfined and not grant.unconfined):
+        return False
+    if wish.network and not grant.network:
         return False
     if grant.exact:
         return grant.exact == wish.text
@@ -200,14 +213,14 @@ def _grants(wishes: Sequence[_Wish]) -> tuple[Grant, ...]:
     first = wishes[0]
     words = [_shown_by(wish) if wish.tool == COMMANDS else wish.words for wish in wishes]
     if first.text and not all(words):
-        return (Grant(first.tool, exact=first.text, unconfined=first.unconfined),)
+        return (Grant(first.tool, exact=first.text, unconfined=first.unconfined, network=first.network),)
     return tuple(dict.fromkeys(Grant(first.tool, each or (), unconfined=first.unconfined) for each in words))
 
 
 def _shown_by(wish: _Wish) -> tuple[str, ...] | None:
-    """The program that only shows something, and what of it; None: it may do more. In a sandbox only: outside
-    of it there is more to be shown."""
-    if wish.unconfined or not wish.words:
+    """The program that only shows something, and what of it; None: it may do more. Without a sandbox, or with
+    the network, there is more to be shown, and to be sent."""
+    if wish.unconfined or wish.network or not wish.words:
         return None
     program, *rest = wish.words
     if program in _SHOW:

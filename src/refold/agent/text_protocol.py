@@ -31,7 +31,7 @@ from refold import messages as m
 from refold.messages import Assistant, Call, Message, Result, Text, Thinking, User, compact_json
 from refold.models.reply import closing
 from refold.models.retry import Wrapped
-from refold.protocols import Event, PartDone, Request, Stopped, TextDelta
+from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ToolSpec
 from refold.session.tree import random_id
 from refold.tools.base import example
 
@@ -66,6 +66,8 @@ _BEGINNING = re.compile(r"[ \t>*_`#-]{0,8}(?:a(?:c(?:t(?:i(?:o(?:n.{0,200})?)?)?
 _MADE_UP = re.compile(r"^[ \t>*_`#-]{0,8}(?:\[tool\]|observation[ \t]?[:：])", re.IGNORECASE | re.MULTILINE)
 _THOUGHT = re.compile(r"^[ \t>*_`#-]{0,8}thought[ \t*_`]{0,4}[:：][ \t*_`]{0,4}", re.IGNORECASE)
 _FENCE = re.compile(r"\s*```\w{0,10}\s*")
+_ONLY = re.compile(r"[ \t]*(?P<text>[^\s\[({\])}=][^\n\[({\])}]{0,1000})[\])）】]+[ \t`*_]*$", re.MULTILINE)
+"""One argument without its name. Brackets in it may be anything's: it has none."""
 _COMMA = re.compile(r",(\s*[}\]])")
 _CLOSING = " \t\r\n`*_"
 _JSON_WORDS = {"true": True, "false": False, "null": None}
@@ -81,7 +83,7 @@ class TextProtocol(Wrapped):
             async for event in self.model.stream(request):
                 yield event
             return
-        reading = Reading()
+        reading = Reading(request.tools)
         async with closing(self.model.stream(rendered(request))) as events:
             async for event in events:
                 match event:
@@ -161,7 +163,8 @@ def _joined(messages: Sequence[Message]) -> Iterator[Message]:
 class Reading:
     """A reply being read: what comes before the first action is handed on line by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
+        self._tools = tools
         self._text = ""
         self._told = 0
         self._held = False
@@ -192,7 +195,7 @@ class Reading:
 
     def end(self) -> Iterator[Event]:
         """The parts of the reply."""
-        thought, self.calls, answer = read(self._text)
+        thought, self.calls, answer = read(self._text, self._tools)
         if thought:
             yield PartDone(Text(thought))
         if answer:
@@ -202,9 +205,9 @@ class Reading:
             yield PartDone(call)
 
 
-def read(text: str) -> tuple[str, list[Call], str]:
+def read(text: str, tools: Sequence[ToolSpec] = ()) -> tuple[str, list[Call], str]:
     """What a reply thinks, the calls it makes, and what it says to the user: one of the last two is empty. An
-    outcome that the model made up, and all behind it, is not read."""
+    outcome that the model made up, and all behind it, is not read. `tools`: what may be called."""
     made_up = _MADE_UP.search(text)
     text = text[: made_up.start()] if made_up else text
     action = _ACTION.search(text)
@@ -218,7 +221,8 @@ def read(text: str) -> tuple[str, list[Call], str]:
         name, rest = action["name"] or "", text[action.end() :]
         if name.casefold() == FINISH.casefold():
             return (thought, calls, "") if calls else (thought, [], _answer(rest, bool(action["open"])))
-        call, length = _call(name, rest)
+        known = next((tool for tool in tools if tool.name.casefold() == name.casefold()), None)
+        call, length = _call(known.name if known else name, rest, known)
         calls.append(call)
         at = action.end() + length
         following = _ACTION.search(text, at)
@@ -250,13 +254,15 @@ def _answer(rest: str, bracket: bool) -> str:
     return rest
 
 
-def _call(name: str, rest: str) -> tuple[Call, int]:
+def _call(name: str, rest: str, tool: ToolSpec | None) -> tuple[Call, int]:
     """The call, and how much of the text is its arguments."""
     fence = _FENCE.match(rest)
     skipped = fence.end() if fence else 0
     value, length = _value(rest[skipped:])
     if not isinstance(value, dict):
         value, length = _keywords(rest[skipped:])
+    if not isinstance(value, dict) and tool is not None:
+        value, length = _only(rest[skipped:], tool)
     if not isinstance(value, dict):
         if not rest.strip(_CLOSING + "[]()") and name:
             return Call(f"call_{random_id()}", name), len(rest)
@@ -290,13 +296,26 @@ def _value(text: str) -> tuple[Any, int]:
 def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
     """Arguments as a program writes them (`path="a.py", limit=3`), and their length; None: they are not."""
     start = len(text) - len(text.lstrip())
-    source = f"f({text[start : _end(text, start)]})"
-    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        call = ast.parse(source, mode="eval").body
-        if isinstance(call, ast.Call) and call.keywords and not call.args:
-            given = {each.arg or "": _literal(source, each.value) for each in call.keywords}
-            return given, start + len(source) - len("f()")
+    end = _end(text, start)
+    for stop in range(end, min(end + 4, len(text)) + 1):  # a bracket behind them may be the last one's own
+        source = f"f({text[start:stop]})"
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            call = ast.parse(source, mode="eval").body
+            if isinstance(call, ast.Call) and call.keywords and not call.args:
+                given = {each.arg or "": _literal(source, each.value) for each in call.keywords}
+                return given, stop
     return None, len(text)
+
+
+def _only(text: str, tool: ToolSpec) -> tuple[dict[str, Any] | None, int]:
+    """The one argument of a call such as `Read[src/a.py]`, on one line, its bracket closed; None: there is
+    none, or the tool takes none by itself."""
+    name = next(iter(tool.parameters.get("required") or tool.parameters.get("properties", {})), "")
+    kind = tool.parameters.get("properties", {}).get(name, {}).get("type")
+    written = _ONLY.match(text)
+    if kind != "string" or written is None:
+        return None, len(text)
+    return {name: written["text"].strip().strip("\"'")}, written.end()
 
 
 def _literal(source: str, node: ast.expr) -> Any:

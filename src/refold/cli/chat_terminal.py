@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 BAR = 24
 """Characters of the bar in the status line."""
+_COMMAND = re.compile(r"/[^/\s]*(?=\s|\Z)")
+"""What begins with a slash and is no path."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]*")
 _MENTION = re.compile(r'(?:^|(?<=[^A-Za-z0-9]))@("?)([^"\n@]*)$')
 
@@ -108,7 +110,7 @@ class Terminal:
                 self._shown.set()
             await loading
             self._tell_later()
-            if text.startswith("/"):
+            if _COMMAND.match(text):
                 from refold.cli.chat_commands import perform
 
                 await perform(self, text)

@@ -107,6 +107,7 @@ class Clips:
         self.sizes: dict[str, dict[int, int]] = {}
         """Of forms that were made, whether or not they are kept, by entry and level."""
         self.facts: dict[str, Fact] = {}
+        self.settled: dict[str, CachedItemStats] = {}
         self._texts: dict[str, Texts] = {}
 
     @classmethod
@@ -138,6 +139,7 @@ class Clips:
         self._texts = {id: texts for id, texts in self._texts.items() if id in shown}
         self.sizes = {id: sizes for id, sizes in self.sizes.items() if id in read}
         self.facts = {id: fact for id, fact in self.facts.items() if id in read}
+        self.settled = {id: stats for id, stats in self.settled.items() if id in read}
 
     def _texts_of(self, id: str, message: Message) -> Texts:
         if id not in self._texts:
@@ -206,6 +208,17 @@ class ItemStats(NamedTuple):
     """Tokens of large calls that it cannot stand without, its own or those that it answers."""
 
 
+class CachedItemStats(NamedTuple):
+    """Stats of which later messages change only whether the item is stale."""
+
+    item: Item
+    stats: ItemStats
+    sizes: dict[int, int]
+    """By level."""
+    made: int
+    """See `Fact`; 0 where the item is no result."""
+
+
 _RECORD = Item(user("(the record)"))
 """Stands before what stays in its place, so that no stand-in has to."""
 
@@ -221,7 +234,7 @@ class ItemReader:
         """Nothing has to stay in its place."""
         self.first, self.last_reply = s.projection.first, last_reply(s)
         self.total = len(self.items) - self.first
-        self._stats: list[ItemStats] = []
+        self.read: list[ItemStats] = []
         """Of the items that were read, the newest first."""
         self._sizes: list[dict[int, int]] = []
         """Of the same items at the levels that were looked at."""
@@ -233,15 +246,44 @@ class ItemReader:
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         """Tokens of unanswered results."""
+        self._settled_before = min(self.last_reply, self.step, s.sizes.extra.settled)
+        """Items before this index are settled; with pins, or where nothing has to stay, none are."""
+        if loose or self.pins:
+            self._settled_before = 0
+        self._held: set[int] = set()
+        """Items of steps that may not leave as things stand."""
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
         self._calls: dict[int, int] = {}
         """Tokens of the calls of each step that was read, by its items."""
 
     def stats(self, place: int) -> ItemStats:
-        while len(self._stats) <= place:
-            self._stats.append(self._read(len(self.items) - 1 - len(self._stats)))
-        return self._stats[place]
+        while len(self.read) <= place:
+            self.read.append(self._settled_stats(len(self.items) - 1 - len(self.read)))
+        return self.read[place]
+
+    def _settled_stats(self, index: int) -> ItemStats:
+        """What is known of an item. Of most, later messages change only whether it is stale: the rest is kept
+        for the next fold."""
+        item = self.items[index]
+        settled = self.clips.settled.get(item.entries[0]) if index < self._settled_before else None
+        if settled is not None and settled.item is item:
+            self._sizes.append(settled.sizes)
+            return settled.stats._replace(stale=self._is_stale(settled.made))
+        stats, fact = self._read(index), self._fact(item)
+        # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
+        sure = stats.cap is None and (not fact.thinks or index < self.open_from) and index not in self._held
+        if sure and index < self._settled_before:
+            made = fact.made if type(item.message) is Result else 0
+            self.clips.settled[item.entries[0]] = CachedItemStats(item, stats, self._sizes[-1], made)
+        return stats
+
+    def _is_stale(self, made: int) -> bool:
+        """Whether a result's call was made again later in just the same way: the newest tells more."""
+        stale = made in self._made
+        if made:
+            self._made.add(made)
+        return stale
 
     def known_size(self, place: int, level: int) -> int | None:
         """Tokens of an item at a level, where no form has to be made to know them."""
@@ -293,7 +335,7 @@ class ItemReader:
             if form := self.form(index, caps.get(index, 0)):
                 forms[index] = form
         used = {(items[i].entries[0], caps.get(i, 0)) for i in forms}
-        read = {item.entries[0] for item in items[len(items) - len(self._stats) :]}
+        read = {item.entries[0] for item in items[len(items) - len(self.read) :]}
         self.clips.keep(used, {items[index].entries[0] for index in stays}, read)
         return forms
 
@@ -318,13 +360,6 @@ class ItemReader:
             fact = self.clips.facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
         return fact
 
-    def _superseded(self, made: int) -> bool:
-        """Is it the result of a call that was made again later in just the same way? The newest says how
-        things are."""
-        known = len(self._made)
-        self._made.add(made)
-        return len(self._made) == known
-
     def _count(self, index: int) -> int:
         return self.s.projection.count(index, self.s.counter)
 
@@ -332,7 +367,7 @@ class ItemReader:
         s, item, sizes = self.s, self.items[index], dict[int, int]()
         message, extra, fact = item.message, self._extra(index), self._fact(item)
         now = shown = whole = self._count(index) + extra
-        stale = bool(fact.made) and type(message) is Result and self._superseded(fact.made)
+        stale = self._is_stale(fact.made if type(message) is Result else 0)
         self._sizes.append(sizes)
         if item.fold is not None or len(item.entries) != 1:
             if not self._one_entry(index, item):
@@ -385,6 +420,7 @@ class ItemReader:
             calls = NEVER
         if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
             calls = 0
+            self._held.update(step)
         return dict.fromkeys(step, calls)
 
     def _stays(self, index: int, item: Item) -> bool:
@@ -396,7 +432,9 @@ class ItemReader:
         if self._fixed(index, item):
             return 0
         if waits:
-            room = self._for_unanswered() * now / max(self.unanswered, 1)
+            missing = self.unanswered / UNANSWERED - self.limit
+            for_all = max(self.unanswered - FADES * missing, LEAST * self.limit)
+            room = for_all * now / max(self.unanswered, 1)
         elif own or self._fact(item).typed:
             room = TYPED * self.goal
             if 0 < own <= room:
@@ -404,11 +442,6 @@ class ItemReader:
         else:
             return None
         return 0 if now <= room else max(int(room), LEVELS[0])
-
-    def _for_unanswered(self) -> float:
-        """Tokens for unanswered results."""
-        missing = self.unanswered / UNANSWERED - self.limit
-        return max(self.unanswered - FADES * missing, LEAST * self.limit)
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items

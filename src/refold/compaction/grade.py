@@ -195,21 +195,6 @@ class ScaleView:
     in_place: int | None = None
     """How many of the newest stay in their place, where older ones are quoted; None: all do."""
 
-    def add_whole(self, tokens: int) -> None:
-        self.caps.append(0)
-        self.whole += tokens
-        self.estimate += tokens
-
-    def clip(self, place: int, cap: int) -> None:
-        self.caps.append(cap)
-        self.clipped.append(place)
-        self.estimate += cap
-
-    def quote(self, place: int, now: int, cap: int) -> None:
-        self.add_whole(QUOTED + (cap or now))
-        self.caps[-1] = cap
-        self.quoted.add(place)
-
     def stays(self, place: int) -> bool:
         return self.in_place is None or place < self.in_place
 
@@ -230,37 +215,38 @@ def at_scale(
 ) -> ScaleView:
     """The view at a scale; given up where it is seen to pass `goal`. `calls`: the scale that says which calls
     may stand, where that is another one."""
-    view, age, thought = ScaleView(items.total), 0.0, 0
+    view, age, thought, tokens = ScaleView(items.total), 0.0, 0, 0
+    caps, read = view.caps, items.read
     depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
-    bend, largest_call = curve.bend * scale, curve.call * (calls or scale)
+    bend, largest_call, largest = curve.bend * scale, curve.call * (calls or scale), curve.weight * scale
     for place in range(items.total):
-        if (age > depth and place >= items.total - last) or view.estimate > goal:
+        if (age > depth and place >= items.total - last) or tokens > goal:
             break
-        stats = items.stats(place)
-        leaves = stats.call > largest_call
-        if stats.sealed and not leaves and view.in_place is None:
-            thought += stats.sealed
+        whole, now, said, least, stale, sealed, kept, call = (
+            read[place] if place < len(read) else items.stats(place)
+        )
+        before, leaves, level = age, call > largest_call, 0
+        age += whole if whole < largest else largest
+        if sealed and not leaves and view.in_place is None:
+            thought += sealed
             if thought <= curve.sealed * scale or items.total - 1 - place >= last:
-                view.add_whole(stats.now + stats.sealed)
-                age += min(stats.whole, curve.weight * scale)
-                continue
-            view.in_place = place
-        if stats.cap == 0 and not leaves:
-            view.add_whole(stats.now)
-        elif stats.now <= SMALLEST and not leaves and not stats.kept:
-            view.add_whole(stats.now)  # whatever its age
-        else:
-            share, decay = (
-                (curve.said, curve.said_decay) if stats.said else (curve.result, curve.result_decay)
-            )
-            most = scale * (share * max(age / bend, 1.0) ** -decay) * (STALE if stats.stale else 1.0)
+                now, least = now + sealed, 0
+            else:
+                view.in_place = place
+        if leaves or kept or (now > SMALLEST and least != 0):
+            most = scale * curve.share(before / bend, said=said) * (STALE if stale else 1.0)
             cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
             enough = max(cap + WORTH, most)
-            if leaves or (view.in_place is not None and stats.kept):
-                view.quote(place, stats.now, 0 if stats.now <= enough else max(cap, QUOTE))
-            elif stats.now - stats.kept <= enough:
-                view.add_whole(stats.now)
-            else:
-                view.clip(place, cap + stats.kept if stats.kept else max(cap, stats.cap or 0))
-        age += min(stats.whole, curve.weight * scale)
+            if leaves or (kept and view.in_place is not None and least != 0):
+                level = 0 if now <= enough else max(cap, QUOTE)
+                now = QUOTED + (level or now)
+                view.quoted.add(place)
+            elif now - kept > enough and least != 0:
+                level = cap + kept if kept else max(cap, least or 0)
+                view.clipped.append(place)
+                tokens, now = tokens + level, 0
+        caps.append(level)
+        tokens += now
+        view.whole += now
+    view.estimate = tokens
     return view

@@ -53,8 +53,10 @@ class PathIndex:
         """Where relative paths start: at first, and up to which position."""
         self._lines: dict[int, EntryLines] = {}
         self._files: Filed | None = None
-        self._sizes: dict[str, tuple[list[int], dict[int, int]]] = {}
-        """By counter: running totals over sayings, and sizes of lines by position."""
+        self._sums: dict[str, list[int]] = {}
+        """By counter: running totals over sayings."""
+        self._line_sizes: dict[str, dict[int, int]] = {}
+        """By counter: tokens of the lines at a position."""
 
     def follow(self) -> None:
         """Read what is new on the path."""
@@ -65,20 +67,20 @@ class PathIndex:
             self._take(self.length, self.session.path[self.length], message)
             self.length += 1
 
-    def _typed(self, position: int) -> int:
-        return bisect_left(self.sayings, position, key=lambda saying: saying.position)
-
     def lines_before(self, position: int) -> Iterator[EntryLines]:
         """The lines of the entries before a position, newest first, each made when it is looked at."""
         return map(self.lines_at, range(min(position, self.length) - 1, -1, -1))
 
     def typed_size(self, position: int, counter: TokenCounter) -> int:
         """Tokens of what the user typed before a position, each with its number."""
-        return self.sums(counter)[self._typed(position)]
+        sums = self._sums.setdefault(counter.name, [0])
+        for saying in self.sayings[len(sums) - 1 :]:
+            sums.append(sums[-1] + counter.text(saying.text) + KEY)
+        return sums[bisect_left(self.sayings, position, key=lambda saying: saying.position)]
 
     def lines_size(self, position: int, counter: TokenCounter, most: int) -> int:
         """Tokens of all lines before a position, or `most` where that is less. Looks no further than that."""
-        sizes, total = self._sized(counter)[1], 0
+        sizes, total = self._line_sizes.setdefault(counter.name, {}), 0
         for at in range(min(position, self.length) - 1, -1, -1):
             if total >= most:
                 return most
@@ -88,13 +90,6 @@ class PathIndex:
                 size = sizes[at] = sum(counter.text(line.text) + 2 for line in lines) + KEY if lines else 0
             total += size
         return min(total, most)
-
-    def sums(self, counter: TokenCounter) -> list[int]:
-        """Running totals over sayings. Costs what is new."""
-        sums = self._sized(counter)[0]
-        for saying in self.sayings[len(sums) - 1 :]:
-            sums.append(sums[-1] + counter.text(saying.text) + KEY)
-        return sums
 
     def filed(self) -> Filed:
         """The files of the state. Costs nothing where no call came."""
@@ -152,9 +147,6 @@ class PathIndex:
         last of a stretch. At most the newest `SOURCES`."""
         steps = numbers if through else sorted({at for number in numbers for at in self.step_at(number)})
         return [self.session.path[at].id for at in steps[-SOURCES:]]
-
-    def _sized(self, counter: TokenCounter) -> tuple[list[int], dict[int, int]]:
-        return self._sizes.setdefault(counter.name, ([0], {}))
 
     def _take(self, position: int, entry: e.Entry, message: Message | None) -> None:
         self._asked.append(self._calls.pop(message.call_id, -1) if isinstance(message, Result) else -1)

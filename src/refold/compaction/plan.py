@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isgenerator
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
+from refold.compaction import transcript
 from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import PluginGuard, StalePlan, WrongType, expect
+from refold.messages import user
 from refold.protocols import Request, TokenCounter
 from refold.session.history import Base, History
+from refold.text.frames import element
 from refold.text.glance import card
 
 T = TypeVar("T")
@@ -66,6 +69,20 @@ class Ask:
     """The summariser may call tools that it is offered, before it answers (A24)."""
     accept: Callable[[str], str] = plain
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
+
+    def in_words(self, text: str) -> Ask:
+        """The same question in other words; limits and sampling stay the design's."""
+        if self.purpose != "summary":
+            return self
+
+        def render(sources: Sequence[Source], previous: str | None) -> Request:
+            blocks = [element("conversation", transcript.render(sources, transcript.Style()))]
+            if previous:
+                blocks.append(element("previous-summary", transcript.inert(previous)))
+            question = user("\n\n".join([*blocks, text]))
+            return msgspec.structs.replace(self.render((), None), messages=(question,), tools=(), stable=0)
+
+        return replace(self, render=render, prefix=None)
 
 
 class PendingRequest(NamedTuple):
@@ -223,6 +240,8 @@ class Plan:
     ladder: tuple[Strategy, ...] = field(default=(), repr=False)
     """All strategies of the stage: a changed context is planned for anew from the first."""
     window: int
+    prompt: str | None = field(default=None, repr=False)
+    """A hook's words, with which summaries are asked for instead of the design's."""
 
     def __repr__(self) -> str:
         size = f"to at most {self.tokens_after:,} tokens"

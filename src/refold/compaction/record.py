@@ -173,7 +173,10 @@ class Composer:
     ) -> list[Section]:
         """State, lines (or summary) and quotations."""
         counter, position_of = self.s.counter, self.s.projection.position_of
-        state = self._state(layout, quotes, room)
+        # What the view shows elsewhere need not be said again.
+        shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
+        files = self.index.filed().catalogue
+        state = state_rows(self.index.state, most, counter, shown.shows, files=files)
         room -= counter.text(joined(state))
         chosen = self._chosen(quotes, room)
         others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
@@ -236,12 +239,6 @@ class Composer:
         return words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
-
-    def _state(self, layout: Layout, quotes: Mapping[int, str], room: int) -> list[Row]:
-        """The state of the work: what the view shows elsewhere need not be said again."""
-        files, room = self.index.filed().catalogue, max(min(self.room.state, room), 0)
-        shown = _Shown(self.s, layout, quotes)
-        return state_rows(self.index.state, room, self.s.counter, shown.shows, files=files)
 
     def _rendered(self, own: words.Rendered, sections: Sequence[Section], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
@@ -359,19 +356,17 @@ def _spaced(text: str) -> str:
     return " ".join(text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').split())
 
 
-def pinned(session: History) -> list[tuple[str, Message]]:
-    """The pinned messages of the path: what was said on another branch may be another person's."""
-    found = ((id, said_by(session[id])) for id in session.pins if session.position(id) is not None)
-    return [(id, message) for id, message in found if message is not None]
-
-
 def pin_rows(session: History) -> list[Row]:
-    """All pins, ready to be shown: defused, and what the user did not say framed as a record."""
-    rows = [
-        Row(pin_text(session[id], message), (session.position(id) or 0,)) for id, message in pinned(session)
-    ]
-    between = [row if not at else row._replace(text=f"\n{row.text}") for at, row in enumerate(rows)]
-    return [Row("Pinned by the user, verbatim:"), *between] if rows else []
+    """The pins of the path, ready to be shown: defused, and what the user did not say framed as a record.
+    Pins of other branches are left out: what was said there may be another person's."""
+    rows = list[Row]()
+    for id in session.pins:
+        position = session.position(id)
+        message = None if position is None else said_by(session[id])
+        if position is not None and message is not None:
+            text = pin_text(session[id], message)
+            rows.append(Row(f"\n{text}" if rows else text, (position,)))
+    return [Row("Pinned by the user, verbatim:"), *rows] if rows else []
 
 
 def pins_text(session: History) -> str:

@@ -82,7 +82,9 @@ def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, out
     if wanted == "cached-prefix":
         return "cached-prefix" if same or chat is None or not redact else "stand-alone"
     has_prefix = bool(s.system or s.tools or s.projection.first)
-    return "cached-prefix" if same and has_prefix and is_warm(s, ttl) else "stand-alone"
+    last = s.session.last_reply
+    is_warm = last is not None and 0 <= s.now - last.time < ttl
+    return "cached-prefix" if same and has_prefix and is_warm else "stand-alone"
 
 
 def _holds(s: PlanContext, output: int) -> bool:
@@ -92,12 +94,6 @@ def _holds(s: PlanContext, output: int) -> bool:
     if window is None or s.sizes.rough > 2 * window:
         return window is None
     return fits(s.sizes.tokens + PROMPT, output, window)
-
-
-def is_warm(s: PlanContext, ttl: float) -> bool:
-    """Does the provider still hold the last request in its cache?"""
-    last = s.session.last_reply
-    return last is not None and 0 <= s.now - last.time < ttl
 
 
 def last_model(session: History) -> str | None:
@@ -234,20 +230,13 @@ def plain(text: str) -> str:
 
 def strip_tags(text: str) -> str:
     """What is inside `<summary>` tags, or the text without its `<analysis>` part."""
-    inside = _between(text, "<summary>", "</summary>")
-    if inside is not None:
-        return inside.strip()
+    begin, close = text.find("<summary>"), text.rfind("</summary>")
+    if begin != -1:
+        return text[begin + len("<summary>") : close if close > begin else None].strip()
     start, end = text.find("<analysis>"), text.rfind("</analysis>")
     if start != -1:
         text = text[:start] + (text[end + len("</analysis>") :] if end > start else "")
     return text.strip()
-
-
-def _between(text: str, start: str, end: str) -> str | None:
-    first, last = text.find(start), text.rfind(end)
-    if first == -1:
-        return None
-    return text[first + len(start) : last if last > first else len(text)]
 
 
 # ── the breaker ─────────────────────────────────────────────────────────────────────────────────
@@ -290,9 +279,7 @@ def listing(files: e.Files) -> str:
     """The lists that follow a summary; files that were modified are not listed as read."""
     blocks = ""
     for name in ("read", "modified", "created", "deleted"):
-        rows, paths = list[str](), getattr(files, name)
-        for path in paths:
-            rows.append(framed_path(path))
+        rows = [framed_path(path) for path in getattr(files, name)]
         blocks += f"\n\n<{name}-files>\n" + "\n".join(rows) + f"\n</{name}-files>" if rows else ""
     return blocks
 

@@ -70,7 +70,7 @@ def claims(text: str) -> list[Claim]:
     taken = _Taken(len(text))
     for match in _ORDINAL.finditer(text):
         taken.put(*match.span(1))
-    # Headings and labels are the writer's own words: they are set in capitals, not after anybody's name.
+    # Headings and labels are the writer's own words: they are set in capitals, not after a name.
     titles = _Taken(len(text))
     for pattern in (_HEADING, _LABEL):
         for match in pattern.finditer(text):

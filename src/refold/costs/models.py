@@ -30,6 +30,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     prices: Prices | None = None
     temperature: bool = True
     reasoning: bool = False
+    images: bool = False
+    """It takes pictures."""
     source: str = ""
     date: str = ""
 
@@ -94,13 +96,13 @@ def _table() -> dict[str, Known]:
 
 def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> Known:
     prices = {**row["price"], **{key: row[key] for key in ("long", "min_cache") if key in row}}
-    fields = {**row, "name": name, "prices": prices, "source": source, "date": date}
+    fields = {"images": True, **row, "name": name, "prices": prices, "source": source, "date": date}
     return msgspec.convert(fields, Known)
 
 
 def _corrected(row: Known, name: str, fields: Mapping[str, Any]) -> Known:
     """The row with what the configuration says: `window`, `max_output`, `input`, `output`, `cache_read` …"""
-    own = {key: fields[key] for key in ("window", "temperature", "reasoning") if key in fields}
+    own = {key: fields[key] for key in ("window", "temperature", "reasoning", "images") if key in fields}
     if "max_output" in fields:
         own["output"] = fields["max_output"]
     priced = {key: value for key, value in fields.items() if key in _PRICE_FIELDS}

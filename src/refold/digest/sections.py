@@ -41,7 +41,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> dict[Name, str]:
-    """The sections of an earlier digest. Text under no known title (anybody's summary) counts as facts."""
+    """The sections of an earlier digest. Text under no known title (of another writer) counts as facts."""
     found: dict[Name, str] = {}
     name: Name | None = "facts"
     start = 0

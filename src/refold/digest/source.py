@@ -122,7 +122,7 @@ def without_heading(body: str) -> tuple[date | None, str]:
 
 
 def earlier(previous: str) -> Iterator[tuple[Place, str]]:
-    """The lines of an earlier digest, or of anybody's summary, in their order before everything else."""
+    """The lines of an earlier digest, or of another writer's summary, before everything else."""
     day: date | None = None
     lines = [line.strip() for line in previous.split("\n") if line.strip()]
     for number, line in enumerate(lines):

@@ -196,8 +196,8 @@ class Watch:
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:
-    """Background work that cannot be done (the session moved on, it does not fit) is left to the next `prepare`,
-    which raises."""
+    """Background work; what cannot be done (the session moved on, it does not fit) is left to the next
+    `prepare`, which raises."""
     try:
         await work(about)
     except RefoldError:

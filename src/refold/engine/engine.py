@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 from weakref import WeakKeyDictionary
 
@@ -183,21 +184,19 @@ class Engine:
 
         expect(session, Session, WANTED)
 
-        def search(history: History) -> list[Hit]:
-            return recall(
-                history,
-                query,
-                limit=limit,
-                keys=keys,
-                turns=turns,
-                since=since,
-                until=until,
-                tool=tool,
-                file=file,
-                budget=budget,
-                counter=self.counter,
-            )
-
+        search = partial(
+            recall,
+            query=query,
+            limit=limit,
+            keys=keys,
+            turns=turns,
+            since=since,
+            until=until,
+            tool=tool,
+            file=file,
+            budget=budget,
+            counter=self.counter,
+        )
         return at_replica(session, session.snapshot(), search)
 
     async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:

@@ -98,7 +98,9 @@ async def make_fold(
     try:
         # Of the view the plan was made for, whatever is said meanwhile.
         before = await worker.run(lambda: plan.tokens_before)
-        answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
+        words = plan.prompt
+        asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
+        answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
         await run_pending(proposal.pending, limits)
         author = summariser.name if proposal.asks else proposal.author
         if not plan.holds(session):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-
-import msgspec
 
 from refold import entries as e
 from refold import tracing, worker
-from refold.compaction import transcript
-from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Strategy, propose
+from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, Writer
 from refold.compaction.planning import replan
 from refold.compaction.record import pins_text
 from refold.compaction.requests import focus_line, framing
-from refold.compaction.transcript import Source
 from refold.engine.fold import perform
 from refold.engine.limits import Deadline
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
@@ -32,18 +28,15 @@ from refold.hooks import (
 )
 from refold.loop import within
 from refold.messages import Message, user
-from refold.protocols import Request
 from refold.session import Session, View
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
 from refold.session.validation import validated
 from refold.session.wire_size import wire_overhead
-from refold.text.frames import element
 
 AUTHOR = "hook"
 """Who is named as the author of what a hook supplied."""
-STYLE = transcript.Style()
 
 
 @dataclass(frozen=True)
@@ -73,27 +66,16 @@ async def perform_with_hooks(
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
     with tracing.fold(session.id, plan.preset) as span:
-        outcome = await _perform_with_hooks(hooks, session, plan, summariser, limits, budget)
+        try:
+            outcome = await steer(hooks, session, plan, summariser)
+            if isinstance(outcome, Assignment):
+                outcome = await perform(session, outcome.plan, outcome.summariser, limits, budget=budget)
+        except BaseException as error:
+            code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
+            await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
+            raise
+        await tell_outcome(hooks, session, plan, outcome)
         tracing.folded(span, outcome)
-    return outcome
-
-
-async def _perform_with_hooks(
-    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Deadline, budget: int | None
-) -> e.Fold | Failed:
-    if not hooks:
-        return await perform(session, plan, summariser, limits, budget=budget)
-    try:
-        assignment = await steer(hooks, session, plan, summariser)
-        if isinstance(assignment, Failed):
-            outcome: e.Fold | Failed = assignment
-        else:
-            outcome = await perform(session, assignment.plan, assignment.summariser, limits, budget=budget)
-    except BaseException as error:
-        code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
-        await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
-        raise
-    await tell_outcome(hooks, session, plan, outcome)
     return outcome
 
 
@@ -245,43 +227,7 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
     chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen
-    text = change.prompt + focus_line(s.instructions)
-    rungs = tuple(_OtherWords(rung, text) for rung in chosen.remaining)
-    return replace(chosen, proposal=_in_words(chosen.proposal, text), remaining=rungs)
-
-
-@dataclass(frozen=True)
-class _OtherWords:
-    """A strategy that asks with a hook's words."""
-
-    rung: Strategy
-    text: str
-
-    @property
-    def name(self) -> str:
-        return self.rung.name
-
-    def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        proposal = propose(self.rung, s)
-        return _in_words(proposal, self.text) if isinstance(proposal, Proposal) else proposal
-
-
-def _in_words(proposal: Proposal, text: str) -> Proposal:
-    asks = tuple(_ask(ask, text) if ask.purpose == "summary" else ask for ask in proposal.asks)
-    return replace(proposal, asks=asks)
-
-
-def _ask(ask: Ask, text: str) -> Ask:
-    """The same question in other words; limits and sampling stay the design's."""
-
-    def render(sources: Sequence[Source], previous: str | None) -> Request:
-        blocks = [element("conversation", transcript.render(sources, STYLE))]
-        if previous:
-            blocks.append(element("previous-summary", transcript.inert(previous)))
-        question = user("\n\n".join([*blocks, text]))
-        return msgspec.structs.replace(ask.render((), None), messages=(question,), tools=(), stable=0)
-
-    return replace(ask, render=render, prefix=None)
+    return replace(chosen, prompt=change.prompt + focus_line(s.instructions))
 
 
 def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:

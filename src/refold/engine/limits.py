@@ -23,6 +23,8 @@ class RequestQuota:
     """Counts requests, failed ones and second tries included: at most two, and two more for each window that
     there is to read."""
 
+    least: float = LEAST
+    """Requests that are always allowed."""
     spent: int = 0
     trouble: str = ""
     """Why the newest request failed, where it did."""
@@ -31,8 +33,8 @@ class RequestQuota:
     _windows: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
-    def left(self) -> int:
-        return int(LEAST + 2 * sum(self._windows.values())) + self.answered_calls - self.spent
+    def left(self) -> float:
+        return self.least + int(2 * sum(self._windows.values())) + self.answered_calls - self.spent
 
     def reads(self, purpose: str, tokens: int, window: int | None) -> None:
         """So much is there to read for a purpose. That another rung asks for it again adds nothing."""
@@ -52,20 +54,18 @@ class Metered(Wrapped):
     """A model whose requests are counted."""
 
     model: Model
-    quota: RequestQuota | None
+    quota: RequestQuota
     requests: int = 0
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
-        if self.quota:
-            self.quota.spend()
+        self.quota.spend()
         self.requests += 1
         try:
             async with closing(self.model.stream(request)) as events:
                 async for event in events:
                     yield event
         except Exception as error:
-            if self.quota:
-                self.quota.trouble = sentence(error)
+            self.quota.trouble = sentence(error)
             raise
 
 

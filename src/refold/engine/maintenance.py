@@ -63,8 +63,8 @@ async def maintain(
 async def make_fit(
     planner: Planner, session: Session, question: PlanRequest, *, hooks: Hooks, limits: Deadline, folds: bool
 ) -> None:
-    """What is sent fits the declared window, by a strategy that is not the design's own if the caller said so,
-    or the caller hears why not (R2). `folds`: automatic folding is not switched off."""
+    """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
+    raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
     window = planner.preset.window
     for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
         s = planner.context(session, question)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Protocol, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -142,8 +143,8 @@ class ByModel:
     parallel: int = 4
     temperature: float | None = None
     retries: Retry = Retry()
-    quota: RequestQuota | None = None
-    """Counts requests; None: they are not counted."""
+    quota: RequestQuota = field(default_factory=lambda: RequestQuota(inf))
+    """How many requests are allowed: any number, unless a fold says otherwise."""
     run_tool: Callable[[Call], Awaitable[Result | None]] | None = None
     """Runs a read-only tool that the model calls before it summarises (A24); gives None for any other."""
     # A semaphore belongs to the loop it was first waited for in, an engine may be used in several.
@@ -173,7 +174,7 @@ class ByModel:
     async def _alone(self, ask: Ask, window: int | None) -> Answer:
         request = ask.render(ask.sources, ask.previous)
         size = self._size(request)
-        self._reads(ask, size, window)
+        self.quota.reads(ask.purpose, size, window)
         try:
             return await self._within(ask, request, size, window)
         except Overflow as overflow:
@@ -181,7 +182,7 @@ class ByModel:
             # guess is no reason to ask more often.
             smaller = overflow.window or min(size, window or size) // 2
             if overflow.window or window is None:
-                self._reads(ask, size, smaller)
+                self.quota.reads(ask.purpose, size, smaller)
             answer = await self._within(ask, request, size, min(smaller, window or smaller))
             return msgspec.structs.replace(answer, requests=answer.requests + 1)
 
@@ -194,17 +195,13 @@ class ByModel:
             return await self._ask(ask, self._shorter(request, output))
         return await self._in_chunks(_Chunks(self, ask, window, output))
 
-    def _reads(self, ask: Ask, size: int, window: int | None) -> None:
-        if self.quota:
-            self.quota.reads(ask.purpose, size, window)
-
     async def _in_chunks(self, plan: _Chunks) -> Answer:
         ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
         while not plan.fit_at_once(sources):
             chunks = list[tuple[Source, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
-                if self.quota and plan.requests(len(chunks)) > self.quota.left:
+                if plan.requests(len(chunks)) > self.quota.left:
                     raise BadAnswer("too_large", "reading all of it would take too many requests")
             level = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             answers += level
@@ -245,8 +242,7 @@ class ByModel:
                 usages.append(reply.usage or Usage())
                 messages = (*request.messages, reply.message, *results)
                 request = msgspec.structs.replace(request, messages=messages)
-                if self.quota:
-                    self.quota.answered_calls += 1
+                self.quota.answered_calls += 1
                 reply = await self._complete(model, request)
         usage = total([*usages, reply.usage or Usage()])
         return Answer(ask.accept(text_of(reply.message)), model.requests, usage)

@@ -141,7 +141,7 @@ class Exchange:
         shape = shape_of(order.extras)
         body = order.body
         said = await self._round(shape, handing, answered, head)
-        while shape.again and order.extras.recall and body and shape.round < ROUNDS and len(said) <= KEPT:
+        while shape.again and order.extras.ours and body and shape.round < ROUNDS and len(said) <= KEPT:
             kind = answered.content_type
             packet = Recall(number=self.number, body=body, kind=kind, said=said)
             order_again = await self.worker.ask(packet)

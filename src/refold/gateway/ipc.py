@@ -120,8 +120,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     """What making it took."""
     applied: list[dict[str, Any]] | None = None
     """What was cleared before; None: nobody asked."""
-    recall: bool = False
-    """Calls of the tool that recalls are answered here."""
+    ours: tuple[str, ...] = ()
+    """Tools whose calls are answered here."""
 
 
 class Order(Answer, frozen=True, tag="order"):

@@ -64,6 +64,8 @@ class Turn:
     asked: Asked
     leaf: str | None
     """Where it stands: its answer comes behind."""
+    sent: int = 0
+    """Messages that were sent of it, the prompts in front included."""
 
 
 class OpenSessions:

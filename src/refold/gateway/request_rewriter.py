@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from refold import entries as e
+from refold import messages
 from refold.compaction.details import words_left_out
 from refold.compaction.plan import Plan
 from refold.compaction.plan_context import PlanRequest as Outlook
 from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
-from refold.gateway import client_compaction, compaction, open_sessions, replies, verbatim
+from refold.gateway import client_compaction, compact_tool, compaction, open_sessions, replies, verbatim
 from refold.gateway.auth import Refusal
 from refold.gateway.client_compaction import Call, Told, call_of, is_candidate, told_until
 from refold.gateway.compaction import Expanded
@@ -103,7 +104,10 @@ class RequestRewriter:
         shown = verbatim.shown(view, asked, session, preset.window - view.tokens)
         folded = folded or not shown.is_whole
         if not folded and asked.since is None and wish is None:
-            return Order(number=question.number), turn
+            if not self.settings.compact_tool:
+                return Order(number=question.number), turn
+            turn.sent = len(asked.wire)
+            return self._order(question, asked, asked.said, "pass"), turn
         tokens = view.tokens + shown.more
         wire, done = messages_of(shown, asked), f"fold {before + shown.more + shown.dropped} {tokens}"
         if left_out := words_left_out(session.path):
@@ -111,6 +115,7 @@ class RequestRewriter:
         applied = None
         if wish is not None:
             wire, applied = cleared(wire, wish, lambda wire: _tokens(engine, asked, wire))
+        turn.sent = asked.prompts + len(wire)
         item = None if fold is None else self._item(question, asked, opened, view)
         return self._order(question, asked, wire, done if folded else "pass", applied, item, fold), turn
 
@@ -169,15 +174,18 @@ class RequestRewriter:
         fold: e.Fold | None = None,
     ) -> Order:
         folded = done.startswith("fold")
-        recall = folded and self.settings.recall and asked.body.get("n") in (None, 1)
-        if recall:
-            [spec] = dialects.get(asked.dialect).render_tools([tool.SPEC])
-            asked = asked.with_tool(spec, tool.NAME)
+        ours = [tool.SPEC] if folded and self.settings.recall else []
+        ours += [compact_tool.SPEC] if self.settings.compact_tool else []
+        ours = ours if asked.body.get("n") in (None, 1) else []
+        for own in ours:
+            [spec] = dialects.get(asked.dialect).render_tools([own])
+            asked = asked.with_tool(spec, own.name)
         managed = applied if asked.dialect == "anthropic" else None
         usage = compaction.usage_of(fold)
         extras = None
-        if recall or item is not None or managed is not None:
-            extras = Extras(dialect=asked.dialect, item=item, usage=usage, applied=managed, recall=recall)
+        if ours or item is not None or managed is not None:
+            names = tuple(own.name for own in ours)
+            extras = Extras(dialect=asked.dialect, item=item, usage=usage, applied=managed, ours=names)
         counts = (*(("folded",) if folded else ()), *(("compacted",) if item is not None else ()))
         body = asked.with_messages(wire)
         return Order(number=question.number, body=body, done=done, extras=extras, counts=counts)
@@ -256,26 +264,52 @@ class RequestRewriter:
         )
         if reply is None:
             raise ValueError("a call that cannot be read")
-        calls = [call for call in reply.message.calls if call.name == tool.NAME]
+        calls, body = reply.message.calls, msgspec.json.decode(packet.body, type=dict[str, Any])
+        wanted = compact_tool.instructions(calls)
 
         def answered(history: History) -> list[Message]:
             index = path_index(history, turn.leaf)
-            return [result(call.id, tool.answer(index, call.arguments), name=tool.NAME) for call in calls]
+            recalled = [call for call in calls if call.name == tool.NAME]
+            return [result(call.id, tool.answer(index, call.arguments), name=tool.NAME) for call in recalled]
 
         async def results(opened: OpenSession) -> list[Message]:
-            return await on_replica(opened.session, answered)
+            told = [] if wanted is None else await self._compacted(turn, opened, wanted, calls, body)
+            return [*await on_replica(opened.session, answered), *told]
 
         found = await self._open_sessions.within(turn.asked, results)
-        body = msgspec.json.decode(packet.body, type=dict[str, Any])
         # A list of messages begins with the user's: this one is not sent, its request is there already.
         items = repair([Item(message) for message in (user("…"), reply.message, *found)], dialect.name)
         more = messages_of(Shown(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
         body[dialect.field] = [*body[dialect.field], *more]
         return Order(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
 
+    async def _compacted(
+        self,
+        turn: Turn,
+        opened: OpenSession,
+        wanted: str,
+        calls: Sequence[messages.Call],
+        body: dict[str, Any],
+    ) -> list[Message]:
+        """Fold as the model wants, and put the new view in the place of what was sent; what was said and
+        recalled since stays behind it. The results of its calls."""
+        asked, session = turn.asked, opened.session
+        engine = self.routing.engine_for(asked.name)
+        before = engine.view(session, system=asked.beside).tokens
+        fold = await self._folded(asked, opened, before, wanted)
+        if fold is not None and turn.leaf is not None:
+            view = engine.view(session, system=asked.beside)
+            turn.leaf = session.leaf
+            shown = verbatim.shown(view, asked, session, engine.preset.window - view.tokens)
+            field, wire = dialects.get(asked.dialect).field, messages_of(shown, asked)
+            body[field] = [*asked.wire[: asked.prompts], *wire, *body[field][turn.sent :]]
+            turn.sent = asked.prompts + len(wire)
+        return compact_tool.results(calls, fold)
+
     def fits(self, question: Question) -> bool:
         """Fewer bytes than the window has tokens, and nothing that has to be looked at."""
         marked = compaction.is_marked(self.settings, question.path, question.raw)
+        marked = marked or self.settings.compact_tool
         known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)
         return known and len(question.raw) < self.routing.of(model_named(question.raw))
 

@@ -16,7 +16,6 @@ import msgspec
 from refold.gateway.compaction import block_events
 from refold.gateway.ipc import Extras
 from refold.gateway.replies import one_line_end, payload_of
-from refold.recall.tool import NAME
 
 Wire = dict[str, Any]
 _ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError)
@@ -156,7 +155,7 @@ class Messages(Shape):
         elif kind == "content_block_start":
             block = cast("Wire", event.get("content_block") or {})
             call = block.get("type") == "tool_use"
-            place = self._place(index, ours=call and block.get("name") == NAME, call=call)
+            place = self._place(index, ours=call and block.get("name") in self.extras.ours, call=call)
             if place is not None:
                 yield {**event, "index": place}
         elif kind in ("content_block_delta", "content_block_stop"):
@@ -210,7 +209,7 @@ class Messages(Shape):
         self._held = [body]
         for block in cast("list[Wire]", body.get("content") or []):
             call = block.get("type") == "tool_use"
-            if self._keep(ours=call and block.get("name") == NAME, call=call):
+            if self._keep(ours=call and block.get("name") in self.extras.ours, call=call):
                 self._content += (block,)
 
     def _result(self) -> Wire:
@@ -262,7 +261,7 @@ class Chat(Shape):
             index = cast("int", piece.get("index") or 0)
             name = cast("Wire", piece.get("function") or {}).get("name")
             if index not in self._places or (name and piece.get("id")):
-                self._place(index, ours=name == NAME, call=True)
+                self._place(index, ours=name in self.extras.ours, call=True)
             if (place := self._places[index]) is not None:
                 shown.append({**piece, "index": place})
         if shown:
@@ -291,7 +290,7 @@ class Chat(Shape):
         self._text += message.get("content") or ""
         for call in cast("list[Wire]", message.get("tool_calls") or []):
             name = cast("Wire", call.get("function") or {}).get("name")
-            if self._keep(ours=name == NAME, call=True):
+            if self._keep(ours=name in self.extras.ours, call=True):
                 self._calls += (call,)
 
     def _result(self) -> Wire:
@@ -343,7 +342,7 @@ class Responses(Shape):
         item = cast("Wire", event.get("item") or {})
         if index not in self._places:
             call = _is_call(item)
-            self._place(index, ours=call and item.get("name") == NAME, call=call)
+            self._place(index, ours=call and item.get("name") in self.extras.ours, call=call)
         if (place := self._places[index]) is not None:
             if kind == "response.output_item.done":
                 self._items += (item,)
@@ -366,7 +365,7 @@ class Responses(Shape):
         self._held = [body]
         for item in cast("list[Wire]", body.get("output") or []):
             call = _is_call(item)
-            if self._keep(ours=call and item.get("name") == NAME, call=call):
+            if self._keep(ours=call and item.get("name") in self.extras.ours, call=call):
                 self._items += (item,)
 
     def _result(self) -> Wire:

@@ -286,7 +286,7 @@ def _todos(call: Call) -> str:
 
 
 def _other(call: Call) -> str:
-    """Of a tool nobody knows: all of its arguments where they are short, otherwise the telling one."""
+    """Of an unknown tool: all of its arguments where they are short, otherwise the telling one."""
     if call.raw is not None:
         return call.raw[: ARGUMENT * 8]
     fields = call.arguments

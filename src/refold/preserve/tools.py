@@ -1,7 +1,7 @@
 """From a tool call to the files it names and what it does to them (A16): a table by kind of tool, extensible.
 
 Arguments alone are read: of a command line, the patches it carries and the files it prints. What else a shell
-may have written is nobody's guess.
+may have written is not guessed.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Pi(Settings, frozen=True, kw_only=True):
         return replace(self, models={}, **given)
 
     def fitted(self, budget: int) -> Self:
-        """A view of `budget` tokens, whoever is asked: a fifth for the summary, half for the tail."""
+        """A view of `budget` tokens for every model: a fifth for the summary, half for the tail."""
         most = {"window": budget, "reserve_tokens": max(budget // 4, 1), "keep_recent_tokens": budget // 2}
 
         def fitting(values: dict[str, Any]) -> dict[str, Any]:

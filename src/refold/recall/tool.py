@@ -29,7 +29,7 @@ ASKED_LIMIT = 50
 """Most turns or keys that one call may name."""
 TURNS = ("turn_numbers", "turnNumbers")
 """Both spellings are accepted; models carry one over from other tools."""
-_RANGE = re.compile(r"(?:turns? ?)?(\d{1,9})(?: ?[-–] ?(\d{1,9}))?", re.IGNORECASE)
+_RANGE = re.compile(r"(?:turns? ?)?(\d{1,9})(?: ?(?:[-–—]|\.\.|to) ?(\d{1,9}))?", re.IGNORECASE)
 LEAST = 60
 """Tokens below which a cut record is not worth printing."""
 

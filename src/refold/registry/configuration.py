@@ -92,6 +92,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The program's model is asked first, as without a gateway: what it writes stands in the record."""
     recall: bool = False
     """Once a session is folded, its model may ask for what it does not see any more."""
+    compact_tool: bool = False
+    """The model may have the conversation folded (`compact_conversation`)."""
     largest: int = 64 * 1024 * 1024
     """Bytes of a request."""
     concurrent: int = 2000
@@ -100,6 +102,19 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     connect_seconds: float = 30.0
     silent_seconds: float = 600.0
     """How long an upstream may say nothing."""
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A server whose tools the coding agent's model may call: a program, or an address."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    """Sent with every request to the address; `$NAME` is the variable of that name."""
+    timeout: float = 60.0
+    """Seconds of one call."""
 
 
 USUAL_MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-5"}
@@ -115,6 +130,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     models: dict[str, dict[str, Any]] = {}
     presets: dict[str, dict[str, Any]] = {}
     """Settings of presets, by the preset's name."""
+    mcp: dict[str, McpServer] = {}
+    """Servers of tools for the coding agent, by a name."""
     chat: ChatSettings = ChatSettings()
     gateway: GatewaySettings = GatewaySettings()
 

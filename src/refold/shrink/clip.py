@@ -145,7 +145,7 @@ def clip_message(message: Message, tokens: int, texts: Texts, *, key: str, kind:
             if any(typed) and not all(typed):
                 content = _around_typed(message.content, typed, tokens, texts, key)
             else:
-                # Of a file that was read every character may matter: somebody has to match it.
+                # Of a file that was read every character may matter: an edit has to match it.
                 data = type(message) is Result and kind in ("other", "bash")
                 joined = _joined(message.content)
                 if type(message) is User and f"<{TAG}" in joined:
@@ -382,7 +382,7 @@ def _around_typed(
 
 def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Assistant:
     """What was said in what the calls leave of the room, then the calls, each as it was made. Thinking is
-    dropped: whoever clips a reply made sure that it may be."""
+    dropped: a caller clips only replies whose thinking may be."""
     calls, text, room = message.calls, message.text, tokens
     for call in calls:
         room -= texts.arguments(call)

@@ -1,4 +1,4 @@
-"""A page of HTML without what nobody reads in it: scripts, styles, drawings, comments. An element a line, so
+"""A page of HTML without what is not read in it: scripts, styles, drawings, comments. An element a line, so
 that a cut falls between two of them; tags and names stay, since the next click may need them."""
 
 from __future__ import annotations

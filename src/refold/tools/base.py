@@ -39,8 +39,9 @@ from refold.tools.git_guard import GitGuard
 from refold.tools.workspace import Refused, Workspace
 
 _MISSING = re.compile(r"Object missing required field (`\w+`)")
-Effect: TypeAlias = Literal["read", "edit", "run", "none"]
-"""What a call does: looks at files · changes them · whatever a command does · nothing outside of itself."""
+Effect: TypeAlias = Literal["read", "edit", "run", "call", "none"]
+"""What a call does: looks at files · changes them · whatever a command does · what a server does · nothing
+outside of itself."""
 Status: TypeAlias = Literal["success", "partial", "error"]
 
 

@@ -39,12 +39,15 @@ class Arguments(msgspec.Struct, frozen=True):
     timeout: Annotated[
         float, msgspec.Meta(description=f"Seconds until it is ended (default {SECONDS}, at most {LONGEST}).")
     ] = SECONDS
+    network: Annotated[
+        bool, msgspec.Meta(description="It needs the network, localhost included; the user is asked.")
+    ] = False
 
 
 @tool("Bash", "run")
 async def bash(arguments: Arguments, place: Place) -> Envelope:
     """Run a command with bash in the working folder. It can change files there and in /tmp; it sees no other
-    files of the user, no secrets and no network unless the user allowed it. What git keeps (.git) is changed
+    files of the user, no secrets, and no network unless network is set. What git keeps (.git) is changed
     only by commands that name git themselves, not by scripts that call it. Ended after timeout seconds;
     processes left in the background are ended with it. Output beyond 30000 characters is cut in the
     middle. Use Read, Grep, Glob and Edit rather than cat, grep, find and sed."""

@@ -58,7 +58,7 @@ class BudgetSummary:
         path, start = _path(s.session, changes), s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
-            # Summaries of compactions take no room: the new one replaces the newest, that one the others.
+            # Summaries of compactions take no room: the new one replaces all of them.
             if isinstance(entry, e.MessageEntry) and entry.id not in changes:
                 return s.session.cached_count(entry.id, entry.message, s.measure)
             return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)

@@ -151,7 +151,7 @@ NOT_ENOUGH = Reason("not_enough", "clipping messages in their place would not fr
 
 def _told(entries: Iterable[e.Entry]) -> tuple[str, ...]:
     """Those of the entries that say something."""
-    return tuple(entry.id for entry in entries if message_of(entry) is not None)
+    return tuple(x.id for x in entries if isinstance(x, e.MessageEntry) or message_of(x) is not None)
 
 
 def _split_turn(s: PlanContext, position: int) -> int | None:

@@ -1,0 +1,55 @@
+"""Pictures that a user mentions (`@shot.png`) or pastes by their path: they go to models that take them.
+
+The name stands beside each as text, so that a fold that leaves the picture out still says which it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from refold import messages as m
+from refold.tools.workspace import Refused, Workspace
+
+_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
+KINDS = {ending: f"image/{name}" for ending, name in _FORMATS.items()}
+LARGEST = 3_700_000
+"""Bytes: providers take five megabytes of base64."""
+_PASTED = re.compile(
+    r"""(?<!\S)(?:'(?P<single>[~/][^'\n]*)'|"(?P<double>[~/][^"\n]*)"|(?P<bare>[~/](?:\\.|[^\s\\'"])*))(?!\S)"""
+)
+"""A path as terminals paste it when a file is dropped on them: quoted, or with `\\ ` for a blank."""
+
+
+def is_picture(path: str) -> bool:
+    return Path(path).suffix.lower() in KINDS
+
+
+def pasted(text: str) -> list[Path]:
+    """Pictures anywhere on this machine that the user names by their whole path."""
+    found: dict[Path, None] = {}
+    for match in _PASTED.finditer(text):
+        name = match["single"] or match["double"] or re.sub(r"\\(.)", r"\1", match["bare"])
+        if is_picture(name) and "\0" not in name and (path := Path(name).expanduser()).is_file():
+            found[path] = None
+    return list(found)
+
+
+def parts(workspace: Workspace, mentioned: Sequence[str], whole: Sequence[Path]) -> list[m.AnyPart]:
+    """Each with its name. One that is too large or cannot be read is named with the reason."""
+    made: list[m.AnyPart] = []
+    for name in (*mentioned, *map(str, whole)):
+        try:
+            with workspace.open(name) if name in mentioned else open(name, "rb") as file:
+                data = file.read(LARGEST + 1)
+        except (Refused, OSError) as error:
+            made.append(m.attached(f"[picture {name}: could not be read ({error})]"))
+            continue
+        if len(data) > LARGEST:
+            made.append(m.attached(f"[picture {name}: larger than {LARGEST:,} bytes, not sent]"))
+            continue
+        made.append(m.attached(f"[picture {name}]"))
+        made.append(m.Image(KINDS[Path(name).suffix.lower()], data=base64.b64encode(data).decode()))
+    return made

@@ -1,0 +1,32 @@
+"""`compact_conversation` through the gateway: the model of a client has its conversation folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from refold.entries import Fold
+from refold.messages import Call, Message, result
+from refold.protocols import ToolSpec
+from refold.tools.task import COMPACT, Compaction, compact_conversation
+
+SPEC: ToolSpec = compact_conversation.spec
+FOLDED = "The older part of the conversation is folded now: what you see is shorter."
+NOTHING = "Nothing was folded: there is nothing that could be left out."
+
+
+def instructions(calls: Sequence[Call]) -> str | None:
+    """What the writer of a summary is told; None: it was not called. What cannot be read says nothing."""
+    for call in calls:
+        if call.name == COMPACT:
+            try:
+                return msgspec.convert(call.arguments, Compaction, strict=False).instructions
+            except msgspec.ValidationError:
+                return ""
+    return None
+
+
+def results(calls: Sequence[Call], fold: Fold | None) -> list[Message]:
+    text = FOLDED if fold is not None else NOTHING
+    return [result(call.id, text, name=COMPACT) for call in calls if call.name == COMPACT]
