@@ -87,7 +87,8 @@ def record(
 def _as_told(body: dict[str, Any]) -> str | None:
     """A model that is told to show something as it is does so."""
     users = [message["content"] for message in body.get("messages", ()) if message["role"] == "user"]
-    parts: list[dict[str, str]] = users[-1] if users and isinstance(users[-1], list) else []
+    content: Any = users[-1] if users else []
+    parts: list[dict[str, str]] = [] if isinstance(content, str) else content
     texts = [part["text"] for part in parts if "text" in part]
     shown, asks, _ = texts[-1].partition("\n\nShow this to the user as it is.") if texts else ("", "", "")
     return shown if asks else None
