@@ -58,13 +58,14 @@ class Connection:
             await self._leave.wait()
 
     def _streams(self, stack: AsyncExitStack) -> Any:
+        import httpx2
         from mcp.client.stdio import StdioServerParameters, stdio_client
-        from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+        from mcp.client.streamable_http import streamable_http_client
 
         server = self.server
         if server.url:
             headers = {name: os.path.expandvars(value) for name, value in server.headers.items()}
-            client = create_mcp_http_client(headers=headers)
+            client = httpx2.AsyncClient(headers=headers, timeout=server.timeout, follow_redirects=True)
             stack.push_async_callback(client.aclose)
             return streamable_http_client(server.url, http_client=client)
         if not server.command:
