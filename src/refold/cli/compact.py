@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -122,7 +121,7 @@ def command(
     if not fits:
         raise SystemExit(1)
     if run and new is not None:
-        sys.stdout.flush()
+        say()
         os.execvp("sh", ("sh", "-c", new["command"]))  # the program has the terminal for itself
 
 

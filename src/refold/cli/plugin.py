@@ -112,4 +112,4 @@ def live() -> None:
     """What the plug-in of opencode talks to, by lines of JSON."""
     from refold.plugins.live import serve
 
-    serve(sys.stdin, sys.stdout)
+    serve()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
@@ -37,10 +38,10 @@ from refold.transcripts.opencode_write import Writing
 Wire = dict[str, Any]
 
 
-def serve(lines: Iterable[str], out: TextIO) -> None:
-    """One answer for every line; what fails is answered with nothing."""
+def serve(lines: Iterable[str] | None = None, out: TextIO | None = None) -> None:
+    """One answer on `out`, or standard output, for every line; what fails is answered with nothing."""
     live = Live()
-    for line in lines:
+    for line in sys.stdin if lines is None else lines:
         asked: Wire = json.loads(line)
         answer: Wire = {"number": asked["number"]}
         try:
@@ -50,8 +51,7 @@ def serve(lines: Iterable[str], out: TextIO) -> None:
                 answer["record"] = live.record(asked["session"])
         except Exception as error:
             answer["error"] = type(error).__name__
-        out.write(json.dumps(answer) + "\n")
-        out.flush()
+        print(json.dumps(answer), file=out, flush=True)
 
 
 class Live:
