@@ -88,8 +88,10 @@ run: $(INSTALLED)
 
 # The same answer on every machine, in three minutes; `benchmarks/anywhere.sh` holds it to that.
 ELSEWHERE := torture or timing or live or local or clients or browser
+# Tests wait for programs and sockets: one process more than there are cores keeps the cores busy.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not (slow or data or $(ELSEWHERE))" $(OPTIONS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not (slow or data or $(ELSEWHERE))" $(OPTIONS)
 
 # What takes longer: slow tests, real transcripts, more examples of every property, and each group that needs more
 # than Python, where that installs. What did not install is named at the end.

@@ -29,7 +29,7 @@ from tests.timing import alarm
 
 settings.register_profile(
     "refold",
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     derandomize=True,
     database=None,

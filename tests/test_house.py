@@ -85,6 +85,7 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
     return next((found for name in graph if (found := walk(name, []))), [])
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_a_detour() -> None:
     """Imports inside of functions count."""
     assert circle(imports()) == []

@@ -109,6 +109,7 @@ def test_tools_of_a_server_are_called_by_permission_and_their_results_are_clippe
     assert "declined" in results(model)["e"]
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_or_dies_is_an_error_of_the_call(tmp_path: Path, program: McpServer) -> None:
     calls = [say(m.call(name, f"mcp__notes__{name}")) for name in ("hang", "die", "echo")]
     model, _, _ = talk(tmp_path, Configuration(mcp={"notes": program}), *calls, "Going on.")
@@ -118,6 +119,7 @@ def test_a_server_that_hangs_or_dies_is_an_error_of_the_call(tmp_path: Path, pro
     assert '"status":"error"' in found["echo"]
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_begin_is_told_and_the_conversation_goes_on(
     tmp_path: Path, program: McpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

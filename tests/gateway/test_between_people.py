@@ -113,7 +113,7 @@ ENDS: list[tuple[str, list[dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("dialect", "end"), ENDS)
 def test_what_differs_in_a_part_alone_is_sent_as_it_came(dialect: str, end: list[dict[str, Any]]) -> None:
     async def work() -> None:
@@ -153,7 +153,7 @@ def recalling(arguments: Callable[[], dict[str, Any]]) -> Callable[[dict[str, An
     return answer
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("headers", [{}, ONE_KEY], ids=["no keys", "one key"])
 @pytest.mark.parametrize("how", ["query", "keys", "ids", "numbers", "turn_numbers"])
 @pytest.mark.parametrize(("dialect", "stream"), [("openai", True), ("responses", False), ("anthropic", True)])
@@ -248,6 +248,7 @@ def contents(path: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("begins", [True, False], ids=["with its first words", "with others"])
 @pytest.mark.parametrize("headers", [{}, ONE_KEY], ids=["no keys", "one key"])
 def test_a_name_opens_no_session_of_another_program(
@@ -387,6 +388,7 @@ def test_two_who_use_one_name_are_told_nothing_of_each_other(
         assert sent_for(server, who) and other not in "".join(sent_for(server, who))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", FIELDS)
 def test_what_was_thought_for_one_is_not_handed_to_who_says_the_rest(dialect: str) -> None:
     """The other one has all that is seen of a conversation, and not what its model thought."""
@@ -582,7 +584,7 @@ def _text_of(dialect: str, data: dict[str, Any]) -> str:
             return "".join(part.get("text", "") for part in data["content"])
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("written", ["writer", ""], ids=["a model", "no model"])
 @pytest.mark.parametrize(
     ("preset", "dialect"),

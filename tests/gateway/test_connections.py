@@ -40,6 +40,7 @@ HALVES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("half", HALVES)
 def test_half_requests_without_a_key_stop_nobody(half: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there may be files open, and more."""
@@ -99,6 +100,7 @@ def test_as_many_files_as_there_may_be() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_client_that_closes_its_half_gets_its_answer(streams: bool, version: str) -> None:

@@ -129,6 +129,7 @@ def test_requests_wait_where_neither_disk_nor_memory_has_room(
     assert len(_recorded(tmp_path / "a.db")) == 60
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("failing", [0, 2])
 def test_exchanges_of_many_sessions_are_one_commit_and_each_its_own_where_that_fails(
     failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_a_complete_stream_is_handed_on_whole(dialect: str) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:

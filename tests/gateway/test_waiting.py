@@ -56,6 +56,7 @@ def test_a_worker_that_does_not_answer_is_replaced(pids: list[int], dialect: str
         run(work)
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_does_not_keep_the_gateway_from_ending(pids: list[int]) -> None:
     async def work() -> None:
         async with gateway(server.url, in_process=True, window=16_000) as (_, client):
@@ -66,6 +67,7 @@ def test_a_stopped_worker_does_not_keep_the_gateway_from_ending(pids: list[int])
         run(lambda: asyncio.wait_for(work(), 90))
 
 
+@pytest.mark.slow
 def test_while_the_store_is_locked_what_fits_passes_and_the_rest_is_told_to_try_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,6 +248,7 @@ def test_R20_no_message_beside_huge_calls_is_in_a_lower_form_at_a_larger_budget(
         assert [n for n, size in small.items() if large[n] < 0.9 * size - 4] == []
 
 
+@pytest.mark.slow
 @given(works, st.sampled_from((1_500, 4_000)))
 @settings(max_examples=examples(45), deadline=None)
 def test_R19_views_of_huge_calls_are_the_same_bytes_cold_and_warm_fold_after_fold(

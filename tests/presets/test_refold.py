@@ -251,7 +251,7 @@ def before_failing(moment: str) -> Session:
     return session
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "moment", ["first", "second", "tool loop", "split turn", "system and tools", "after undo"]
 )

@@ -229,7 +229,7 @@ def test_the_same_settings_show_the_same(name: str) -> None:
     assert seen(name, SMALL[name][0]) == _seen(name, 0)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "setting"), ROWS)
 def test_every_setting_does_something(name: str, setting: str) -> None:
     [field] = [f for f in msgspec.structs.fields(presets.class_of(name)) if f.name == setting]

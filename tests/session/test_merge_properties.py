@@ -256,6 +256,7 @@ def check(one: Any, other: Any, *, verbatim: bool) -> None:
         assert told(path, thoughts=verbatim) == told(messages, thoughts=verbatim)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("verbatim", [True, False])
 @pytest.mark.parametrize("dialect", WIRES)
 @runs

@@ -125,6 +125,7 @@ def test_nothing_is_left_running_after_a_command(shell: Bench) -> None:
     assert gone(SLEEP.format(41))
 
 
+@pytest.mark.sample(1)
 def test_a_command_ends_in_time_with_all_it_started(shell: Bench) -> None:
     with alarm(30):
         envelope = shell.call("Bash", command=f"{hiders(42)} echo begun; {SLEEP.format(42)}4", timeout=2.5)

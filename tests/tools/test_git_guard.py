@@ -166,6 +166,7 @@ NAMED = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("named", NAMED)
 @pytest.mark.parametrize("there", [True, False])
 def test_files_of_the_workspace_that_a_configuration_names_are_asked_about(
