@@ -62,6 +62,7 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
     session = refold.load(f)
     first = session.path[0].id
     return {
+        "plugin": [["plugin", "list"], ["plugin", "install", said]],
         "plan": [["plan", f], ["plan", f, "--preset", "pi", "--window", "4000"], ["plan", f, "--budget", "2000"]],
         "show": [["show", f, *look, *full]
                  for look in ([], ["--view"], ["--tree"], ["--ledger"], ["--abridged"], ["--trail"])

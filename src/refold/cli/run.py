@@ -101,7 +101,10 @@ def _run(line: list[str], environment: dict[str, str]) -> int:
         process = subprocess.Popen(line, env=environment)
         for number in early:
             process.send_signal(number)
-        return process.wait()
+        # A signal that comes just before a wait without an end would be looked at only after it.
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(1)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,7 +7,6 @@ that know the entries they come from, and becomes text in one place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -442,15 +441,15 @@ def go_on(tool: str, session: str = "") -> str:
     return f'[Go on from here. Full messages: {tool} with keys=["#12"]{others}.]'
 
 
-_END = re.compile(r"\[Go on from here\. [^\n]*\]\Z")
-
-
 def with_end(message: Message, end: str) -> Message:
     """A record with another end; any other message as it is."""
     if not isinstance(message, User) or not message.content or not isinstance(message.content[-1], Text):
         return message
     last = message.content[-1]
-    changed = msgspec.structs.replace(last, text=_END.sub(lambda _: end, last.text))
+    before, begins, old = last.text.rpartition("[Go on from here. ")
+    if not begins or "\n" in old or not old.endswith("]"):
+        return message
+    changed = msgspec.structs.replace(last, text=before + end)
     return msgspec.structs.replace(message, content=(*message.content[:-1], changed))
 
 

@@ -43,7 +43,7 @@ _SETTLED = 100_000_000
 """Nanoseconds after which a further change of a file has another time stamp for certain."""
 _KEPT_FOLDERS = frozenset(["objects", "refs", "logs", "rr-cache", "lfs"])
 _KEPT_FILE = re.compile(r"[A-Z_]+|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|gc\.(?:log|pid)")
-_SETTING = re.compile(r"^[ \t]*(?:\[[^\]\n]*\])?[ \t]*([A-Za-z][\w-]*)[ \t]*=[ \t]*(.*)", re.MULTILINE)
+_SETTING = re.compile(r"^[ \t]*+(?:\[[^\]\n]*+\][ \t]*+)?([A-Za-z][\w-]*+)[ \t]*+=[ \t]*+(.*)", re.MULTILINE)
 _HOOKS = 200
 """Files of a folder of hooks."""
 _SHOWN, _SHOWN_EACH = 2_000, 400
