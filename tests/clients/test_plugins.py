@@ -136,7 +136,8 @@ def test_claude_code_calls_recall(tmp_path: Path) -> None:
 
     def then(body: dict[str, Any]) -> m.Assistant | str:
         names = {each["name"] for each in body.get("tools", ())}
-        return (next(calls, None) if tool in names else None) or "Answer."
+        asked = tool in names and "What must not be touched?" in json.dumps(body["messages"])
+        return (next(calls, None) if asked else None) or "Answer."
 
     with WireServer(then=then) as server:
         client.set_up(server)

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -205,8 +206,17 @@ def remove(name: str) -> None:
     PLUGINS[name].remove()
     texts = hook.folder("").parent
     if not any(plugin.place().exists() for plugin in PLUGINS.values()) and texts.exists():
-        shutil.rmtree(texts)
+        _delete(texts)
         _without_empty(texts.parent, texts.parent.parent)
+
+
+def _delete(folder: Path, tries: int = 30) -> None:
+    """All of it, though a hook that began before may still write into it."""
+    for _ in range(tries):
+        with suppress(OSError):
+            return shutil.rmtree(folder)
+        time.sleep(0.1)
+    shutil.rmtree(folder)
 
 
 def names() -> tuple[str, ...]:
