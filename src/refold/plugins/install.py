@@ -214,7 +214,8 @@ def _delete(folder: Path, tries: int = 30) -> None:
     """All of it, though a hook that began before may still write into it."""
     for _ in range(tries):
         with suppress(OSError):
-            return shutil.rmtree(folder)
+            shutil.rmtree(folder)
+            return
         time.sleep(0.1)
     shutil.rmtree(folder)
 
