@@ -97,8 +97,8 @@ test: $(READY)
 # than Python, where that installs. What did not install is named at the end.
 GROUPS := local postgres sandbox browser examples clients ray
 test-all: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "(slow or data) and not ($(ELSEWHERE))"
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "hypothesis and not (slow or data or $(ELSEWHERE))" --hypothesis-profile=all
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "(slow or data) and not ($(ELSEWHERE))"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "hypothesis and not (slow or data or $(ELSEWHERE))" --hypothesis-profile=all
 	@mkdir -p out; left=""; for group in $(GROUPS); do \
 		if $(MAKE) --no-print-directory ready-$$group > out/ready-$$group.log 2>&1; \
 		then $(MAKE) --no-print-directory test-$$group || exit 1; \
