@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from itertools import count, pairwise
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -49,12 +50,15 @@ class Plugged(Run):
 
     def program_says(self, *arguments: str) -> str:
         line = [str(self.binary), *arguments]
-        done = subprocess.run(
-            line, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=180, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
-        return done.stdout + done.stderr
+        with TemporaryFile("w+") as said:  # opencode ends before all of a long output is in a pipe
+            done = subprocess.run(
+                line, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, stdout=said,
+                stderr=subprocess.STDOUT, timeout=180, check=False,
+            )  # fmt: skip
+            said.seek(0)
+            text = said.read()
+        assert done.returncode == 0, text[-2000:]
+        return text
 
     def settings(self) -> dict[str, bytes]:
         """Every file of the program's own folder that is no session, log or cache of its own."""
