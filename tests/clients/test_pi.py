@@ -59,7 +59,7 @@ def test_B1_to_B15_a_thousand_branched_sessions_as_pi_answers_them(node: str, tm
 
 
 def test_B2_B14_pi_shows_what_refold_shows_after_refolds_own_folds(node: str, tmp_path: Path) -> None:
-    """Sessions that refold folded twice, written as pi's: what pi makes of them is what refold shows."""
+    """Sessions that refold folded once, written as pi's: what pi makes of them is what refold shows."""
     folded: list[tuple[Path, Case]] = []
     shown_by_refold: list[list[tuple[str, str]]] = []
     for path, asked in written(tmp_path, range(200)):
