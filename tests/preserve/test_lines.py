@@ -121,6 +121,8 @@ def test_R11_what_an_answer_in_json_says(result: str, told: str) -> None:
         ({"command": "cd /w/app && make"}, "Bash make"),
         ({"command": "cd /w/app/web && npm test"}, "Bash npm test (in web)"),
         ({"command": "npm test", "workdir": "/w/app/web"}, "Bash npm test (in web)"),
+        ({"command": "npm test", "workdir": "."}, "Bash npm test"),
+        ({"command": "cd ./web/ && npm test"}, "Bash npm test (in web)"),
         ({"command": "cd /srv/other && ls"}, "Bash ls (in /srv/other)"),
     ],
 )

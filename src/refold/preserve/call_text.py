@@ -220,8 +220,8 @@ def _folder(call: Call, line: str, cwd: str) -> str:
         return ""
     commands = parse(line).commands
     first = next((at for at, simple in enumerate(commands) if simple.program != "cd"), 0)
-    folder = posixpath.join(start, folder_before(parse(line), first)).rstrip("/")
-    return "" if folder == cwd else folder.removeprefix(f"{cwd}/") if cwd else folder
+    folder = posixpath.normpath(posixpath.join(cwd, start, folder_before(parse(line), first)))
+    return "" if folder in (cwd, ".") else folder.removeprefix(f"{cwd}/") if cwd else folder
 
 
 def without_body(line: str) -> str:
