@@ -1103,3 +1103,39 @@ def test_a_history_ten_times_the_summarisers_window_folds() -> None:
     assert fold.rung == "summary"
     assert fold.requests == len(model.requests) > 10
     assert all(sum(COUNTER.message(x) for x in r.messages) < 4_000 for r in model.requests)
+
+
+def chat(first: int, last: int, session: Session) -> Session:
+    """Messages that are alike in size and different in words."""
+    for n in range(first, last):
+        said = (
+            f"On day {n} we saw the lake number {n * 7} with uncle Tom{n}, and paid {n * 13} crowns for it. "
+        )
+        session.append(m.assistant(said * 3) if n % 2 else m.user(said * 3))
+    return session
+
+
+def whole_share(session: Session, budget: int) -> float:
+    """How many of the newest messages stay as they are, as a share of what the budget could hold."""
+    engine = refold(budget=budget)
+    forced(engine, session)
+    view = engine.view(session)
+    assert view.tokens <= budget
+    return sum(COUNTER.message(x.message) for x in view.items[1:]) / budget
+
+
+def test_R19_a_chat_without_tools_keeps_whole_what_leaves_room_for_sentences_of_the_rest() -> None:
+    total = Engine().view(chat(0, 120, Session())).tokens
+    shares = [whole_share(chat(0, 120, Session()), int(total * part)) for part in (0.95, 0.7, 0.5, 0.25)]
+    assert shares == sorted(shares, reverse=True), "the more is too much, the less stays whole"
+    assert shares[0] > 0.8 and shares[1] > 0.5 and 0.25 < shares[2] < 0.5 and 0.2 < shares[3] < 0.27
+
+
+def test_R19_a_chat_without_tools_keeps_its_end_over_ten_folds() -> None:
+    session = Session()
+    for number in range(1, 11):
+        chat(40 * (number - 1), 40 * number, session)
+        newest = [entry.id for entry in session.path[-4:]]
+        assert 0.2 < whole_share(session, 3_000) < 0.8
+        assert [item.entries[0] for item in Engine("refold").view(session).items[-4:]] == newest
+        assert len(session.annotations(e.Fold)) == number
