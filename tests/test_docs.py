@@ -110,3 +110,20 @@ def test_the_page_of_attacks_names_tests_that_exist() -> None:
     }
     assert len(files) > 20 and all((ROOT / file).exists() for file in files)
     assert len(named) > 12 and named <= there, named - there
+
+
+@pytest.mark.parametrize("page", ["AGENTS.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_modules_that_a_page_names_exist(page: str) -> None:
+    files = {
+        str(path.relative_to(ROOT))
+        for room in ("src", "tests", "benchmarks")
+        for path in (ROOT / room).rglob("*.py")
+    }
+    named = re.findall(r"`([a-z_/]+\.py)`", (ROOT / page).read_text())
+    assert [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)] == []
+
+
+def test_modules_of_the_gateway_in_the_table_of_rooms_exist() -> None:
+    [row] = re.findall(r"(?m)^\| `gateway/` \|.*$", (ROOT / "ARCHITECTURE.md").read_text())
+    named = set(re.findall(r"`(\w+)`", row))
+    assert named <= {path.stem for path in (ROOT / "src" / "refold" / "gateway").glob("*.py")}
