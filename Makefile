@@ -23,7 +23,7 @@ help:
 	@echo "make test-ray  batches on Ray, in an environment of its own"
 	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
-	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
+	@echo "make test-browser  the report and the explorer in a real Chromium, on a phone and on a desk"
 	@echo "make test-clients  the real Claude Code, Codex, opencode, pi, aider, LangChain and llm (the first four need npm)"
 	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
 	@echo "make check   ruff, pyright (strict), import-linter, docs, known vulnerabilities"
@@ -87,7 +87,7 @@ run: $(INSTALLED)
 	@$(BIN)/refold demo
 
 # The same answer on every machine, in three minutes; `benchmarks/anywhere.sh` holds it to that.
-ELSEWHERE := torture or timing or live or local or clients or browser
+ELSEWHERE := torture or timing or live or local or postgres or clients or browser
 # Tests wait for programs and sockets: one process more than there are cores keeps the cores busy.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 test: $(READY)
@@ -111,7 +111,7 @@ check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/test_docs.py tests/test_house.py
+	$(BIN)/python -m pytest tests/test_docs.py tests/test_architecture.py
 	@$(MAKE) --no-print-directory audit
 
 bench-continuation: $(READY)
@@ -168,7 +168,7 @@ test-ray: ready-ray
 ready-postgres: $(READY)
 	$(BIN)/python -m pip install --quiet --group postgres
 test-postgres: ready-postgres
-	$(BIN)/python -m pytest -n auto -m "not ($(ELSEWHERE))" tests/postgres -rs
+	$(BIN)/python -m pytest -n auto -m "postgres and not torture" -rs tests/postgres
 
 # What confines commands, and what searches, are Debian packages.
 ready-sandbox: $(READY)
@@ -181,7 +181,7 @@ ready-browser: $(READY)
 	{ command -v chromium || command -v chromium-browser || command -v google-chrome; } > /dev/null || { apt-get update && apt-get install -y chromium; }
 	$(BIN)/python -m pip install --quiet --group browser
 test-browser: ready-browser
-	$(BIN)/python -m pytest tests/compare/test_reader.py tests/compare/test_browser.py -rs
+	$(BIN)/python -m pytest tests/compare/test_reader.py tests/compare/test_browser.py tests/explorer/test_page.py -rs
 
 # Their install scripts only copy a program from one folder to another: not needed, and not run.
 # opencode wants the last package beside every plug-in, and would fetch it itself.

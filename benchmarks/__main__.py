@@ -3,8 +3,8 @@
     python -m benchmarks [NAME …] [--quick] [--on WHERE] [--tables]
 
 Without names, all measures. `--quick` runs small versions of them in about two minutes, to see that they work;
-the README stays as it is. `--on processes:4` (or `ray`, `ray://HOST:PORT`) lets measures that can (`retention`, `passes`,
-`continuation`, `long_run`) do several of their parts at a time. `--tables` measures nothing and rewrites the tables from
+the README stays as it is. `--on processes:4` (or `ray`, `ray://HOST:PORT`) lets measures that can (`retention`, `drift`,
+`closed_loop`, `cache_cost`, `continuation`, `long_run`) do several of their parts at a time. `--tables` measures nothing and rewrites the tables from
 the stored results.
 """
 
@@ -26,15 +26,19 @@ MEASURES: dict[str, str] = {
     "retention": "M1, M2: what a fold keeps that is asked for later",
     "recall": "M4: what recall finds",
     "tokens": "M7: predicted and true size of requests",
-    "passes": "M3: what is left after 1, 3, 10 folds",
+    "drift": "M3: what is left of planted facts after 1 to 20 folds, by preset and strategy",
+    "closed_loop": "M13: whether chores get done from a view (an hour on one core; --on processes:N)",
+    "cache_cost": "M15: money net of the providers' caches, sessions replayed request by request",
     "verification": "M8: fabrications caught, true claims left alone",
     "requests": "M10: what a fold asks of a summariser",
     "redaction": "R17: secrets found, code left alone",
     "rounds": "D8: sizes beside the published ones",
     "stores": "opening and appending",
     "engine": "M5: what the engine costs",
+    "start": "M5: `import refold`, the first `prepare`, `refold --help`; sizes of the wheel and of what it installs",
     "stalls": "M5: what an event loop notices while 1, 6 and 20 sessions are folded at once",
     "agent": "the coding agent: until the prompt is there, and in every turn",
+    "chat_session": "the coding agent: a session of 2,000 turns with twenty kills, from key to screen",
     "gateway": "first bytes through the gateway, a thousand streams at once, beside a bare pass-through and LiteLLM",
     "house": "files, floors, and what one step goes through, before and after the rebuild",
     "long_run": "M5: a session of 10,000 and of 50,000 messages, turn by turn, beside other libraries",

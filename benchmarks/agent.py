@@ -111,12 +111,12 @@ def ms(seconds: list[float]) -> float:
 
 def agent_turns(root: Path, length: int, rounds: int) -> tuple[list[float], list[float]]:
     """Of whole turns, and of what `prepare` and appending take in each."""
-    from refold.agent.chat import Chat, Settings
-    from refold.agent.opening import fresh
+    from refold.agent.chat import Chat, ChatOptions
+    from refold.agent.folder_sessions import fresh
     from refold.models.scripted import Scripted
 
     model = Scripted(*script(length + rounds))
-    chat = Chat(fresh(root), root, Settings(permission="all"), model=model)
+    chat = Chat(fresh(root), root, ChatOptions(permission="all"), model=model)
     spent = 0.0
 
     def clocked(method: Callable[..., Any]) -> Callable[..., Any]:

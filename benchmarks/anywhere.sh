@@ -15,6 +15,7 @@ failed=0
 trap 'kill $(jobs -p) 2> /dev/null; rm -rf "$folder"' EXIT
 chmod 755 "$folder"
 mkdir -p "$reports"
+rm -f "$reports"/*.xml # of other commits, which may have had other tests
 
 # A clone with an environment of its own. The real transcripts are not beside it.
 clone() {

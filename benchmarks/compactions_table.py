@@ -464,23 +464,7 @@ def long_range_table(found: dict[str, Any]) -> str:
     return markdown(["view", "16,000 tokens"], rows)
 
 
-def headline(found: dict[str, Any]) -> str:
-    views, ahead = found["views"], found["differences"]
-    same, half = ahead["refold@files − claude+files"], ahead["refold@half − claude+files"]
-    return (
-        f"After a compaction Claude Code sends its summary, the last exchange and five files: that tells "
-        f"**{_points(views['claude+files']['share'], views['claude+files']['error'])}** per cent of what the full text tells "
-        f"about the next steps. A view of refold of the same size, made without a model, tells "
-        f"**{_points(views['refold@files']['share'], views['refold@files']['error'])}** (better in {same['better']} of "
-        f"{same['cases']}), one of half the size {_points(views['refold@half']['share'], views['refold@half']['error'])} "
-        f"(better in {half['better']}), as many of the newest tokens "
-        f"{_points(views['tail@files']['share'], views['tail@files']['error'])}.\n\n"
-        f"{source(found)}\n\n![{CAPTION}](docs/images/compactions.svg)"
-    )
-
-
 TABLES = {
-    "compactions-headline": headline,
     "compactions": main_table,
     "compactions-differences": differences,
     "compactions-names": names_table,

@@ -185,11 +185,11 @@ def novelty(dialogue: Dialogue, budget: int) -> str:
 
 
 def readable(dialogue: Dialogue, budget: int) -> str:
-    return digest(dialogue.sources, budget=budget, counter=COUNTER).render("readable")
+    return digest(dialogue.sources, budget=budget, counter=COUNTER, form="readable")
 
 
 def dense(dialogue: Dialogue, budget: int) -> str:
-    return digest(dialogue.sources, budget=budget, counter=COUNTER).render("dense")
+    return digest(dialogue.sources, budget=budget, counter=COUNTER)
 
 
 def by_preset(name: str) -> DialogueView:

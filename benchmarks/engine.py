@@ -1,4 +1,4 @@
-"""M5: what the engine costs. Per turn without a fold, plan, fold, view to wire dicts, digest, load, imports, memory.
+"""M5: what the engine costs. Per turn without a fold, plan, fold, view to wire dicts, digest, load, memory.
 
 Transcripts are made up (fixed seed, tool results of 0.5 to 8 KB); set-up is excluded. Every time is the median of
 several runs in milliseconds, `best` beside it where other work on the machine can only add. Peers run on the same
@@ -178,10 +178,10 @@ def digest_figures(*, quick: bool = False) -> dict[str, Any]:
             Source(message=entry.message, id=entry.id, key=key(entry.id), turn=turn, time=entry.time)
         )
     counter = tokens.get("o200k")
-    return milliseconds(lambda: digest(sources, budget=8_000, counter=counter).render(), 1 if quick else 3)
+    return milliseconds(lambda: digest(sources, budget=8_000, counter=counter), 1 if quick else 3)
 
 
-# ── processes of their own: imports, memory, load ───────────────────────────────────────────────
+# ── processes of their own: memory, load ────────────────────────────────────────────────────────
 
 _PEAK = """
 import json, re, sys, time
@@ -219,31 +219,6 @@ def _in_new_process(code: str, *arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def imports(*, runs: int = 15) -> dict[str, Any]:
-    """Seconds of whole processes, best of several, by turns: what an import adds to an empty Python."""
-    ways = {
-        "python": ("-c", "pass"),
-        "import msgspec": ("-c", "import msgspec"),
-        "import refold": ("-c", "import refold"),
-        "from refold import Engine, Session": ("-c", "from refold import Engine, Session"),
-        "import click": ("-c", "import click"),
-        "refold --version": ("-m", "refold", "--version"),
-    }
-    best = dict.fromkeys(ways, 1e9)
-    for _ in range(runs):
-        for name, arguments in ways.items():
-            began = time.perf_counter()
-            subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-            best[name] = min(best[name], 1000 * (time.perf_counter() - began))
-    found: dict[str, Any] = {name: round(spent, 1) for name, spent in best.items()}
-    found["refold over msgspec"] = round(best["import refold"] - best["import msgspec"], 1)
-    found["engine over msgspec"] = round(
-        best["from refold import Engine, Session"] - best["import msgspec"], 1
-    )
-    found["version to click"] = round(best["refold --version"] / best["import click"], 2)
-    return found
-
-
 def load(*, quick: bool = False) -> dict[str, Any]:
     """Opening a stored session: file to `Session`."""
     count = 20_000 if quick else 100_000
@@ -255,7 +230,7 @@ def load(*, quick: bool = False) -> dict[str, Any]:
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.jsonl"
-        jsonl.write(path, SessionInfo(id="bench", created=1.0), made)
+        jsonl.write_session_file(path, SessionInfo(id="bench", created=1.0), made)
         size = path.stat().st_size
         figures = milliseconds(lambda: Session.of(open_store(f"jsonl:{path}").store.load("bench")), 3)
     return {"entries": count, "megabytes": round(size / 1e6, 1), "ms": figures, "ms_per_mb": round(figures["best"] / (size / 1e6), 1)}  # fmt: skip
@@ -263,11 +238,11 @@ def load(*, quick: bool = False) -> dict[str, Any]:
 
 def run(*, quick: bool = False) -> dict[str, Any]:
     sizes = QUICK if quick else SIZES
+    tokens.get().text("once")  # the vocabulary: loaded once in a process (`benchmarks.start`)
     return {
         "measure": "M5",
         "sizes": {str(size): measure(size, quick=quick) for size in sizes},
         "digest": digest_figures(quick=quick),
-        "imports": imports(runs=2 if quick else 15),
         "memory": memory(1_000 if quick else 10_000),
         "load": load(quick=quick),
         "yardstick_ms": yardstick(),

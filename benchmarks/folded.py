@@ -21,7 +21,7 @@ def folded(preset: str, entries: Iterable[MessageEntry], budget: int) -> list[Me
         session.append(made)
         parent = made.id
     engine = Engine(presets.get(preset, budget=budget))
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     plan = engine.plan(session, force=True)
     if isinstance(plan, Plan):
         run(engine.apply(session, plan))

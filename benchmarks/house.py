@@ -35,7 +35,7 @@ except ImportError:
 def everywhere(profiler):
     # Also in the worker, a thread that runs already.
     if worker:
-        asyncio.run(worker.run(lambda: sys.setprofile(profiler)))
+        asyncio.run(worker.run_in_worker(lambda: sys.setprofile(profiler)))
     threading.setprofile(profiler); sys.setprofile(profiler)
 
 HOME = refold.__file__.rpartition("/")[0] + "/"

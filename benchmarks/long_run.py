@@ -33,7 +33,7 @@ from benchmarks.engine import Stub, _in_new_process, entries_of, yardstick
 from benchmarks.measuring import done
 from benchmarks.peers.run import LIBRARIES, ask
 from benchmarks.synthetic import agent_transcript
-from refold import Engine, Session, presets
+from refold import Engine, Session, presets, tokens
 from refold import messages as m
 from refold import open as open_session
 from refold.compaction.plan import Plan
@@ -333,6 +333,7 @@ def measured(asked: tuple[str, bool]) -> Any:
     """One part of the measure: what it is called, and the size where it has several."""
     part, quick = asked
     sizes = QUICK if quick else SIZES
+    tokens.get().text("once")  # the vocabulary: loaded once in a process (`benchmarks.start`)
     name, _, size = part.partition(" ")
     match name:
         case "sizes":

@@ -16,7 +16,7 @@ from benchmarks.sample_script import START, Script
 from benchmarks.sample_texts import DIFF, OVERLAP_TESTS, SYSTEM, TRACE
 from refold import entries as e
 from refold.protocols import SessionInfo
-from refold.stores.jsonl import write
+from refold.stores.jsonl import write_session_file
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "refold" / "data" / "sample.jsonl.gz"
 
@@ -323,7 +323,7 @@ def main() -> None:
     )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "sample.jsonl"
-        write(path, info, entries)
+        write_session_file(path, info, entries)
         body = path.read_bytes()
     TARGET.write_bytes(gzip.compress(body, 9, mtime=0))
     print(f"{TARGET}: {len(entries)} messages, {len(body):,} bytes, {TARGET.stat().st_size:,} compressed")

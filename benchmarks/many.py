@@ -28,14 +28,14 @@ from benchmarks.cells import markdown
 from benchmarks.synthetic import agent_transcript
 from refold import Engine, Session, batch, presets
 from refold.batch import Batch, Job
-from refold.batch.kept import Kept
-from refold.compare.budgets import parse_list
-from refold.compare.many import endings, jobs, work
-from refold.compare.run import VARIANTS, Plan
+from refold.batch.results import StoredResults
+from refold.compare.budgets import parse_budgets
+from refold.compare.jobs import endings, jobs, work
+from refold.compare.run import VARIANTS, ComparisonPlan
 from refold.entries import Fold
 from refold.session.dialects import parse_list as messages_of
 from refold.stores import open_store
-from refold.transcripts.importing import Asked, Importer, reading
+from refold.transcripts.importing import Importer, ImportJob, read_for_import
 
 clock = time.process_time
 MESSAGES, SESSIONS, WINDOW = 200, 12, 32_000
@@ -92,7 +92,7 @@ def importing(paths: Sequence[Path], folder: Path) -> dict[str, float]:
     importer, read, put = Importer(store), 0.0, 0.0
     for path in paths:
         began = clock()
-        parcels = reading(Asked(path, named=True))
+        parcels = read_for_import(ImportJob(path, named=True))
         read, began = read + clock() - began, clock()
         assert [one.state for one in importer.put(path, parcels)] == ["imported"]
         put += clock() - began
@@ -102,7 +102,7 @@ def importing(paths: Sequence[Path], folder: Path) -> dict[str, float]:
 
 
 def comparing(paths: Sequence[Path], names: Sequence[str]) -> dict[str, float]:
-    plan = Plan(tuple(names), parse_list("8k"))
+    plan = ComparisonPlan(tuple(names), parse_budgets("8k"))
     began, size = clock(), 0
     for job in jobs([(str(path), False) for path in paths], plan):
         size += len(msgspec.json.encode(work(job.argument)))
@@ -112,7 +112,7 @@ def comparing(paths: Sequence[Path], names: Sequence[str]) -> dict[str, float]:
 def handing_out(on: str, number: int) -> dict[str, float]:
     """Seconds until the first job is done, and milliseconds of each of so many that do nothing."""
     began = time.perf_counter()
-    with batch.opened(on) as who:
+    with batch.open_executor(on) as who:
         list(Batch(nothing).run([Job(None)], who))
         ready = time.perf_counter() - began
         began = time.perf_counter()
@@ -124,7 +124,7 @@ def handing_out(on: str, number: int) -> dict[str, float]:
 def keeping(folder: Path, number: int) -> float:
     """Milliseconds to keep a result of two kilobytes."""
     store = open_store(f"sqlite:{folder}/kept.db").store
-    kept, began = Kept(store, "bench"), time.perf_counter()
+    kept, began = StoredResults(store, "bench"), time.perf_counter()
     for place in range(number):
         kept.put(str(place), {"value": "x" * 2_000})
     spent = time.perf_counter() - began
@@ -135,11 +135,11 @@ def keeping(folder: Path, number: int) -> float:
 def side_by_side(folder: Path, sessions: int) -> dict[str, Any]:
     """The same comparison by one and by two processes, in turns: time on the wall, of all turns together."""
     files = [(str(path), False) for path in write(folder / "short", sessions, SHORT)]
-    plan = Plan(("refold", "pi"), parse_list("4k"))
+    plan = ComparisonPlan(("refold", "pi"), parse_budgets("4k"))
     found: dict[str, list[float]] = {"processes:1": [], "processes:2": []}
     for _ in range(3):
         for on, times in found.items():
-            with batch.opened(on) as who:
+            with batch.open_executor(on) as who:
                 list(endings(jobs(files[:2], plan), plan, who))  # they are there, and have read their tables
                 began = time.perf_counter()
                 list(endings(jobs(files, plan), plan, who))
@@ -212,7 +212,7 @@ def handing(found: dict[str, Any]) -> str:
         for on, one in found["handing_out"].items()
     ]
     return markdown(
-        ["time on the wall", "until the first job is done", "for each job that does nothing"], rows
+        ["wall-clock time", "until the first job is done", "for each job that does nothing"], rows
     )
 
 

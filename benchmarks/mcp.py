@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from refold import messages as m
-from refold.mcp.library import Library, Shelf
-from refold.mcp.tools import answer
+from refold.mcp.collections import Collection, Collections
+from refold.mcp.tools import answer_tool_call
 from refold.protocols import SessionInfo, Store
 from refold.session import Session
 from refold.stores import open_store
@@ -61,7 +61,7 @@ def run(*, quick: bool = False) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"sqlite:{folder}/sessions.db").store
         paths = fill(store, words, SESSIONS // 10 if quick else SESSIONS)
-        library = Library([Shelf("refold", store)], MemoryFile(Path(folder) / "memory.md"))
+        collections = Collections([Collection("refold", store)], MemoryFile(Path(folder) / "memory.md"))
         asked = {
             "one word": lambda: {"query": words(1)},
             "three words": lambda: {"query": words(3)},
@@ -70,13 +70,13 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         }
         found: dict[str, Any] = {"sessions": SESSIONS // 10 if quick else SESSIONS}
         for kind, question in asked.items():
-            answer(library, "recall", question())
+            answer_tool_call(collections, "recall", question())
             times: list[float] = []
             worked: list[float] = []
             for _ in range(ASKED // 10 if quick else ASKED):
                 arguments = question()
                 began, work = time.perf_counter(), time.process_time()
-                answer(library, "recall", arguments)
+                answer_tool_call(collections, "recall", arguments)
                 times.append(1000 * (time.perf_counter() - began))
                 worked.append(1000 * (time.process_time() - work))
             found[kind] = {

@@ -36,7 +36,7 @@ def percent(values: Iterable[float]) -> float:
 def done(work: Callable[[Any], Any], arguments: Iterable[Any], on: str = "here") -> Iterator[Any]:
     """What the function of a module gives for each of them, in their order; `on` as in `refold compare --on`. What
     fails ends the measure."""
-    with batch.opened(on) as who:
+    with batch.open_executor(on) as who:
         for ending in batch.Batch(work, ordered=True).run(map(batch.Job, arguments), who):
             if ending.error is not None:
                 raise RuntimeError(f"{ending.job.argument!r:.200}: {ending.error}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import refold
 from refold.recall import Index, index_of
-from refold.recall.rank import rank, read
+from refold.recall.rank import parse_question, rank
 from refold.session.edits import said_by
 
 DEPTHS = (3, 5, 10, 20)
@@ -117,7 +117,7 @@ Ranking = Callable[[Index, str], Sequence[int]]
 
 
 def shipped(index: Index, text: str) -> list[int]:
-    return [at for at, _ in rank(index, read(index, text), limit=max(DEPTHS))]
+    return [at for at, _ in rank(index, parse_question(index, text), limit=max(DEPTHS))]
 
 
 def found(folder: Path, ranking: Ranking = shipped) -> dict[str, dict[int, int]]:

@@ -79,20 +79,22 @@ def indexed(turns: Sequence[str]) -> Index:
     return index
 
 
-def ours(turns: Sequence[str], weights: rank.Weights | None = None) -> Find:
+def ours(turns: Sequence[str], weights: rank.RankWeights | None = None) -> Find:
     return asking(indexed(turns), weights)
 
 
-def asking(index: Index, weights: rank.Weights | None) -> Find:
+def asking(index: Index, weights: rank.RankWeights | None) -> Find:
     def find(question: str) -> list[int]:
-        return [i for i, _ in rank.rank(index, rank.read(index, question, weights), limit=DEPTHS[-1])]
+        return [
+            i for i, _ in rank.rank(index, rank.parse_question(index, question, weights), limit=DEPTHS[-1])
+        ]
 
     return find
 
 
 def own_words(turns: Sequence[str]) -> Find:
     """Our terms under plain BM25: what neighbours, speakers, questions and dates add is the difference."""
-    plain = rank.Weights(
+    plain = rank.RankWeights(
         before=(), after=(), answer=0, spread=1e9, speaker=0, asking=0, time=0, stretch=0, date=0, size=0
     )  # fmt: skip
     return ours(turns, plain)
@@ -237,11 +239,11 @@ def _timed(size: int) -> dict[str, float]:
     }
 
 
-def _times(index: Index, queries: Iterable[str], weights: rank.Weights | None = None) -> list[float]:
+def _times(index: Index, queries: Iterable[str], weights: rank.RankWeights | None = None) -> list[float]:
     times: list[float] = []
     for query in queries:
         start = time.process_time()
-        rank.rank(index, rank.read(index, query, weights), limit=5)
+        rank.rank(index, rank.parse_question(index, query, weights), limit=5)
         times.append(1000 * (time.process_time() - start))
     return sorted(times)
 

@@ -15,7 +15,7 @@ import msgspec
 from refold.recall import Index, rank
 
 DEPTHS = (5, 20, 100)
-NEUTRAL = rank.Weights(
+NEUTRAL = rank.RankWeights(
     saturation=1.2, length=0.75, before=(), after=(), answer=0, spread=1e9, speaker=0, asking=0, time=0,
     stretch=0, date=0, size=0
 )  # fmt: skip
@@ -52,10 +52,10 @@ class Judge:
 
     def __init__(self, index: Index, asked: Sequence[Asked]) -> None:
         self.index, self.asked = index, asked
-        self._known: dict[rank.Weights, Shares] = {}
+        self._known: dict[rank.RankWeights, Shares] = {}
         self._words: dict[tuple[Any, ...], list[tuple[rank.Scoring, dict[int, float]]]] = {}
 
-    def shares(self, weights: rank.Weights) -> Shares:
+    def shares(self, weights: rank.RankWeights) -> Shares:
         """Per question, the share of the evidence among the first 5, 20, 100."""
         if weights not in self._known:
             self._known[weights] = [
@@ -64,16 +64,18 @@ class Judge:
             ]
         return self._known[weights]
 
-    def worth(self, weights: rank.Weights) -> float:
+    def worth(self, weights: rank.RankWeights) -> float:
         return sum(row[0] + row[1] for row in self.shares(weights))
 
-    def _by_words(self, weights: rank.Weights) -> list[tuple[rank.Scoring, dict[int, float]]]:
+    def _by_words(self, weights: rank.RankWeights) -> list[tuple[rank.Scoring, dict[int, float]]]:
         named = tuple(getattr(weights, name) for name in _BY_WORDS)
         if named not in self._words:
             if len(self._words) >= 3:
                 del self._words[next(iter(self._words))]
             scorings = [
-                rank.Scoring(self.index, rank.read(self.index, asked.question, weights), DEPTHS[-1], None)
+                rank.Scoring(
+                    self.index, rank.parse_question(self.index, asked.question, weights), DEPTHS[-1], None
+                )
                 for asked in self.asked
             ]
             self._words[named] = [(scoring, scoring.by_words()) for scoring in scorings]
@@ -87,7 +89,7 @@ class Judge:
         return tuple(sum(place < depth for place in at) / len(at) for depth in DEPTHS)
 
 
-def chosen(judges: Sequence[Judge], start: rank.Weights = NEUTRAL) -> rank.Weights:
+def chosen(judges: Sequence[Judge], start: rank.RankWeights = NEUTRAL) -> rank.RankWeights:
     """The best weights for these conversations, one coordinate at a time."""
     best, worth = start, sum(judge.worth(start) for judge in judges)
     for _ in range(ROUNDS):
@@ -105,9 +107,9 @@ def chosen(judges: Sequence[Judge], start: rank.Weights = NEUTRAL) -> rank.Weigh
     return best
 
 
-def held_out(judges: Sequence[Judge]) -> list[tuple[rank.Weights, Shares]]:
+def held_out(judges: Sequence[Judge]) -> list[tuple[rank.RankWeights, Shares]]:
     """Per conversation: the weights that all others chose, and what they find in this one."""
-    found: list[tuple[rank.Weights, Shares]] = []
+    found: list[tuple[rank.RankWeights, Shares]] = []
     for judge in judges:
         weights = chosen([other for other in judges if other is not judge])
         found.append((weights, judge.shares(weights)))

@@ -365,10 +365,45 @@ the list too, so the later figure is not blind."""
 STANDING_TUNED, STANDING_HELD = {"places": STANDING[::2]}, {"places": STANDING[1::2]}
 
 
+WORDS = ("apple", "anchor", "basket", "bridge", "candle", "copper", "dragon", "ember", "falcon", "garden", "harbor", "island", "kettle", "meadow")  # fmt: skip
+
+
+def maker(name: str) -> Maker:
+    """What stands for a value in `held_secrets.tsv`: `an32` are 32 letters and digits, `b64_24` 24 bytes in base64."""
+    if name.startswith("b64_"):
+        return lambda r: base64.b64encode(r.randbytes(int(name[4:]))).decode()
+    kind, size = name.rstrip(DIGITS), int(name[len(name.rstrip(DIGITS)) :] or 0)
+    alphabets = {"an": ALNUM, "hex": HEX, "low": LOWER + DIGITS, "up": UPPER + DIGITS, "u": WORD}
+    others: dict[str, Maker] = {
+        "b": some(UPPER + "234567", 32), "pin": some(DIGITS, 6), "otp": some(DIGITS, 6), "jwt": jwt, "pw": plain_password, "pwa": some(ALNUM, 8, 14),
+        "weak": lambda r: r.choice(WORDS) + r.choice(WORDS), "bip": lambda r: " ".join(r.choices(WORDS, k=size)), "lines": lines(6),
+        "linesi": lambda r: lines(4)(r).replace("\n", "\n    "), "uuid": lambda r: "-".join("".join(r.choices(HEX, k=n)) for n in (8, 4, 4, 4, 12)),
+    }  # fmt: skip
+    return some(alphabets[kind], size) if kind in alphabets else others[kind]
+
+
+def held_list(name: str) -> dict[str, tuple[Kind, ...]]:
+    """Kinds that were written down before anybody looked at how they would be found. List A: 93.5 % of its kinds were
+    found blind (77.8 % by the patterns by name that were there before), list C, of an author who meant harm: 79.2 %
+    (53.2 %). Misses of both were read afterwards, so later figures are not blind."""
+    rows = (Path(__file__).parent / "held_secrets.tsv").read_text("utf-8").splitlines()
+    cells = [row.split("\t") for row in rows]
+    kinds = [
+        Kind(
+            what,
+            text.encode().decode("unicode_escape").encode("latin-1").decode() if text.isascii() else text,
+            maker(value),
+        )
+        for of, value, what, text in cells
+        if of == name
+    ]
+    return {name: tuple(kinds)}
+
+
 def planted(kind: Kind, number: int) -> tuple[str, str]:
     """(text, secret), the same every time."""
     secret = kind.secret(random.Random(f"{kind.name}/{number}"))
-    return kind.text.format(secret), secret
+    return kind.text.replace("{S}", secret) if "{S}" in kind.text else kind.text.format(secret), secret
 
 
 def leaked(clean: str, secret: str) -> bool:
@@ -422,5 +457,6 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         "values": values,
         "tuned": recall(TUNED, values),
         "held": recall(HELD, values),
+        "lists": {name: recall(held_list(name), values)["all"] for name in "AC"},
         "code": {"lines": read, "false_hits": len(hits)},
     }

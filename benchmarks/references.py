@@ -159,7 +159,7 @@ def with_digest(prefix: Prefix, budget: int) -> str:
     sources = prefix.sources()
     start = len(sources) - len(kept)
     made = digest(sources[:start], budget=budget - count(verbatim) - 1, counter=COUNTER, kept=sources[start:])
-    return f"{made.render()}\n{verbatim}"
+    return f"{made}\n{verbatim}"
 
 
 def by_preset(name: str) -> PrefixView:

@@ -22,7 +22,7 @@ from refold import messages as m
 from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit, Overflow, Transient
 from refold.models.retry import Retry
-from refold.models.scripted import Scripted, Step, fail, say, stall
+from refold.models.scripted import Scripted, ScriptStep, fail, say, stall
 from refold.protocols import Request
 from refold.tokens import get as counter
 
@@ -34,7 +34,7 @@ def text_of(request: Request) -> str:
     return "\n".join(message.text for message in request.messages)
 
 
-BEHAVIOURS: dict[str, Step] = {
+BEHAVIOURS: dict[str, ScriptStep] = {
     "good": "## Goal\nThe user wants the login fixed.\n## Done\nPart of it was read.",
     "copies": lambda request: text_of(request),
     "doubles": lambda request: 2 * text_of(request),
@@ -83,7 +83,7 @@ def engines(window: int, tokens: int) -> dict[str, Callable[[Any], Engine]]:
     }
 
     def engine(name: str) -> Callable[[Any], Engine]:
-        def make(step: Step) -> Engine:
+        def make(step: ScriptStep) -> Engine:
             model = Scripted(then=step, context_window=window)
             by = ByModel(model, COUNTER, retries=Retry(total=1e9))
             return Engine(presets_of[name](), model=model, summariser=by)

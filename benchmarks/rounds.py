@@ -64,7 +64,7 @@ def view_tokens(rounds: int, **settings: Any) -> int:
     for each in conversation(rounds):
         for message in each:
             session.append(message)
-        run_now(maintain(engine.planner, session, hooks=engine.hooks))
+        run_now(maintain(engine.planner, session))
     return engine.view(session).tokens
 
 

@@ -30,11 +30,11 @@ from benchmarks.scale_rows import OWN, SESSION, Rows, own
 from refold import messages as m
 from refold.entries import MessageEntry
 from refold.protocols import Candidate, SessionInfo
-from refold.registry.search import across
-from refold.registry.sessions import find
-from refold.stores.postgres.links import Link
+from refold.registry.search import search_sessions
+from refold.registry.sessions import find_session
+from refold.stores.postgres.connections import Link
 from refold.stores.postgres.store import PostgresStore
-from refold.stores.rows import END
+from refold.stores.rows import LAST_PLACE
 from refold.stores.sqlite import SqliteStore
 
 SIZES = (1_000_000, 10_000_000)
@@ -215,7 +215,7 @@ class Measure:
             for question in asked:
                 for name, store in self._turn():
                     heard = Heard(store)
-                    self.times.time(f"recall, {kind}", name, across, heard, question, limit=10)
+                    self.times.time(f"recall, {kind}", name, search_sessions, heard, question, limit=10)
                     self.times.add(f"candidates, {kind}", name, heard.spent)
                 if time.monotonic() - began > PATIENCE:
                     break
@@ -225,7 +225,7 @@ class Measure:
         for number in range(40):
             id = f"s{self._chance.randrange(self.entries // SESSION // 10, self.entries // SESSION)}"
             for name, store in self._turn():
-                self.times.time("a session by the beginning of its id", name, find, store, id)
+                self.times.time("a session by the beginning of its id", name, find_session, store, id)
                 if number < 3:
                     self.times.time("the list of all sessions", name, _listed, store)
 
@@ -242,7 +242,7 @@ def _listed(store: Store) -> list[SessionInfo]:
 
 
 def tip_of(store: Store, session: str) -> str | None:
-    tip = store.load(session, END).tip
+    tip = store.load(session, LAST_PLACE).tip
     return tip if isinstance(tip, str) else None
 
 

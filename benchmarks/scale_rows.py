@@ -16,9 +16,9 @@ from refold import format as fmt
 from refold import messages as m
 from refold.entries import MessageEntry
 from refold.protocols import SessionInfo
-from refold.stores import database, words
+from refold.stores import database, search_text
 from refold.stores.postgres import schema, search
-from refold.stores.postgres.links import Link
+from refold.stores.postgres.connections import Link
 from refold.stores.postgres.store import PostgresStore
 from refold.stores.schema import SHIFT, row_of
 from refold.stores.sqlite import SqliteStore
@@ -67,7 +67,7 @@ class Rows:
         made = [MessageEntry(id=ID, parent=PARENT, message=m.user(text)) for text in self.texts]
         self._later = [fmt.encode(entry).decode() for entry in made]
         self._vectors = [search.vector(entry) or "" for entry in made]
-        self._words = [words.of_entry(entry) for entry in made]
+        self._words = [search_text.of_entry(entry) for entry in made]
 
     def entry(self, number: int) -> MessageEntry:
         place = number % SESSION
@@ -130,7 +130,7 @@ def _in_bulk(store: PostgresStore, work: Callable[[Link], None]) -> None:
         link.ask("SELECT setval(pg_get_serial_sequence('sessions', 'key'), (SELECT max(key) FROM sessions))")
         link.say("COMMIT")
         for sql in (
-            schema.WORDS,
+            schema.WORDS_INDEX,
             "VACUUM (ANALYZE, INDEX_CLEANUP off) entries",
             "VACUUM ANALYZE sessions",
             "CHECKPOINT",
@@ -181,7 +181,7 @@ def undivided(store: PostgresStore) -> None:
         link.say(
             "CREATE TABLE whole (LIKE entries INCLUDING ALL EXCLUDING INDEXES, PRIMARY KEY (session, place))"
         )
-        link.say(f"DROP TABLE entries; ALTER TABLE whole RENAME TO entries; {schema.WORDS}")
+        link.say(f"DROP TABLE entries; ALTER TABLE whole RENAME TO entries; {schema.WORDS_INDEX}")
 
     store.run(work)
 

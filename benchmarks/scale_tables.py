@@ -61,7 +61,7 @@ def room(found: dict[str, Any]) -> str:
         if name in size["bytes"]
     ]
     return markdown(
-        ["entries", "store", "room for each", "filled in", "load then", "forgetting one entry"], rows
+        ["entries", "store", "size per entry", "filled in", "load then", "forgetting one entry"], rows
     )
 
 

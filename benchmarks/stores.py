@@ -45,7 +45,7 @@ def _open(folder: Path, count: int) -> dict[str, Any]:
     entries: list[MessageEntry] = []
     for number in range(count):
         entries.append(_message(number, entries[-1].id if entries else None))
-    jsonl.write(folder / "long.jsonl", SessionInfo(id=S, created=1.0), entries)
+    jsonl.write_session_file(folder / "long.jsonl", SessionInfo(id=S, created=1.0), entries)
     store = open_store(f"sqlite:{folder}/long.db").store
     store.create(SessionInfo(id=S))
     began = time.perf_counter()

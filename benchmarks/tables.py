@@ -1,6 +1,7 @@
-"""The tables of README.md and docs/benchmarks.md, made from the stored results.
+"""The tables of README.md and docs, made from the stored results.
 
-A table stands between `<!-- bench:NAME -->` and `<!-- /bench -->`; what is between them belongs to this script.
+A table stands between `<!-- bench:NAME -->` and `<!-- /bench -->`; what is between them belongs to this script. Below it
+stands where its figures come from.
 """
 
 from __future__ import annotations
@@ -11,17 +12,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks import loop_tables as loops
 from benchmarks import results
 from benchmarks.cells import NOT_YET, cell, markdown, milliseconds
 from benchmarks.results import ROOT
 
-DOCUMENTS = (
-    ROOT / "README.md",
-    ROOT / "docs" / "benchmarks.md",
-    ROOT / "docs" / "gateway.md",
-    ROOT / "docs" / "scale.md",
-    ROOT / "docs" / "design" / "house.md",
-)
 OUTDATED = "*(the stored result is of an older form of this measure: `make bench`)*"
 Results = dict[str, dict[str, Any]]
 
@@ -30,9 +25,8 @@ _BLOCK = re.compile(r"(<!-- bench:([\w-]+) -->\n)(.*?)(<!-- /bench -->)", re.S)
 
 def rewrite_all() -> None:
     found = results.read()
-    for path in DOCUMENTS:
-        if path.exists():
-            path.write_text(rewritten(path.read_text(encoding="utf-8"), found), encoding="utf-8")
+    for path in documents():
+        path.write_text(rewritten(path.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 
 def rewritten(text: str, found: Results) -> str:
@@ -47,16 +41,17 @@ def table(name: str, found: Results) -> str:
     if any(need not in found for need in needs):
         return NOT_YET
     try:
-        return make(*(found[need]["result"] for need in needs))
+        made = make(*(found[need]["result"] for need in needs))
     except (KeyError, TypeError):
         return OUTDATED
+    return "\n\n".join((made, *(results.provenance(found[need]) for need in needs)))
 
 
 # ── going on ────────────────────────────────────────────────────────────────────────────────────
 
 
 def continuation(found: dict[str, Any]) -> str:
-    """M9: the designs; controls and ablations are in docs/benchmarks.md."""
+    """M9: the designs; controls and ablations are in docs/benchmarks/going-on.md."""
     names = [name for name in found["views"] if ":" not in name and "without" not in name]
     budgets = list(next(iter(found["views"].values())))
     head = ["view", *(f"{int(budget):,} tokens" for budget in budgets)]
@@ -126,9 +121,9 @@ def long_range(found: dict[str, Any]) -> str:
 
 
 def retention(found: dict[str, Any]) -> str:
-    from benchmarks.retention import tables
+    from benchmarks.retention import table as made
 
-    return tables(found)["M1"]
+    return made(found)
 
 
 def references(found: dict[str, Any]) -> str:
@@ -148,39 +143,6 @@ def references(found: dict[str, Any]) -> str:
     for name in ("all", "all, one recall"):
         cells = [_one(view[share].get(name)) for view in agent["views"].values() for share in shares]
         rows.append([f"**{name}**", total, *cells])
-    return markdown(head, rows)
-
-
-def passes(found: dict[str, Any]) -> str:
-    keys = list(next(iter(found["presets"].values())))
-    head = [
-        "preset",
-        "budget",
-        "constraints 1 / 3 / 10",
-        "goal",
-        "files",
-        "identifiers",
-        "orphans",
-        "over budget",
-        "tokens of the view",
-    ]
-    rows: list[list[str]] = []
-    for preset, cells in found["presets"].items():
-        for budget in dict.fromkeys(key.split("/")[0] for key in keys):
-            listed = [cells[key] for key in keys if key.startswith(f"{budget}/")]
-            columns = [
-                " / ".join(f"{one[name]:.0f}" for one in listed)
-                for name in ("constraints", "goal", "files", "identifiers")
-            ]
-            last = listed[-1]
-            ends = [
-                " / ".join(str(one["orphans"]) for one in listed),
-                f"{last['over_budget']} of {last['transcripts']}",
-                f"{last['view_tokens']:,}" if "view_tokens" in last else "–",
-            ]
-            rows.append([f"`{preset}`", f"{int(budget):,}", *columns, *ends])
-    for preset, reason in found["not_loaded"].items():
-        rows.append([f"`{preset}`", "", f"does not load: {reason}", *[""] * 6])
     return markdown(head, rows)
 
 
@@ -231,7 +193,7 @@ def _our_times(ours: dict[str, Any], preset: str) -> list[str]:
 def figures(ours: dict[str, Any]) -> str:
     """The figures that the project holds itself to, and what was measured."""
     ten, most = ours["sizes"]["10000"], ours["sizes"].get("100000")
-    wire, imports, load = ten["wire"], ours["imports"], ours["load"]
+    wire, load = ten["wire"], ours["load"]
     rows = [
         ["a turn without a fold, 10 000 messages", "≤ 1 ms", milliseconds(ten["check"]["near"])],
         ["the same, 100 000 messages", "± 2×", milliseconds(most and most["check"]["near"])],
@@ -245,8 +207,6 @@ def figures(ours: dict[str, Any]) -> str:
             "≤ 2 000 ms",
             milliseconds(load["ms"]),
         ],
-        ["`import refold` over `import msgspec`", "≤ 25 ms", f"{imports['refold over msgspec']:.0f}"],
-        ["`refold --version` to `import click`", "≤ 3 ×", f"{imports['version to click']:.1f} ×"],
     ]
     if "yardstick_ms" in ours:
         rows.append(["yardstick: a million additions in Python", "", f"{ours['yardstick_ms']:.0f}"])
@@ -424,6 +384,12 @@ def stores(found: dict[str, Any]) -> str:
     return markdown(head, rows)
 
 
+def start(found: dict[str, Any]) -> str:
+    from benchmarks.start import table as made
+
+    return made(found)
+
+
 def rounds(found: dict[str, Any]) -> str:
     from benchmarks.rounds import table as made
 
@@ -451,6 +417,39 @@ def agent(found: dict[str, Any]) -> str:
         ):
             rows.append([f"a turn after {int(length):,} turns: {text}", "", f"{row[name]:.1f}"])
     return markdown(["ms", "best", "median"], rows)
+
+
+def chat_session(found: dict[str, Any]) -> str:
+    """What was done, and how long a user waited."""
+    keys, resumed = found["key_to_screen_ms"], found["resumed_start_ms"]
+    rows = [
+        ["turns; tasks; kills and resumes", f"{found['turns']:,}; {found['tasks']}; {found['kills']}", ""],
+        [
+            "folds; taken back and brought back by hand; branches",
+            f"{found['folds']}; {found['undone']}; {found['branches']}",
+            "",
+        ],
+        ["largest request, of a window of 8,000 tokens", f"{found['largest_request']:,}", "≤ 8,000"],
+        [
+            "from a key to the screen: median, p95",
+            f"{keys['median']:.0f} ms, {keys['p95']:.0f} ms",
+            "p95 ≤ 50 ms",
+        ],
+        [
+            "from the start to the prompt: new; resumed, median",
+            f"{found['first_start_ms']:,.0f} ms; {resumed['median']:,.0f} ms",
+            "≤ 350 ms",
+        ],
+    ]
+    for when, echo in found.get("echo_ms", {}).items():
+        rows.append(
+            [
+                f"from a key to the screen of a program that only echoes, {when}: p95",
+                f"{echo['p95']:.0f} ms",
+                "",
+            ]
+        )
+    return markdown(["what", "measured", "goal"], rows)
 
 
 def mutation(found: dict[str, Any]) -> str:
@@ -548,7 +547,7 @@ def gateway_disturbed(found: dict[str, Any]) -> str:
     return markdown(head, rows)
 
 
-_COMPACTIONS = ("-headline", "", "-differences", "-names", "-judges", "-long-range")
+_COMPACTIONS = ("", "-differences", "-names", "-judges", "-long-range")
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     **{f"compactions{name}": (("compactions",), compactions(f"compactions{name}")) for name in _COMPACTIONS},
     "continuation": (("continuation_full",), continuation),
@@ -557,7 +556,15 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "long-range": (("continuation_full",), long_range),
     "retention": (("retention",), retention),
     "references": (("retention",), references),
-    "passes": (("passes",), passes),
+    "drift-presets": (("drift",), loops.drift_presets),
+    "drift": (("drift",), loops.drift("kept")),
+    "drift-recall": (("drift",), loops.drift("recalled")),
+    "closed-loop-8000": (("closed_loop",), loops.closed_loop_8000),
+    "closed-loop": (("closed_loop",), loops.closed_loop),
+    "closed-loop-losses": (("closed_loop",), loops.losses),
+    "closed-loop-model": (("closed_loop_gpu",), loops.by_model),
+    "cache-cost-short": (("cache_cost",), loops.cache_cost_short),
+    "cache-cost": (("cache_cost",), loops.cache_cost),
     "recall": (("recall",), recall),
     "engine": (("engine", "peers"), engine),
     "figures": (("engine",), figures),
@@ -577,10 +584,12 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "tokens": (("tokens",), tokens),
     "stores": (("stores",), stores),
     "rounds": (("rounds",), rounds),
+    "start": (("start",), start),
     "house": (("house",), house),
     "gateway": (("gateway",), gateway),
     "gateway-disturbed": (("gateway",), gateway_disturbed),
     "agent": (("agent",), agent),
+    "chat-session": (("chat_session",), chat_session),
     "mutation": (("mutation",), mutation),
     "machine": ((), machine),
 }
@@ -588,4 +597,6 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
 
 
 def documents() -> list[Path]:
-    return [path for path in DOCUMENTS if path.exists()]
+    """Those that have a table."""
+    every = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    return [path for path in every if _BLOCK.search(path.read_text(encoding="utf-8"))]

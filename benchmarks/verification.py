@@ -29,12 +29,13 @@ from benchmarks.passes import CONSTRAINTS, Case, cases, named_files
 from benchmarks.references import shown
 from refold import Engine, Session, presets, transcripts
 from refold.compaction.plan import Ask, Plan, Source
-from refold.compaction.verify import MARK, Verified, texts, verify
+from refold.compaction.verify import MARK, Verified, verify
 from refold.digest import Source as DigestSource
 from refold.digest import digest
 from refold.engine.summarise import Answer
 from refold.entries import Fold, MessageEntry, key
 from refold.errors import RefoldError
+from refold.messages import searchable
 from refold.session.edits import said_by
 
 HERE = Path(__file__).resolve().parent
@@ -85,7 +86,7 @@ def digest_summaries(*, quick: bool = False) -> Iterator[True_]:
             except RefoldError:
                 break
             sources = [DigestSource(message=one.message, id=one.id, key=key(one.id)) for one in said]
-            text = digest(sources, budget=1_500, counter=COUNTER).render("readable")
+            text = digest(sources, budget=1_500, counter=COUNTER, form="readable")
             text = re.sub(r" ?\[[a-z2-7]{7}\]", "", text)  # recall keys point somewhere; they claim nothing
             yield True_(f"{path.parent.name}/{path.stem[:20]}#{number}", "by the digest", text, said)
 
@@ -211,7 +212,7 @@ KINDS = ("path", "number", "command", "name", "quotation")
 def recombined(one: True_, chance: random.Random) -> Iterator[tuple[str, str, str]]:
     """The harder ones (kind, claim, sentence): every part is true, only the whole was never said. A file in
     another file's folder, a number off by a few, words of the sources as a command."""
-    everything = "\n".join([one.previous, *texts(s.message for s in one.sources)])
+    everything = "\n".join([one.previous, *(searchable(s.message, keys=True) for s in one.sources)])
     squeezed = re.sub(r"\s+", "", everything.lower())
     paths = sorted(set(re.findall(r"(?<![\w/.])[a-z][\w.-]*(?:/[\w.-]+)+\.[a-z]{1,5}\b", everything)))
     numbers = sorted(set(re.findall(r"(?<![\w.])\d{3,6}(?![\w.])", everything)))
@@ -251,7 +252,7 @@ def recombinations(summaries: list[True_]) -> dict[str, Any]:
 
 def forged(one: True_, chance: random.Random) -> tuple[str, list[tuple[str, str]]]:
     """The summary with fabrications between its lines, and what they are (kind, text)."""
-    everything = "\n".join([one.previous, one.text, *texts(s.message for s in one.sources)])
+    everything = "\n".join([one.previous, one.text, *(searchable(s.message, keys=True) for s in one.sources)])
     paths = sorted(set(re.findall(r"(?<![\w/.])[\w.-]+(?:/[\w.-]+)+\.\w{1,5}\b", everything)))
     forger = Forger(chance, re.sub(r"\s+", "", everything.lower()), paths)
     lines, planted = _outside_fences(one.text), list[tuple[str, str]]()
@@ -348,7 +349,7 @@ def restored(chosen: list[Case]) -> dict[str, Any]:
             for entry in session.path
             if isinstance(entry, MessageEntry) and 20 < len(entry.message.text) < 600
         ][3:6]
-        # The summarising rung itself, whatever smaller rungs would do first.
+        # The summarising strategy itself, whatever smaller ones would do first.
         engine = Engine(presets.get("refold", budget=12_000), summariser=Forgetful())
         for id in pinned:
             engine.pin(session, id)

@@ -8,18 +8,20 @@ random (`--hypothesis-profile=torture`), each as often as `REFOLD_ROUNDS` says; 
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.data import NEEDS_DATA
 from tests.hermetic import hermetic
@@ -29,7 +31,7 @@ from tests.timing import alarm
 
 settings.register_profile(
     "refold",
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     database=None,
@@ -52,8 +54,11 @@ _KEPT = re.compile(
 for _name in [name for name in os.environ if not _KEPT.fullmatch(name)]:
     del os.environ[_name]
 _home = tempfile.TemporaryDirectory(prefix="refold-home-")
-"""For what fixtures of a whole module do; each test has its own."""
-os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", HOME=_home.name, SHELL="/bin/sh", TERM="xterm-256color")
+"""Empty, and without configuration."""
+os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", SHELL="/bin/sh", TERM="xterm-256color")
+for _name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SSL_CERT_DIR"):
+    os.environ[_name] = _home.name  # nor certificates, which every client would read: a tenth of a second
+_KEYS = {name: os.environ.pop(name) for name in [*os.environ] if name.startswith(("OPENAI_", "ANTHROPIC_"))}
 time.tzset()
 
 ROUNDS = int(os.environ.get("REFOLD_ROUNDS", "1"))
@@ -70,14 +75,10 @@ def _round(request: pytest.FixtureRequest) -> int:
     return request.param
 
 
-@pytest.fixture(autouse=True)
-def offline(request: pytest.FixtureRequest) -> Iterator[Offline]:
-    """Tests marked `live` may use the network; all others fail if they try, even if nobody noticed."""
-    guard.on = request.node.get_closest_marker("live") is None
-    guard.attempts.clear()
-    yield guard
-    guard.on = True
-    assert guard.attempts == []
+@pytest.fixture
+def offline() -> Offline:
+    """The guard of the network, which watches every test."""
+    return guard
 
 
 LONGEST = 600
@@ -86,33 +87,47 @@ marked as long have ten times as many."""
 _LONG = {"slow", "data", "torture", "timing", "live", "clients", "browser", "local"}
 
 
-@pytest.fixture(autouse=True)
-def _own_machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+@contextmanager
+def _own_machine(item: pytest.Item) -> Generator[None]:
     """Tests end. They read what lies in the repository and what they made; those marked `data` the real transcripts,
-    too. They see an empty home directory, no configuration, and no keys; those marked `live` what there is."""
-    marks = {mark.name for mark in request.node.iter_markers()}
-    hermetic.on, hermetic.data = True, "data" in marks
+    too. Tests marked `live` may use the network and see keys; all others fail if they reach for it, even where that
+    failure is swallowed."""
+    marks = {mark.name for mark in item.iter_markers()}
+    live = "live" in marks
+    guard.on, hermetic.on, hermetic.data = not live, True, "data" in marks
+    guard.attempts.clear()
     hermetic.attempts.clear()
-    with pytest.MonkeyPatch.context() as patch, alarm(10 * LONGEST if marks & _LONG else LONGEST):
-        if "live" not in marks:
-            _empty_home(patch, tmp_path_factory.getbasetemp() / "home")
+    with (
+        alarm(10 * LONGEST if marks & _LONG else LONGEST),
+        pytest.MonkeyPatch.context() if live else nullcontext() as patch,
+    ):
+        if patch:
+            patch.delenv("SSL_CERT_DIR")
+            for name, value in _KEYS.items():
+                patch.setenv(name, value)
         yield
-    hermetic.on = False
+    guard.on, hermetic.on = True, False
+    assert guard.attempts == []
     assert hermetic.attempts == [], "a test read files of the machine it runs on"
 
 
-def _empty_home(patch: pytest.MonkeyPatch, home: Path) -> None:
-    home.mkdir(exist_ok=True)
-    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
-        patch.setenv(name, str(home))
-    for name in (
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_BASE_URL",
-        "REFOLD_DATABASE",
-    ):
-        patch.delenv(name, raising=False)
+_watch = pytest.StashKey[AbstractContextManager[None]]()
+
+
+# Hooks, not fixtures that every test has: a thousand small tests cost half as much.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    item.stash[_watch] = _own_machine(item)
+    item.stash[_watch].__enter__()
+    yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    try:
+        yield
+    finally:
+        item.stash[_watch].__exit__(None, None, None)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -130,6 +145,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("slow")
     if seed := os.environ.get("REFOLD_ORDER"):
         random.Random(seed).shuffle(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Nothing that collecting makes is garbage: the garbage collector, which would take a third of it, rests meanwhile and
+    never looks through it again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def kept(cases: int, count: int) -> set[int]:
@@ -150,7 +177,7 @@ _RUN_BY = {
     "torture": "make torture",
     "timing": "make torture",
     "live": "make test-live",
-    **dict.fromkeys(("slow", "data", "local", "clients", "browser"), "make test-all"),
+    **dict.fromkeys(("slow", "data", "local", "postgres", "clients", "browser"), "make test-all"),
 }
 _left_out: Counter[str] = Counter()
 
@@ -171,6 +198,10 @@ class _Workers:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Workers())
+    if settings.default.derandomize:
+        # Hypothesis draws from the constants of all modules that are imported by then: other examples in another
+        # order of tests, and seconds in every process until it has read their source.
+        providers._get_local_constants = providers.Constants
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -63,13 +63,16 @@ def _folder(path: Path) -> str:
     return f"{path.absolute()}{os.sep}"
 
 
+_TESTS = _folder(ROOT / "tests")
+
+
 def _is_loading() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         if any(part in frame.f_code.co_filename for part in _LOADERS):
             return True
         frame = frame.f_back
-        if frame is not None and f"{os.sep}tests{os.sep}" in frame.f_code.co_filename:
+        if frame is not None and frame.f_code.co_filename.startswith(_TESTS):
             return False
     return False
 

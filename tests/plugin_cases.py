@@ -347,7 +347,7 @@ def ask(s: Any, **over: Any) -> Ask:
     return made(Ask, {"sources": (source,), "render": gives(request), **over})
 
 
-def rungs() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def strategies() -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """What a rung proposes, wrong in one place."""
     for name, value in NONSENSE.items():
         yield f"proposes {name}", gives(value)
@@ -404,7 +404,7 @@ def changed() -> Iterator[tuple[str, Callable[[Preset], Preset]]]:
         for method in METHODS:
             yield f"{method} gives {name}", lambda p, f=method, x=value: doing(p, f, gives(x))
         yield f"trigger={name}", lambda p, x=value: staged(p, trigger=x)
-        yield f"rungs={name}", lambda p, x=value: staged(p, rungs=x)
+        yield f"strategies={name}", lambda p, x=value: staged(p, strategies=x)
         yield f"trigger says {name}", lambda p, x=value: staged(p, trigger=Fires(gives(x)))
         yield f"soft says {name}", lambda p, x=value: doing(p, "soft_trigger", gives(Fires(gives(x))))
         yield f"notes are {name}", lambda p, x=value: doing(p, "annotator", gives(Folds(gives(x))))
@@ -415,8 +415,8 @@ def changed() -> Iterator[tuple[str, Callable[[Preset], Preset]]]:
         yield f"trigger raises {name}", lambda p, x=error: staged(p, trigger=Fires(raising(x)))
         yield f"soft raises {name}", lambda p, x=error: doing(p, "soft_trigger", gives(Fires(raising(x))))
         yield f"notes raise {name}", lambda p, x=error: doing(p, "annotator", gives(Folds(raising(x))))
-    for name, made in rungs():
-        yield name, lambda p, r=made: staged(p, rungs=(Folds(r),))
+    for name, made in strategies():
+        yield name, lambda p, r=made: staged(p, strategies=(Folds(r),))
 
 
 def preset_cases() -> Iterator[Case]:

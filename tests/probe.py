@@ -11,7 +11,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Ask, Due, Finished, Proposal, Stage
 from refold.engine.summarise import ByModel
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted
 from refold.protocols import Request
 from refold.tokens import get as counter
@@ -57,15 +57,15 @@ def swap(**given: Any) -> Swap:
     return Swap(**own, options=tuple(given.items()))
 
 
-def engine(*rungs: Swap, window: int = 100_000, model: Scripted | None = None, **options: Any) -> Engine:
+def engine(*strategies: Swap, window: int = 100_000, model: Scripted | None = None, **options: Any) -> Engine:
     preset = presets.Preset(
         name="probe",
         settings=presets.Settings(),
         measure="chars",
         window=window,
-        stages=(Stage(Always(), rungs),),
+        stages=(Stage(Always(), strategies),),
     )
-    by = ByModel(model, counter("chars"), retries=NEVER) if model else None
+    by = ByModel(model, counter("chars"), retries=NO_RETRY) if model else None
     return Engine(preset, counter="chars", model=model, summariser=by, **options)
 
 

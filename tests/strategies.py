@@ -20,8 +20,8 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 def examples(count: int) -> int:
     """With how many examples a property is tried: `count` in `make test-all` (always the same) and in `make torture`
-    (at random, many times); a fifth of them in `make test`."""
-    return count if settings.default.max_examples >= 100 else max(count // 5, 8)
+    (at random, many times); a tenth of them in `make test`."""
+    return count if settings.default.max_examples >= 100 else max(count // 10, 6)
 
 
 _WORDS = (

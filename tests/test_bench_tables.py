@@ -29,15 +29,12 @@ def test_every_table_is_shown_somewhere() -> None:
 
 
 def test_a_changed_figure_is_noticed_and_rewriting_repeats_itself() -> None:
-    found = {
-        "rounds": {
-            "result": {
-                "rounds": [10],
-                "everything": [2000],
-                "strategies": {"compressed": {"ours": [1], "published": [2]}},
-            }
-        }
+    result = {
+        "rounds": [10],
+        "everything": [2000],
+        "strategies": {"compressed": {"ours": [1], "published": [2]}},
     }
+    found = {"rounds": {"made": results.read()["rounds"]["made"], "result": result}}
     text = "a\n<!-- bench:rounds -->\n| 99 |\n<!-- /bench -->\nb <!-- bench: no table\n"
     once = tables.rewritten(text, found)
     assert "| 99 |" not in once
@@ -66,21 +63,56 @@ def test_a_peer_that_failed_has_a_row() -> None:
     assert "gone | not measured: cannot install" in tables.pairs(peers)
 
 
-def test_results_carry_versions_machine_date_and_load() -> None:
+def test_results_say_where_they_come_from() -> None:
     paths = sorted(results.FOLDER.glob("*.json"))
     assert len(paths) >= 9
     for path in paths:
         made = json.loads(path.read_text(encoding="utf-8"))["made"]
-        assert {
-            "date",
-            "commit",
-            "python",
-            "versions",
-            "machine",
-            "load_before",
-            "load_after",
-            "seconds",
-        } <= set(made)
+        wanted = {"date", "commit", "python", "versions", "machine", "load_before", "load_after", "seconds"}
+        assert wanted | {"script", "data", "judge"} <= set(made), path.name
+
+
+def test_every_measure_has_a_source() -> None:
+    from benchmarks.__main__ import MEASURES
+
+    assert set(MEASURES) - set(results.SOURCES) == set()
+
+
+def test_no_table_is_older_than_one_release() -> None:
+    """`make bench` measures anew."""
+    found = results.read()
+    ages = {name: results.releases_behind(one["made"]["versions"]["refold"]) for name, one in found.items()}
+    assert {name: age for name, age in ages.items() if age > 1} == {}
+
+
+def test_releases_are_counted() -> None:
+    known = ["0.3.0", "0.2.0", "0.1.0"]
+    assert [results.releases_behind(one, known) for one in known] == [0, 1, 2]
+    assert results.releases_behind(results.releases()[0]) == 0
+    assert results.releases_behind("not installed", ["0.3.0"]) > 1
+
+
+def test_below_a_table_stands_where_its_figures_come_from() -> None:
+    found = results.read()
+    for name, (needs, _) in tables.TABLES.items():
+        lines = tables.table(name, found).splitlines()
+        for need in needs:
+            made = found[need]["made"]
+            line = next(line for line in lines if line.startswith(f"*`{made['script']}`"))
+            assert all(
+                part in line
+                for part in (made["date"], made["versions"]["refold"], made["data"], made["judge"])
+            )
+            assert made["machine"]["system"] in line
+
+
+def test_what_is_written_down_says_where_it_comes_from(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    results.write("rounds", {}, seconds=1, before=[], quick=False)
+    results.write("continuation_full", {"judge": "another"}, seconds=1, before=[], quick=False)
+    found = results.read(tmp_path)
+    assert found["rounds"]["made"]["script"] == "python -m benchmarks rounds"
+    assert "judge another" in results.provenance(found["continuation_full"])
 
 
 def test_a_machine_without_the_transcripts_says_so(capsys, monkeypatch, tmp_path) -> None:

@@ -19,7 +19,7 @@ from refold.compaction.plan import Failed, Plan
 from refold.engine.summarise import ByModel
 from refold.errors import FoldError
 from refold.loop import run
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted
 from refold.protocols import Request, SessionInfo, Store
 from refold.registry.sessions import stored
@@ -90,7 +90,7 @@ def engine_for(name: str, *, model: bool, budget: int | None = None) -> Engine:
         return f"## Goal\nSummary number {next(count)} of the login work ({request.purpose})."
 
     scripted = Scripted(then=summary, context_window=1_000_000)
-    return Engine(preset, model=scripted, summariser=ByModel(scripted, counter(), retries=NEVER))
+    return Engine(preset, model=scripted, summariser=ByModel(scripted, counter(), retries=NO_RETRY))
 
 
 def turn(number: int) -> list[m.Message]:

@@ -19,7 +19,7 @@ from refold.loop import run
 from refold.models.reply import collect
 from refold.protocols import Event, PartDone, Request, SessionInfo, Stopped
 from refold.session.dialects import DIALECTS
-from refold.stores import moving, open_store
+from refold.stores import open_store, transfer
 from refold.stores.memory import MemoryStore
 from refold.transcripts.export import export, targets
 
@@ -153,5 +153,5 @@ def test_an_old_session_is_folded_by_every_preset(name: str, tmp_path: Path) -> 
 def test_an_old_session_is_copied_line_by_line() -> None:
     store, named = open_store(str(GOLDEN))
     other = MemoryStore()
-    moving.copy(store, named or "", other)
+    transfer.copy_session(store, named or "", other)
     assert list(other.lines(named or "")) == GOLDEN.read_bytes().splitlines()[1:]

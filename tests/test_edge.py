@@ -21,7 +21,7 @@ from refold.errors import EntryNotFound, RefoldError, UnknownName, UnknownSettin
 from refold.loop import run
 from refold.models.openai import OpenAIChat
 from refold.models.scripted import Scripted, say
-from refold.recall import across, recall
+from refold.recall import recall, search_logs
 from refold.registry import search
 from refold.registry.sessions import open as open_session
 from refold.session.merge import Merged
@@ -54,10 +54,10 @@ def test_public_methods_name_all_their_arguments(kind: type) -> None:
         refold.wrap,
         registry.summariser,
         registry.preset,
-        search.across,
-        search.search,
+        search.search_sessions,
+        search.search_store,
         recall,
-        across,
+        search_logs,
     ],
 )
 def test_public_functions_name_all_their_arguments(function: Callable[..., Any]) -> None:
@@ -82,10 +82,12 @@ def test_public_functions_name_all_their_arguments(function: Callable[..., Any])
         lambda engine, session: Engine(modle="x"),
     ],
 )
-def test_a_misspelt_keyword_is_an_error_at_once(call: Callable[[Engine, Session], Any]) -> None:
-    """At once: when a coroutine is made, not when somebody awaits it."""
+def test_a_misspelt_keyword_is_an_error_and_nothing_is_done(call: Callable[[Engine, Session], Any]) -> None:
+    session = Session()
     with pytest.raises(TypeError):
-        call(Engine(), Session())
+        if inspect.isawaitable(made := call(Engine(), session)):
+            run(made)
+    assert not session.path
 
 
 def test_an_unknown_setting_is_a_type_error_that_lists_what_there_is() -> None:
@@ -325,7 +327,7 @@ def test_an_entry_is_appended_as_it_is_and_returned() -> None:
     session = Session()
     note = session.make(e.Note, content=m.content("a note"))
     assert session.append(note) is note
-    with pytest.raises(WrongType, match="go with a message"):
+    with pytest.raises(WrongType, match="can only be given with a message"):
         session.append(session.make(e.Note, content=()), model="a:b")
 
 
@@ -381,7 +383,7 @@ def test_a_bad_name_fails_when_the_engine_is_made(name: str, error: type[RefoldE
 
 @pytest.mark.parametrize("nonsense", [42, object(), ["openai:gpt-5"]])
 def test_what_is_no_model_is_refused(nonsense: Any) -> None:
-    with pytest.raises(WrongType, match="is no model"):
+    with pytest.raises(WrongType, match="expected a model"):
         Engine(model=nonsense)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from refold.errors import (
 )
 from refold.format import encode
 from refold.loop import run
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, cut, fail, say, stall
 from refold.tokens import get as counter
 
@@ -52,7 +53,7 @@ def make(name: str, model: Any, **options: Any) -> Engine:
         "window": lambda: presets.get("window"),
         "refold": lambda: presets.get("refold", window=20_000),
     }[name]()
-    summariser = ByModel(model, counter(), retries=NEVER)
+    summariser = ByModel(model, counter(), retries=NO_RETRY)
     return Engine(preset, model=model, summariser=summariser, **options)
 
 
@@ -110,16 +111,10 @@ def test_R3_a_time_out_changes_nothing(name: str) -> None:
     engine = make(name, Scripted(then=stall("## Goal")))
     plan = engine.plan(session, force=True)
     assert isinstance(plan, Plan)
-    limited = Plan(**{**vars(plan), "proposal": _with(plan, timeout=0.05), "remaining": ()})
+    limited = replace(plan, timeout=0.05, remaining=())
     outcome = run(engine.apply(session, limited))
     assert isinstance(outcome, Failed)
     assert outcome.code == "timeout"
-
-
-def _with(plan: Plan, **changes: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(plan.proposal, **changes)
 
 
 @pytest.mark.parametrize("after", [0.0, 0.01, 0.05])
@@ -226,7 +221,7 @@ def test_after_an_undo_the_stretch_is_left_alone_until_the_hard_limit() -> None:
 
 def test_undo_redo_pin_say_what_is_wrong() -> None:
     session, engine = talk(2), Engine("pi")
-    with pytest.raises(FoldError, match="no active fold"):
+    with pytest.raises(FoldError, match="no fold to undo"):
         engine.undo(session)
     with pytest.raises(FoldError, match="not a fold"):
         engine.undo(session, session.path[0].id)
@@ -312,7 +307,7 @@ def test_B4_a_refused_context_is_folded_and_the_call_tried_once_more_after_a_mom
     )
     engine = Engine(presets.get("refold", window=60_000))
     session.append(m.user("and now?"))
-    reply = run(engine.call(session, chat, system="be brief", sleep=sleep, retries=NEVER))
+    reply = run(engine.call(session, chat, system="be brief", sleep=sleep, retries=NO_RETRY))
     assert reply.text == "fine now"
     assert slept == [0.1]
     assert len(session.annotations(e.Fold)) == 1
@@ -330,7 +325,7 @@ def test_B4_a_second_refusal_in_a_row_is_a_clear_error() -> None:
         then=lambda _: fail(Overflow("prompt is too long: 30000 tokens > 9000 maximum", window=9_000))
     )
     with pytest.raises(OverflowAgain):
-        run(Engine(presets.get("refold", window=60_000)).call(session, chat, retries=NEVER))
+        run(Engine(presets.get("refold", window=60_000)).call(session, chat, retries=NO_RETRY))
     assert len(chat.requests) == 2
 
 
@@ -338,7 +333,7 @@ def test_other_errors_of_the_model_are_raised_and_append_nothing() -> None:
     session = talk(1)
     count = len(session)
     with pytest.raises(ModelError, match="gone"):
-        run(Engine("pi").call(session, Scripted(fail(ModelError("gone"))), retries=NEVER))
+        run(Engine("pi").call(session, Scripted(fail(ModelError("gone"))), retries=NO_RETRY))
     assert len(session) == count
     with pytest.raises(UsageError, match="no model"):
         run(Engine("pi").call(session))
@@ -350,7 +345,7 @@ def test_a_model_that_takes_no_tools_says_so_before_anything_is_sent() -> None:
 
     model = Plain("hello", "hello")
     tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
-    with pytest.raises(UsageError, match="takes no tools"):
+    with pytest.raises(UsageError, match="does not support tools"):
         run(Engine("pi").call(talk(1), model, tools=tools))
     assert model.requests == []
     assert run(Engine("pi").call(talk(1), model)).text == "hello"

@@ -200,7 +200,7 @@ def test_a_ledger_of_rows_is_still_read() -> None:
     assert isinstance(old, Fold) and rows(Session(), old, COUNTER) == (row,)
 
 
-# ── the ladder ──────────────────────────────────────────────────────────────────────────────────
+# ── strategies ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_R3_where_a_rung_fails_the_next_one_is_tried_and_the_failure_written_down() -> None:
@@ -218,8 +218,8 @@ def test_R3_where_a_rung_fails_the_next_one_is_tried_and_the_failure_written_dow
     assert len(model.requests) == 1
 
 
-def test_R3_a_conversation_that_went_on_ends_the_ladder() -> None:
-    """The rungs that remain would fold a path that is not there any more."""
+def test_R3_a_conversation_that_went_on_ends_the_strategies() -> None:
+    """The strategies that remain would fold a path that is not there any more."""
     session = talk()
 
     def interrupts(_: Request) -> str:
@@ -233,16 +233,14 @@ def test_R3_a_conversation_that_went_on_ends_the_ladder() -> None:
     assert not session.annotations(e.Fold)
 
 
-def test_R3_a_failure_says_where_and_what_the_design_wants_to_be_said() -> None:
+def test_R3_a_failure_says_where_and_what() -> None:
     session = talk()
-    made = engine(
-        swap(asks=True, failure_text="Summary unavailable."), model=Scripted(fail(ValueError("no")))
-    )
+    made = engine(swap(asks=True), model=Scripted(fail(ValueError("no"))))
     outcome = folded(made, session)
     assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.text) == (
         "model",
-        "Summary unavailable. (scripted:script failed: ValueError: no)",
+        "scripted:script failed: ValueError: no",
     )
     [failure] = session.annotations(e.Failure)
     assert (failure.target, failure.requests) == (session.leaf, 1)
@@ -307,7 +305,7 @@ def test_redo_brings_back_what_was_undone_last() -> None:
     made.undo(session, one.id)
     assert made.redo(session).fold == one.id
     assert made.redo(session).fold == two.id
-    with pytest.raises(FoldError, match="no undone fold"):
+    with pytest.raises(FoldError, match="no fold to redo"):
         made.redo(session)
 
 

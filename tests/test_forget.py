@@ -21,7 +21,7 @@ from refold.format import encode
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.recall import recall
-from refold.session.forget import HOLE, forget
+from refold.session.forget import FORGOTTEN_MARK, forget
 from refold.testing.validators import validate_view
 
 SECRET = "ghp_" + "q1W2e3R4t5Y6u7I8o9" * 2
@@ -100,7 +100,7 @@ def test_the_hole_keeps_its_place(place: str) -> None:
     assert [(entry.id, getattr(entry, "parent", None)) for entry in session.entries] == before
     new = session[ids["result"]]
     assert isinstance(old, e.MessageEntry) and isinstance(new, e.MessageEntry)
-    assert new.message == m.result("c1", HOLE, name="Read")
+    assert new.message == m.result("c1", FORGOTTEN_MARK, name="Read")
     assert (new.time, new.usage, new.model) == (old.time, old.usage, old.model)
     assert session.store is not None
     assert list(session.store.load(session.id).entries) == list(session.entries)
@@ -157,7 +157,7 @@ def test_folding_goes_on_after_it(place: str) -> None:
         plan = engine.plan(session, force=True)
         if plan:
             run(engine.apply(session, plan))
-        target = next(x.id for x in session.path if "TOKEN" in repr(x) or HOLE in repr(x))
+        target = next(x.id for x in session.path if "TOKEN" in repr(x) or FORGOTTEN_MARK in repr(x))
         forget(session, [target])
         again = engine.plan(session, force=True)
         if again:
@@ -219,10 +219,10 @@ def test_errors_say_what_to_do(place: str) -> None:
     session, _ = filled(place)
     with pytest.raises(EntryNotFound):
         forget(session, ["nonsense"])
-    with pytest.raises(UsageError, match="name what"):
+    with pytest.raises(UsageError, match="name ids"):
         forget(session, [])
     leaf = next(x for x in session.entries if isinstance(x, e.Leaf))
-    with pytest.raises(UsageError, match="nothing that can be forgotten"):
+    with pytest.raises(UsageError, match="no content to forget"):
         forget(session, [leaf.id])
 
 
@@ -240,7 +240,7 @@ def test_the_command_asks_first(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert SECRET in path.read_text()
     assert SECRET not in done.output, "not even while asking"
-    assert "1 fold(s) hold it" in done.output and "1 other message(s)" in done.output
+    assert "1 fold contains it and is undone" in done.output and "1 other message contains" in done.output
     assert call(str(path), ids["result"], "--dry-run").exit_code == 0
     assert SECRET in path.read_text()
     assert call(str(path), ids["result"], said="y\n").exit_code == 0

@@ -18,7 +18,7 @@ from refold import messages as m
 from refold.errors import FormatError, NewerFormat, NotJson
 from refold.stores import open_store
 from refold.stores.sqlite import SqliteStore
-from refold.testing.store_contract import HUGE, hostile_entries
+from refold.testing.store_contract import HUGE_INTEGER, hostile_entries
 from tests.strategies import examples
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -47,13 +47,13 @@ def test_hostile_entries_come_back(name: str, depth: int) -> None:
 
 @given(values, texts)
 @settings(max_examples=examples(150), deadline=None)
-@example(HUGE, "")
+@example(HUGE_INTEGER, "")
 @example(-0.0, "\0")
 def test_any_value_comes_back(value: Any, id: str) -> None:
     entry = e.Unknown(id=id, raw={"type": "of-tomorrow", "id": id, "value": value})
     line = fmt.encode(entry)
     again = fmt.decode(line)
-    assert fmt.encode(again) == line and fmt.canonical(line) == fmt.canonical(fmt.encode(again))
+    assert fmt.encode(again) == line and fmt.canonical_line(line) == fmt.canonical_line(fmt.encode(again))
     assert json.loads(line)["type"] == "of-tomorrow"
 
 
@@ -67,7 +67,7 @@ def test_both_encoders_agree(value: Any) -> None:
         return
     if b"null" in fast:
         return  # infinities
-    assert fmt.canonical(fmt.dump_json(entry)) == fmt.canonical(fast)
+    assert fmt.canonical_line(fmt.dump_json(entry)) == fmt.canonical_line(fast)
 
 
 def test_defaults_are_left_out_the_slow_way_too() -> None:
@@ -94,9 +94,9 @@ def test_kinds_we_do_not_write_are_unknown(line: bytes) -> None:
 
 def test_canonical_means_the_same_value() -> None:
     same = [b'{"a":1,"b":[true,"\xc3\xa9"]}', b' { "b" : [ true , "\\u00e9" ] , "a" : 1 } ']
-    assert len({fmt.canonical(line) for line in same}) == 1
+    assert len({fmt.canonical_line(line) for line in same}) == 1
     other = [b'{"a":1}', b'{"a":1.0}', b'{"a":"1"}', b'{"a":true}', b'{"a":null}', b"{}"]
-    assert len({fmt.canonical(line) for line in other}) == len(other)
+    assert len({fmt.canonical_line(line) for line in other}) == len(other)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def bottom(value: Any) -> Any:
 def test_golden_files_hold_every_kind() -> None:
     files = ("v1.expected.json", "v1-holes.expected.json")
     wanted = [entry for name in files for entry in json.loads((GOLDEN / name).read_text())]
-    assert {entry["type"] for entry in wanted} == fmt.KINDS.keys() - {"unknown"} | {"of-tomorrow"}
+    assert {entry["type"] for entry in wanted} == fmt.ENTRY_TYPES.keys() - {"unknown"} | {"of-tomorrow"}
 
 
 def test_a_text_says_its_origin_only_where_it_has_one() -> None:

@@ -157,8 +157,8 @@ def planned(engine: Engine, session: Session) -> object:
     plan = engine.plan(session, force=True)
     if not isinstance(plan, Plan):
         return plan.code
-    finished = finish(plan.proposal, [])
-    return finished.summary, msgspec.json.encode(finished.edits), plan.proposal.clipped
+    finished = finish(plan, [])
+    return finished.summary, msgspec.json.encode(finished.edits), plan.clipped
 
 
 @pytest.mark.torture

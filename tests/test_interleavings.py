@@ -16,10 +16,10 @@ from refold import messages as m
 from refold.compaction.plan import Plan
 from refold.engine.summarise import ByModel
 from refold.errors import FoldError, RefoldError
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, say
 from refold.protocols import Request
-from refold.session.edits import stretches
+from refold.session.edits import edit_stretches
 from refold.session.invariants import settled
 from refold.testing.validators import validate_view
 from refold.tokens import get as counter
@@ -162,7 +162,7 @@ def line(request: Request) -> Any:
 
 
 def engine_of(name: str, job: str) -> Engine:
-    by = ByModel(Scripted(then=line, context_window=100_000), counter(), retries=NEVER)
+    by = ByModel(Scripted(then=line, context_window=100_000), counter(), retries=NO_RETRY)
     hooks = Hooks()
     for hook in (
         "before_compact",
@@ -222,7 +222,7 @@ def check(world: World, before: list[Any]) -> None:
         assert id in session
     for fold in session.annotations(e.Fold):
         path = {entry.id: at for at, entry in enumerate(session.path_to(fold.parent))}
-        assert len(stretches([fold], path.get)) == len(fold.edits), "a fold of another branch"
+        assert len(edit_stretches([fold], path.get)) == len(fold.edits), "a fold of another branch"
         assert {row.id for row in fold.ledger} <= set(path)
     for line in session.annotations(e.TurnLine):
         path = session.path_to(line.target)
@@ -258,7 +258,7 @@ def test_whatever_happens_at_any_await_nothing_is_lost_or_misplaced(name: str, j
     moments = range(undisturbed.seen)
     assert moments, "nothing was waited for"
     # Every action at other moments; at all of them in `make torture`.
-    step = max(len(moments) // 6, 1)
+    step = max(len(moments) // 4, 1)
     for number, action in enumerate(ACTIONS):
         for at in moments[number % step :: step]:
             play(name, job, action, at)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.compaction import overflow
-from refold.data import table
+from refold.data import data_table
 from refold.messages import Assistant, Usage, assistant
 from tests.timing import within
 
-ROWS = table("overflow")
+ROWS = data_table("overflow")
 WINDOW = 100_000
 
 

@@ -21,7 +21,7 @@ SHARE = {"presets": 40, "models": 9, "hooks": 9, "summarisers": 9, "counters": 9
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A stream without an end is given up sooner: the clock of these tests stands still while it streams. What
     is logged stays here: a worker cannot report half a character, and would end without a word."""
-    monkeypatch.setattr(reply, "MOST_EVENTS", 3_000)
+    monkeypatch.setattr(reply, "MAX_EVENTS", 3_000)
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -24,7 +24,7 @@ from refold.compaction.plan import Plan, Source
 from refold.engine.maintenance import maintain
 from refold.engine.summarise import ByModel
 from refold.loop import run
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted
 from refold.protocols import Request
 from refold.recall.tool import result as recalled
@@ -121,7 +121,7 @@ def engine_for(name: str, poison: str | None) -> Engine:
     model = Scripted(
         then=lambda _: f"## Goal\nFix the login.\n{poison}\nand no more.", context_window=1_000_000
     )
-    return Engine(preset, model=model, summariser=ByModel(model, counter(), retries=NEVER))
+    return Engine(preset, model=model, summariser=ByModel(model, counter(), retries=NO_RETRY))
 
 
 def plain(text: str) -> str:
@@ -184,7 +184,7 @@ def check_carried(session: Session) -> None:
 
 
 def fold_all(engine: Engine, session: Session) -> int:
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     plan = engine.plan(session, force=True)
     if isinstance(plan, Plan):
         run(engine.apply(session, plan))

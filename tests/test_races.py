@@ -20,7 +20,7 @@ from refold import messages as m
 from refold.compaction.details import rows
 from refold.engine.summarise import ByModel
 from refold.errors import Conflict, DoesNotFit, FoldError, ModelError
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, fail, say
 from refold.protocols import Request, SessionInfo, Store
 from refold.registry.sessions import stored
@@ -73,7 +73,7 @@ class World:
             "window": lambda: presets.get("window", compact_threshold=22, compact_window=12, max_history=30),
         }[name]()
         model = Scripted(then=self.answer, sleep=self.pause, context_window=100_000)
-        return Engine(preset, summariser=ByModel(model, counter(), retries=NEVER))
+        return Engine(preset, summariser=ByModel(model, counter(), retries=NO_RETRY))
 
     def answer(self, _: Request) -> Any:
         self.number += 1

@@ -16,19 +16,19 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
-from refold.compare.budgets import parse
-from refold.compare.report import inside, page
-from refold.compare.run import Plan as ComparePlan
+from refold.compare.budgets import parse_budget
+from refold.compare.report import message_details, page
+from refold.compare.run import ComparisonPlan as ComparePlan
 from refold.compare.run import compare
 from refold.engine.summarise import ByModel
 from refold.loop import run
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted
 from refold.protocols import Request
 from refold.recall import recall
 from refold.recall.tool import result as recalled
 from refold.session import redacted
-from refold.shrink.clip import LEVELS, clipped
+from refold.shrink.clip import LEVELS, Texts, clip_message
 from refold.text.redact import redact
 from refold.tokens import get as counter
 from refold.transcripts.export import export, targets
@@ -75,7 +75,9 @@ def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
     engine = engine_for(name, None)
     if model:
         scripted = Scripted(then=echo, context_window=1_000_000)
-        engine = Engine(engine.preset, model=scripted, summariser=ByModel(scripted, counter(), retries=NEVER))
+        engine = Engine(
+            engine.preset, model=scripted, summariser=ByModel(scripted, counter(), retries=NO_RETRY)
+        )
     plan = engine.plan(session, force=True)
     assert plan, plan
     run(engine.apply(session, plan))
@@ -95,7 +97,7 @@ def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
 
 
 def report(session: Session) -> str:
-    found = ComparePlan(("refold", "pi"), [parse("6000")])
+    found = ComparePlan(("refold", "pi"), [parse_budget("6000")])
     return everything(page(run(compare([("x.jsonl", session)], found))))
 
 
@@ -243,6 +245,7 @@ ELSEWHERE = {
     "completion install": "says nothing of a session",
     "config init": "says nothing of a session",
     "doctor": "tests/cli/test_doctor.py",
+    "explore": "tests/explorer/test_server.py",
     "compact": "gives the view, which the model sees as it stands",
     "demo": "a session that comes with the package",
     "memory list": "the user's own file, as it was written; what is added to it has no secrets",
@@ -338,8 +341,8 @@ def test_a_clip_cuts_hardly_any_secret_in_two() -> None:
         text, secret = planted(kind, 0)
         for before in range(0, 200, 17):
             filling = "plain words of some length go on here " * 20
-            clip = clipped(
-                m.result("c", f"{filling[:before]} {text} {filling}"), LEVELS[4], COUNTER, key="#3"
+            clip = clip_message(
+                m.result("c", f"{filling[:before]} {text} {filling}"), LEVELS[4], Texts(COUNTER), key="#3"
             )
             if "\n" not in text and secret not in clip.text and leaked(redact(clip.text)[0], secret):
                 cut.append(kind.name)
@@ -366,9 +369,9 @@ def of_clips(level: int, kinds: Sequence[Kind]) -> tuple[Session, int]:
 def in_report(session: Session, fold: e.Fold) -> str:
     """What the report says of the messages that a fold put."""
     results = [x for x in session.path if isinstance(x, e.MessageEntry) and isinstance(x.message, m.Result)]
-    said = [inside.Said(x.id, x.message, redacted.whole(x.message)) for x in results]
-    shown = [inside.Shown.of(one.text, 10**6) for one in said]
-    page = inside._Folds(said, shown, 10**6, redacted.Known(one.message for one in said))
+    said = [message_details.ReportMessage(x.id, x.message, redacted.message_text(x.message)) for x in results]
+    shown = [message_details.ShownText.of(one.text, 10**6) for one in said]
+    page = message_details._Folds(said, shown, 10**6, redacted.KnownSecrets(one.message for one in said))
     put = [edit.put[0] for edit in fold.edits]
     texts = [str(page._text(message, number)) for number, message in enumerate(put)]
     return "\n".join([*texts, *(str(page._text(message, None)) for message in put)])
@@ -389,7 +392,7 @@ def check_parts(level: int, programs: Sequence[str], kinds: Sequence[Kind] = REC
 
 
 def test_no_part_of_a_secret_that_a_clip_cut_in_two_leaves() -> None:
-    assert check_parts(LEVELS[4], ("claude-code",), RECOGNISED[::3]) > 10, "hardly any was cut in two"
+    assert check_parts(LEVELS[4], ("claude-code",), RECOGNISED[::3]) > 3, "hardly any was cut in two"
 
 
 @pytest.mark.torture

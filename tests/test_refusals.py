@@ -12,9 +12,9 @@ from refold import messages as m
 from refold.errors import ModelError, Overflow, OverflowAgain
 from refold.loop import run
 from refold.models.failures import Secrets, translate
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, fail, say
-from refold.session.dialects.common import Wire
+from refold.text.lenient_json import JsonObject
 
 NAMED = "prompt is too long: 30000 tokens > 9000 maximum"
 VAGUE = "400 status code (no body)"
@@ -140,7 +140,7 @@ def test_R13_an_answer_without_a_body_is_raised_as_it_is() -> None:
     session = talk(2, 40)
     error = translate("a:big", Refused(VAGUE, 400), Secrets())
     with pytest.raises(Overflow, match="no body"):
-        run(refold().call(session, Scripted(fail(error)), retries=NEVER))
+        run(refold().call(session, Scripted(fail(error)), retries=NO_RETRY))
     assert session.path[-1].message == m.user("and now?")  # type: ignore[union-attr]
 
 
@@ -208,7 +208,7 @@ def test_R13_a_reply_that_the_caller_observed_counts_too() -> None:
     session = talk()
     size = Engine().view(session).tokens
     engine = refold(int(1.5 * size))
-    raw: Wire = {
+    raw: JsonObject = {
         "choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "length"}],
         "usage": {"prompt_tokens": size, "completion_tokens": 0},
     }
@@ -232,7 +232,7 @@ def test_R13_every_design_that_folds_by_size_recovers(name: str) -> None:
     before = run(engine.prepare(session)).tokens
     assert not session.annotations(e.Fold)
     chat = Scripted(fail(Overflow("prompt is too long")), "fine", name="a:big")
-    assert run(engine.call(session, chat, retries=NEVER)).text == "fine"
+    assert run(engine.call(session, chat, retries=NO_RETRY)).text == "fine"
     assert session.annotations(e.Fold)
     assert engine.view(session).tokens < before
 
@@ -240,5 +240,5 @@ def test_R13_every_design_that_folds_by_size_recovers(name: str) -> None:
 def test_other_errors_teach_nothing_and_are_raised() -> None:
     session = talk()
     with pytest.raises(ModelError):
-        run(refold().call(session, Scripted(fail(ModelError("gone"))), retries=NEVER))
+        run(refold().call(session, Scripted(fail(ModelError("gone"))), retries=NO_RETRY))
     assert not learned(session)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -21,19 +22,25 @@ from tests.timing import alarm, steps
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_property_tests_are_derandomised_without_a_database() -> None:
+def test_property_tests_are_derandomised_without_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if settings.get_current_profile_name() == "torture":
         pytest.skip("this is the random run")
-    drawn: list[int] = []
+    drawn: list[list[int]] = []
 
     @settings(max_examples=30)
-    @given(st.integers())
-    def draw(number: int) -> None:
-        drawn.append(number)
+    @given(st.lists(st.integers(), min_size=20))
+    def draw(numbers: list[int]) -> None:
+        drawn.append(numbers)
 
     draw()
     first = drawn.copy()
     drawn.clear()
+    module = ModuleType("imported_meanwhile")  # by another test, say
+    module.__file__ = str(tmp_path / "imported_meanwhile.py")
+    Path(module.__file__).write_text(f"NUMBERS = {[*range(7_000_001, 7_000_500)]}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     draw()
     assert drawn == first
     assert settings().database is None and settings().deadline is None

@@ -22,7 +22,7 @@ from refold.compaction.triggers import FillLevel
 from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit
 from refold.loop import run
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, say
 from refold.protocols import Request, SessionInfo
 from refold.registry.sessions import stored
@@ -89,7 +89,9 @@ def test_R2_a_message_that_arrives_during_the_summary_does_not_leave_the_view_to
 
     model = Scripted(then=interrupts, context_window=100_000)
     engine = Engine(
-        presets.get("refold", window=2_500), model=model, summariser=ByModel(model, counter(), retries=NEVER)
+        presets.get("refold", window=2_500),
+        model=model,
+        summariser=ByModel(model, counter(), retries=NO_RETRY),
     )
     view = run(engine.prepare(session))
     assert len(model.requests) <= 2
@@ -100,7 +102,7 @@ def test_R12_a_background_fold_is_published_only_if_system_prompt_and_tools_fit_
     session = sample()
     model = Scripted(then=say("## Goal\nFine."), context_window=100_000)
     preset = presets.get("refold", window=5_000, target=0.9)
-    engine = Engine(preset, model=model, summariser=ByModel(model, counter(), retries=NEVER))
+    engine = Engine(preset, model=model, summariser=ByModel(model, counter(), retries=NO_RETRY))
     system = "Be brief. " * 600
 
     async def talk() -> None:
@@ -134,7 +136,7 @@ def test_R3_a_clock_that_was_set_back_does_not_keep_the_breaker_open() -> None:
 
 def by_small_model(model: Scripted) -> Engine:
     preset = presets.get("pi", window=50_000, reserve_tokens=2_000, keep_recent_tokens=50)
-    return Engine(preset, summariser=ByModel(model, counter(), retries=NEVER))
+    return Engine(preset, summariser=ByModel(model, counter(), retries=NO_RETRY))
 
 
 def test_B13_what_calls_say_is_read_in_pieces_too() -> None:
@@ -338,7 +340,7 @@ def test_odd_conversations_fold_or_say_why_and_stay_valid(kind: str, name: str, 
     written = Scripted(then="## Goal\nShort.", context_window=100_000)
     engine = Engine(
         presets.get(name, budget=2_000),
-        summariser=ByModel(written, counter(), retries=NEVER) if model else None,
+        summariser=ByModel(written, counter(), retries=NO_RETRY) if model else None,
     )
     before = json.dumps(engine.view(session).to_openai())
     made = None

@@ -1,5 +1,5 @@
 """R3: nothing waits for ever. A summariser that stalls, drips, hangs in mid-reply or asks for patience ends at one
-limit, whatever the design, its rungs and its retries; and what comes then is what the design does without one."""
+limit, whatever the design, its strategies and its retries; and what comes then is what the design does without one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from refold.compaction.plan import Failed, Plan
 from refold.engine.summarise import Answer, ByModel
 from refold.errors import DoesNotFit, Transient
 from refold.models.retry import Retry
-from refold.models.scripted import Scripted, Step, fail, say, stall
+from refold.models.scripted import Scripted, ScriptStep, fail, say, stall
 from refold.tokens import get as counter
 from tests.virtual import run_virtually
 
 SECONDS = 120.0
 DRIP = say("x" * 24_000, pace=1.0)
-WAITS: dict[str, Step] = {
+WAITS: dict[str, ScriptStep] = {
     "stalls": stall(),
     "hangs in mid-reply": stall("## Goal\nThe user wants"),
     "drips": DRIP,

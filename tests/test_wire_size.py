@@ -158,7 +158,7 @@ def test_R2_the_settled_prefix_is_counted_once(monkeypatch: pytest.MonkeyPatch) 
 
     session, engine, notes = session_of(orphans(300)), Engine(), list[object]()
     monkeypatch.setattr(
-        module, "note", lambda result, note=module.note: (notes.append(result), note(result))[1]
+        module, "orphan_note", lambda result, note=module.orphan_note: (notes.append(result), note(result))[1]
     )
     assert engine.view(session).tokens
     first = len(notes)

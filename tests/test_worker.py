@@ -23,7 +23,7 @@ from refold.compaction.details import RefoldDetails
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.plan_context import Due, PlanRequest
 from refold.compaction.record import FoldBudget
-from refold.compaction.rungs.graded import NOTED, Clip, Graded, grading
+from refold.compaction.strategies.graded import NOTED, Clip, Graded, grading
 from refold.errors import PluginError
 from tests.timing import alarm
 
@@ -112,24 +112,24 @@ def test_work_ends_where_nobody_waits_for_it_any_more() -> None:
             ended.set()
 
     async def run() -> None:
-        task = asyncio.ensure_future(worker.run(work))
+        task = asyncio.ensure_future(worker.run_in_worker(work))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await worker.run(lambda: 17) == 17
+        assert await worker.run_in_worker(lambda: 17) == 17
 
     asyncio.run(run())
     assert ended.wait(10)
 
 
 def test_a_strategy_that_hangs_stops_neither_others_nor_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LIMIT", 0.2)
+    monkeypatch.setattr(worker, "MAX_WORK_SECONDS", 0.2)
     release = threading.Event()
 
     async def run() -> None:
-        hangs = asyncio.ensure_future(worker.run(release.wait))
-        other = asyncio.ensure_future(worker.run(lambda: 17))
+        hangs = asyncio.ensure_future(worker.run_in_worker(release.wait))
+        other = asyncio.ensure_future(worker.run_in_worker(lambda: 17))
         with pytest.raises(PluginError, match="abandoned"):
             await hangs
         assert await other == 17
@@ -142,7 +142,7 @@ def test_a_strategy_that_hangs_stops_neither_others_nor_the_exit(monkeypatch: py
 
 
 def test_cancelled_work_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "GRACE", 0.1)
+    monkeypatch.setattr(worker, "CHECKPOINT_GRACE", 0.1)
     release, began = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -150,11 +150,11 @@ def test_cancelled_work_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPat
         release.wait()
 
     async def run() -> None:
-        hangs = asyncio.ensure_future(worker.run(hang))
+        hangs = asyncio.ensure_future(worker.run_in_worker(hang))
         await asyncio.to_thread(began.wait)
         hangs.cancel()
         with alarm(30):
-            assert await worker.run(lambda: 17) == 17
+            assert await worker.run_in_worker(lambda: 17) == 17
 
     asyncio.run(run())
     release.set()
@@ -163,10 +163,10 @@ def test_cancelled_work_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPat
 def test_what_work_raises_reaches_the_caller_and_the_worker_goes_on() -> None:
     async def run() -> None:
         with pytest.raises(LookupError, match="gone"):
-            await worker.run(lambda: {}["gone"])
+            await worker.run_in_worker(lambda: {}["gone"])
         with pytest.raises(KeyboardInterrupt):
-            await worker.run(_interrupt)
-        assert await worker.run(lambda: 17) == 17
+            await worker.run_in_worker(_interrupt)
+        assert await worker.run_in_worker(lambda: 17) == 17
 
     asyncio.run(run())
 
@@ -178,7 +178,7 @@ def _interrupt() -> None:
 def test_work_may_ask_for_more_work() -> None:
     async def run() -> int:
         session, engine = session_of(30), Engine(presets.get("refold", window=20_000))
-        plan = await worker.run(lambda: engine.plan(session, force=True))
+        plan = await worker.run_in_worker(lambda: engine.plan(session, force=True))
         assert isinstance(plan, Plan)
         return len(plan.fold)
 
@@ -187,7 +187,7 @@ def test_work_may_ask_for_more_work() -> None:
 
 def test_a_process_that_was_forked_has_a_worker_of_its_own() -> None:
     async def one() -> int:
-        return await worker.run(lambda: 17)
+        return await worker.run_in_worker(lambda: 17)
 
     assert asyncio.run(one()) == 17
     child = os.fork()

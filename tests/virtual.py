@@ -45,7 +45,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 def run_virtually(work: Coroutine[Any, Any, T]) -> tuple[T, float]:
     """The outcome, and how many seconds it would have taken."""
     loop = VirtualLoop()
-    with patch.object(worker, "run", at_once):
+    with patch.object(worker, "run_in_worker", at_once):
         return _run(loop, work)
 
 

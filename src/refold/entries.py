@@ -1,4 +1,4 @@
-"""What is in the log.
+"""Entries of the log.
 
 Two families. *Path entries* have a parent and form the tree; the newest one is the leaf. *Annotations*
 name a target and never move the leaf. A `Leaf` record is how moving the leaf itself is remembered.

@@ -13,7 +13,7 @@ RefoldError
 │   ├── FoldError              edits overlap or name entries that are not on the path
 │   └── LeafMoved              the conversation was moved to another branch during a turn
 ├── StorageError               a store or a file could not do what was asked
-│   ├── Conflict               somebody else appended first: refresh, then append or branch
+│   ├── Conflict               another writer appended first: refresh, then append or branch
 │   │   └── SessionExists      a session of that id is there already: open it or choose another id
 │   ├── ReadOnly               this role may read the store and not write to it
 │   ├── FormatError            a file is not what it should be
@@ -59,7 +59,7 @@ def sentence(error: BaseException | str) -> str:
     """What an error says; the name of its kind where it says nothing, or cannot."""
     try:
         text = str(error)
-    except Exception:  # of a class that somebody else wrote
+    except Exception:  # of a foreign class
         text = ""
     return text or type(error).__name__
 
@@ -96,7 +96,7 @@ class UnknownSetting(SettingError, TypeError):
 
 class UnknownName(UsageError):
     def __init__(self, kind: str, name: str, known: tuple[str, ...] = ()) -> None:
-        super().__init__(f"no {kind} is called {name!r}{_choices(name, known)}")
+        super().__init__(f"unknown {kind} {name!r}{_choices(name, known)}")
         self.name = name
 
 
@@ -123,8 +123,8 @@ class FoldError(SessionError):
 class LeafMoved(SessionError):
     def __init__(self) -> None:
         super().__init__(
-            "the leaf was moved to another branch during the turn: what the model said is kept where it was "
-            "asked; go on from either branch"
+            "the session moved to another branch during the turn: the reply is kept on its own branch; "
+            "continue from either one"
         )
 
 
@@ -146,7 +146,7 @@ class Conflict(StorageError):
 
 class SessionExists(Conflict):
     def __init__(self, id: str) -> None:
-        StorageError.__init__(self, f"a session {id!r} exists already: open it or choose another id")
+        StorageError.__init__(self, f"a session {id!r} already exists: open it or choose another id")
         self.expected = None
         self.found = id
 
@@ -165,7 +165,9 @@ class NotJson(FormatError):
 
 class NewerFormat(StorageError):
     def __init__(self, what: str, version: int, known: int) -> None:
-        super().__init__(f"{what} has version {version}, this release reads up to {known}: upgrade refold")
+        super().__init__(
+            f"{what} has version {version}; this release reads versions up to {known}: upgrade refold"
+        )
         self.version = version
 
 
@@ -178,8 +180,8 @@ class DoesNotFit(RefoldError):
         kept = f"what the preset {design} keeps" if design else "what cannot be folded"
         other = ', another preset or fallback="digest"' if design else ""
         super().__init__(
-            f"{kept} needs {sum(parts.values())} tokens, the budget is {budget} ({listed}): "
-            f"shorten one of these or take a larger window{other}"
+            f"{kept} needs {sum(parts.values()):,} tokens; the budget is {budget:,} ({listed}): "
+            f"shorten one of these, or use a larger window{other}"
         )
         self.budget = budget
         self.parts = parts
@@ -187,13 +189,13 @@ class DoesNotFit(RefoldError):
 
 class StalePlan(RefoldError):
     def __init__(self) -> None:
-        super().__init__("the session moved on since this plan was made: call engine.plan again")
+        super().__init__("the session changed after this plan was made: call engine.plan again")
 
 
 class OverflowAgain(RefoldError):
     def __init__(self) -> None:
         super().__init__(
-            "the provider refused the context twice in a row although it was folded in between: "
+            "the provider refused the context twice, even after a fold: "
             "lower the window setting or start a new session"
         )
 

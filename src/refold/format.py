@@ -7,10 +7,12 @@ files of 0.1.0 hold) is read and written by `refold.text.lenient_json`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, cast, get_args
 
 import msgspec
 
+from refold.deprecation import renamed
 from refold.entries import AnyEntry, Entry, Unknown
 from refold.errors import FormatError, NewerFormat, UsageError
 from refold.text.lenient_json import LINE_DEPTH, dump_json, invalid, load_json, may_be_deep
@@ -22,14 +24,18 @@ MAX_ENTRY = 256 * 1024 * 1024
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """`MIGRATIONS[n]` turns the JSON object of an entry of version n into one of version n + 1."""
 
-KINDS: dict[str, type[Entry]] = {
+ENTRY_TYPES: dict[str, type[Entry]] = {
     str(kind.__struct_config__.tag): kind for kind in cast("tuple[type[Entry], ...]", get_args(AnyEntry))
 }
 """What the `type` of an entry names."""
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[AnyEntry] = msgspec.json.Decoder(AnyEntry)
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[AnyEntry]:
+    """Made at the first use: it takes as long as all classes of entries."""
+    return msgspec.json.Decoder(AnyEntry)
 
 
 def encode(entry: AnyEntry) -> bytes:
@@ -49,8 +55,8 @@ def check_size(id: str, size: int) -> None:
     """`UsageError` for an entry that is too large to be read again."""
     if size > MAX_ENTRY:
         raise UsageError(
-            f"entry {id[:40]!r} has {size:,} bytes, at most {MAX_ENTRY:,} are stored: "
-            "shorten it, or keep it in a file and name the file"
+            f"entry {id[:40]!r} has {size:,} bytes; the limit is {MAX_ENTRY:,}: "
+            "shorten it, or store it in a file and append the file name"
         )
 
 
@@ -59,7 +65,7 @@ def decode(line: bytes | str, version: int = VERSION) -> AnyEntry:
     `FormatError` if it is no entry."""
     if version == VERSION:
         try:
-            entry = _decoder.decode(line)
+            entry = _decoder().decode(line)
             deep = may_be_deep(line) and invalid(msgspec.to_builtins(entry), LINE_DEPTH)
             if type(entry) is not Unknown and not deep:
                 return entry
@@ -81,16 +87,16 @@ def read_header(line: bytes, what: str) -> dict[str, Any]:
     except FormatError:
         raw = None
     if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("type") != "session":
-        raise FormatError(f"{what} is not a refold session: its first line is no session header")
+        raise FormatError(f"{what} is not a refold session: its first line is not a session header")
     return cast("dict[str, Any]", raw)
 
 
-def split(line: bytes) -> list[bytes]:
+def entries_in_line(line: bytes) -> list[bytes]:
     """The entries of a line: one, or several that were appended together; none where it cannot be read."""
     if not line.startswith(b"["):
         return [line]
     try:
-        return [bytes(raw) for raw in _raws.decode(line)]
+        return [bytes(raw) for raw in msgspec.json.decode(line, type=list[msgspec.Raw])]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
@@ -117,7 +123,7 @@ def upgrade(raw: dict[str, Any], version: int) -> dict[str, Any]:
     return raw
 
 
-def canonical(line: bytes | str) -> bytes:
+def canonical_line(line: bytes | str) -> bytes:
     """Equal for two lines exactly when they hold the same JSON value: keys sorted, no spaces, ASCII."""
     return dump_json(load_json(line), sort=True).encode()
 
@@ -130,11 +136,11 @@ def _whole(entry: Unknown) -> dict[str, Any]:
 def _decode_slowly(line: bytes | str, version: int) -> AnyEntry:
     raw: Any = load_json(line)
     if not isinstance(raw, dict):
-        raise FormatError("not an entry: it is no JSON object")
+        raise FormatError("not an entry: not a JSON object")
     raw = upgrade(cast("dict[str, Any]", raw), version)
     if not isinstance(raw.get("id"), str) or not isinstance(raw.get("type"), str):
         raise FormatError("not an entry: it needs at least an id and a type")
-    if KINDS.get(raw["type"], Unknown) is Unknown:
+    if ENTRY_TYPES.get(raw["type"], Unknown) is Unknown:
         return Unknown(id=raw["id"], time=_seconds(raw.get("time")), raw=raw)
     try:
         return cast("AnyEntry", msgspec.convert(raw, AnyEntry))
@@ -144,3 +150,6 @@ def _decode_slowly(line: bytes | str, version: int) -> AnyEntry:
 
 def _seconds(time: object) -> float:
     return float(time) if isinstance(time, int | float) and abs(time) < 1e12 else 0.0
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, canonical="canonical_line")

@@ -25,10 +25,10 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, cast, over
 
 from refold.entries import AnyEntry, AnyPathEntry, BranchSummary, Files, Fold
 from refold.errors import UnknownName, expect
-from refold.messages import Base, Message, User
+from refold.messages import Message, MessageBase, User
 from refold.protocols import Model
 
-GROUP = "refold.hooks"
+HOOK_ENTRY_POINTS = "refold.hooks"
 """Entry points: `name = "package.module:register"`, called as `register(hooks)`."""
 log = logging.getLogger("refold")
 
@@ -57,7 +57,7 @@ class Cancel:
     why: str = "cancelled by a hook"
 
     def __post_init__(self) -> None:
-        expect(self.why, str, "why is a sentence")
+        expect(self.why, str, "why must be a string")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +73,10 @@ class Supply:
     """Kept with the entry, for the program that supplied it."""
 
     def __post_init__(self) -> None:
-        expect(self.summary, str, "a summary is a text")
-        expect(self.first_kept, (str, NoneType), "first_kept is the id of an entry")
-        expect(self.files, (Files, NoneType), "files are refold.entries.Files")
-        expect(self.details, dict, "details are a dict")
+        expect(self.summary, str, "summary must be a string")
+        expect(self.first_kept, (str, NoneType), "first_kept must be the id of an entry")
+        expect(self.files, (Files, NoneType), "files must be refold.entries.Files")
+        expect(self.details, dict, "details must be a dict")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +95,8 @@ class Change:
 
     def __post_init__(self) -> None:
         for name in ("first_kept", "instructions", "prompt"):
-            expect(getattr(self, name), (str, NoneType), f"{name} is a text")
-        expect(self.model, (Model, NoneType), "model is a model of refold: refold.model(…)")
+            expect(getattr(self, name), (str, NoneType), f"{name} must be a string")
+        expect(self.model, (Model, NoneType), "model must be a model of refold: refold.model(…)")
 
     @property
     def given(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ PI_NAMES = {
     "session_before_fork": "before_branch",
 }
 """Names that pi has for these events (B18)."""
-Event: TypeAlias = BeforeCompact | AfterCompact | CompactFailed | BeforeBranch | AfterBranch | Context
+HookEvent: TypeAlias = BeforeCompact | AfterCompact | CompactFailed | BeforeBranch | AfterBranch | Context
 Hook: TypeAlias = Callable[[Any], Any]
 H = TypeVar("H", bound=Hook)
 T = TypeVar("T")
@@ -258,7 +258,7 @@ class Decision:
 
 
 class Hooks:
-    """Functions by event. False while there is none, so that nothing is paid for hooks nobody has."""
+    """Functions by event. False while there is none, so that unused hooks cost nothing."""
 
     def __init__(self, *, seconds: float | None = 120.0) -> None:
         self.seconds = seconds
@@ -275,7 +275,7 @@ class Hooks:
         from importlib.metadata import entry_points
 
         hooks = cls()
-        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        for point in sorted(entry_points(group=HOOK_ENTRY_POINTS), key=lambda point: point.name):
             try:
                 point.load()(hooks)
             except Exception as error:
@@ -288,7 +288,7 @@ class Hooks:
     def on(self, event: str, /) -> Callable[[H], H]: ...
     def on(self, event: str, hook: H | None = None, /) -> H | Callable[[H], H]:
         """Register a function for an event: `hooks.on("context", function)`, or as a decorator."""
-        expect(event, str, f"an event is named by a text: {', '.join(EVENTS)}")
+        expect(event, str, f"the event must be a string: {', '.join(EVENTS)}")
         event = PI_NAMES.get(event, event)
         if event not in EVENTS:
             raise UnknownName("hook", event, tuple(EVENTS))
@@ -300,7 +300,7 @@ class Hooks:
         return register if hook is None else register(hook)
 
     def of(self, event: str) -> Sequence[Hook]:
-        expect(event, str, f"an event is named by a text: {', '.join(EVENTS)}")
+        expect(event, str, f"the event must be a string: {', '.join(EVENTS)}")
         return tuple(self._registered.get(event, ()))
 
     def __bool__(self) -> bool:
@@ -352,7 +352,7 @@ class Hooks:
             event = event if messages is None else replace(event, messages=messages)
         return event.messages
 
-    async def _heard(self, hook: Hook, event: Event, read: Callable[[Any], T]) -> T | None:
+    async def _heard(self, hook: Hook, event: HookEvent, read: Callable[[Any], T]) -> T | None:
         """What is read of a hook's answer; None: it gave none, or is skipped."""
 
         async def ask() -> Any:
@@ -379,7 +379,7 @@ async def _at_leisure(work: Callable[[], Awaitable[Any]], _: float | None) -> An
 
 def _messages(answer: object) -> tuple[Message, ...]:
     listed = tuple(cast("Iterable[Any]", answer)) if isinstance(answer, (list, tuple)) else (None,)
-    if not all(isinstance(message, Base) for message in listed):
+    if not all(isinstance(message, MessageBase) for message in listed):
         raise TypeError("must answer None or a list of messages (refold.messages)")
     return cast("tuple[Message, ...]", listed)
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import wraps
@@ -15,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-GRACE = 1.0
+CANCEL_GRACE = 1.0
 """Seconds that a task gets to end after it was cancelled; one that takes longer is left behind."""
 
 _lock = threading.Lock()
@@ -52,14 +53,14 @@ async def ended(tasks: Collection[asyncio.Future[Any]]) -> None:
     """Cancel tasks and wait for their end, but not for those that do not care."""
     for task in tasks:
         task.cancel()
-    done, _ = await asyncio.wait(tasks, timeout=GRACE) if tasks else ((), ())
+    done, _ = await asyncio.wait(tasks, timeout=CANCEL_GRACE) if tasks else ((), ())
     for task in done:
-        _ = task.cancelled() or task.exception()  # seen: nobody needs to hear of a second failure
+        _ = task.cancelled() or task.exception()  # retrieved, so that asyncio does not report it
 
 
 async def within(work: Callable[[], Awaitable[T]], seconds: float | None) -> T:
-    """What comes of work that somebody else wrote; `TimeoutError` where it takes longer, `RuntimeError` where
-    it was cancelled and nobody asked for that. A task of its own: what it does to itself does not happen to
+    """The result of foreign work; `TimeoutError` where it takes longer, `RuntimeError` where
+    it cancelled itself. A task of its own: what it does to itself does not happen to
     us."""
 
     async def task_of() -> T:
@@ -76,6 +77,16 @@ async def within(work: Callable[[], Awaitable[T]], seconds: float | None) -> T:
     finally:
         if not task.done():
             await ended([task])
+
+
+def _begin_again() -> None:
+    """A forked process has no threads but the one that forked: its loop is another one."""
+    global _lock, _loop
+    _lock, _loop = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_begin_again)
 
 
 def _running() -> asyncio.AbstractEventLoop:

@@ -15,8 +15,8 @@ from refold.errors import WrongType
 from refold.text.frames import without_escapes
 from refold.text.lenient_json import dump_json
 
-HUGE = 1e30
-"""Numbers from here on are nobody's words, and Python refuses to write the largest ones."""
+MAX_PLAIN_NUMBER = 1e30
+"""Larger numbers are not rendered as text; Python refuses to write the largest ones."""
 Stop = Literal["end", "tool_use", "length", "refusal", "error", "aborted", "other"]
 Origin = Literal["typed", "attached", "quoted", "program", "tool", "summary"]
 """Who said a text: the user's own words, a file or selection the user attached, a quotation (pasted mail,
@@ -97,7 +97,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return smallest >= 0 and max(self.input, self.output, self.cache_read, self.cache_write) < 2**53
 
 
-class Base(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_defaults=True):
+class MessageBase(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_defaults=True):
     role: ClassVar[str]
 
     @property
@@ -114,7 +114,7 @@ class Base(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_default
         return ()
 
 
-class Spoken(Base, frozen=True):
+class Spoken(MessageBase, frozen=True):
     content: Content = ()
 
     @property
@@ -140,7 +140,7 @@ class Assistant(Spoken, frozen=True, tag="assistant"):
         return tuple(p for p in self.content if isinstance(p, Call))
 
 
-class Result(Base, frozen=True, tag="tool"):
+class Result(MessageBase, frozen=True, tag="tool"):
     """What a tool answered to the call `call_id`."""
 
     role: ClassVar[str] = "tool"
@@ -154,7 +154,7 @@ class Result(Base, frozen=True, tag="tool"):
         return self.content
 
 
-class Bash(Base, frozen=True, tag="bash"):
+class Bash(MessageBase, frozen=True, tag="bash"):
     """A shell command the user ran inside the conversation; the model sees it as user text."""
 
     role: ClassVar[str] = "bash"
@@ -193,12 +193,12 @@ def content(said: Said) -> Content:
         try:
             said = bytes(cast("bytes", said)).decode()
         except UnicodeDecodeError:
-            raise WrongType("these bytes are no UTF-8 text: decode them, or say what they are") from None
+            raise WrongType("these bytes are not UTF-8 text: decode them, or describe them") from None
     if isinstance(said, str):
         return (Text(said),) if said else ()
     if isinstance(said, Mapping) or not isinstance(cast("object", said), Iterable):
         kind = cast("object", said).__class__.__name__
-        raise WrongType(f"a {kind} is no content: pass a text (such as str(value)), or parts")
+        raise WrongType(f"expected content, got {kind}: pass a string (such as str(value)), or parts")
     return tuple(Text(p) if isinstance(p, str) else p for p in said)
 
 
@@ -220,7 +220,7 @@ def attached(text: str) -> Text:
 
 
 def quoted(text: str) -> Text:
-    """Somebody else's words in the user's message: a mail, a log, a diff."""
+    """Quoted text in the user's message: a mail, a log, a diff."""
     return Text(text, "quoted")
 
 
@@ -277,7 +277,7 @@ def arguments_json(call: Call) -> str:
 
 
 # ── what a message says ─────────────────────────────────────────────────────────────────────────
-# `message.text` is what was written. Two more answers follow; whoever needs another one adds it here.
+# `message.text` is what was written. Two more answers follow; another one belongs here too.
 
 
 def searchable(message: Message, *, keys: bool = False) -> str:
@@ -317,7 +317,7 @@ def leaves(value: Any, *, keys: bool = False) -> Iterator[str]:
             left.extend(each for key, inner in pairs for each in ((inner, key) if keys else (inner,)))
         elif isinstance(item, list | tuple):
             left.extend(reversed(cast("list[Any]", item)))
-        elif isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < HUGE:
+        elif isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < MAX_PLAIN_NUMBER:
             yield str(item)
 
 

@@ -133,7 +133,7 @@ class Store(Protocol):
 
     def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
         """Append all or nothing. If any of the entries `moves`, the last moving entry in the store must
-        be `after` (None: there is none yet), otherwise `Conflict` and nothing is written."""
+        be `after` (None: No conversations yet), otherwise `Conflict` and nothing is written."""
         ...
 
     def load(self, session: str, start: int = 0) -> Loaded:
@@ -239,7 +239,7 @@ class Watch(Protocol):
 
 @runtime_checkable
 class Watches(Protocol):
-    """Optional power of a store: it tells of appends, so that nobody has to look (`stores.watching`)."""
+    """Optional power of a store: it tells of appends, so that no polling is needed (`stores.watcher`)."""
 
     def watch(self, session: str) -> Watch: ...
 

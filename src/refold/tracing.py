@@ -128,4 +128,4 @@ if any(os.environ.get(variable) for variable in VARIABLES):
     try:
         enable()
     except UsageError:
-        pass  # whoever sets these may mean other programs
+        pass  # these variables may be meant for other programs

@@ -24,9 +24,9 @@ from refold.errors import PluginError
 
 T = TypeVar("T")
 
-LIMIT = 120.0
+MAX_WORK_SECONDS = 120.0
 """Seconds after which work is abandoned: a strategy of an application may never return."""
-GRACE = 5.0
+CHECKPOINT_GRACE = 5.0
 """Seconds that cancelled work has to reach a checkpoint before another thread takes over."""
 
 
@@ -54,7 +54,7 @@ class _Job(Cancellable):
 
     def abandon(self) -> None:
         self.unwanted = True
-        self.deadline = min(self.deadline, time.monotonic() + GRACE)
+        self.deadline = min(self.deadline, time.monotonic() + CHECKPOINT_GRACE)
 
 
 class Worker:
@@ -74,9 +74,11 @@ class Worker:
         self._submit(job)
         future = asyncio.wrap_future(job.future)
         try:
-            while not (await asyncio.wait([future], timeout=min(GRACE, LIMIT)))[0]:
+            while not (await asyncio.wait([future], timeout=min(CHECKPOINT_GRACE, MAX_WORK_SECONDS)))[0]:
                 if self._replaced() is job:
-                    raise PluginError(f"planning did not end within {LIMIT:g} seconds; it was abandoned")
+                    raise PluginError(
+                        f"planning took longer than {MAX_WORK_SECONDS:g} seconds and was abandoned"
+                    )
             return future.result()
         finally:
             job.abandon()
@@ -117,7 +119,7 @@ class Worker:
                 job = self._jobs.popleft()
                 if not job.future.set_running_or_notify_cancel():
                     continue
-                job.deadline = time.monotonic() + LIMIT
+                job.deadline = time.monotonic() + MAX_WORK_SECONDS
                 self._running = job
             job.perform()
             with self._ready:
@@ -128,7 +130,7 @@ class Worker:
 
 @contextmanager
 def at_once() -> Generator[None]:
-    """Inside, `run` does its work where it is called: nothing else happens meanwhile."""
+    """Inside, `run_in_worker` does its work where it is called: nothing else happens meanwhile."""
     token = current.set(Cancellable())
     try:
         yield
@@ -148,6 +150,6 @@ def _begin_again() -> None:
 os.register_at_fork(after_in_child=_begin_again)
 
 
-async def run(work: Callable[[], T]) -> T:
+async def run_in_worker(work: Callable[[], T]) -> T:
     """The result of work, from the one worker of this process."""
     return await _worker.run(work)

@@ -8,16 +8,21 @@ import os
 import socket
 import sys
 import termios
+from importlib import metadata, readers  # noqa: F401
 
-from prompt_toolkit import shortcuts  # noqa: F401
+from prompt_toolkit import patch_stdout, shortcuts  # noqa: F401
+from prompt_toolkit.input import vt100  # noqa: F401
+from prompt_toolkit.key_binding.bindings import search  # noqa: F401
 from rich import markdown  # noqa: F401
 
 from refold import Engine, Session
-from refold.agent import chat, opening, snapshots  # noqa: F401
+from refold.agent import chat, folder_sessions, snapshots  # noqa: F401
 from refold.cli import chat as _chat  # noqa: F401
-from refold.cli import chat_commands, chat_once, chat_terminal, main, screen  # noqa: F401
-from refold.models import script  # noqa: F401
+from refold.cli import chat_commands, chat_once, chat_terminal, console, main  # noqa: F401
+from refold.models import script_file  # noqa: F401
+from refold.registry import models  # noqa: F401
 from refold.stores import sqlite  # noqa: F401
+from refold.tokens import get
 
 
 def child(order: dict[str, object], terminal: int) -> None:
@@ -46,7 +51,8 @@ def child(order: dict[str, object], terminal: int) -> None:
 
 
 def serve(orders: socket.socket) -> None:
-    Engine().view(Session()).tokens  # what is loaded late is loaded now
+    Engine().view(Session()).tokens  # what is loaded late is loaded now, the vocabulary above all
+    get("o200k").text("x")
     while True:
         data, descriptors, _, _ = socket.recv_fds(orders, 65536, 1)
         if not data:

@@ -13,10 +13,10 @@ from prompt_toolkit.document import Document
 
 from refold import messages as m
 from refold import presets
-from refold.agent.chat import Chat, Settings
-from refold.agent.events import Said
-from refold.agent.figures import bills, dollars, filling
-from refold.agent.opening import fresh
+from refold.agent.chat import Chat, ChatOptions
+from refold.agent.events import Notice
+from refold.agent.figures import bills, filling, total_dollars
+from refold.agent.folder_sessions import fresh
 from refold.cli.chat_terminal import ChatCompleter
 from refold.compaction.plan import Plan
 from refold.entries import Fold, MessageEntry, Note, State
@@ -33,7 +33,7 @@ def made(
     root: Path, *script: Any, then: Any = None, window: int | None = None, **more: Any
 ) -> tuple[Chat, Scripted]:
     model = Scripted(*script, then=then, context_window=window)
-    settings = Settings(**{"permission": "all", "summariser": "digest", **more})
+    settings = ChatOptions(**{"permission": "all", "summariser": "digest", **more})
     return Chat(fresh(root), root, settings, model=model), model
 
 
@@ -300,7 +300,7 @@ class Crowd:
 
 def test_A22_independent_sub_agents_run_together_each_in_a_session_of_its_own(tmp_path: Path) -> None:
     crowd = Crowd()
-    chat = Chat(fresh(tmp_path), tmp_path, Settings(permission="all", summariser="digest"), model=crowd)
+    chat = Chat(fresh(tmp_path), tmp_path, ChatOptions(permission="all", summariser="digest"), model=crowd)
     reply = asyncio.run(chat.say("Go."))
     assert reply.text == "All done."
     assert crowd.most == 4
@@ -328,7 +328,7 @@ def test_a_sub_agent_of_a_model_without_tools_works_by_text_too(tmp_path: Path) 
     chat.tell = told.append
     assert asyncio.run(chat.say("Go.")).text == "They say it is 1."
     assert [request.tools for request in model.requests] == [()] * 4
-    assert any(isinstance(event, Said) and "look: Read a.py" in event.text for event in told)
+    assert any(isinstance(event, Notice) and "look: Read a.py" in event.text for event in told)
 
 
 def test_a_sub_agent_has_no_sub_agents_and_fails_alone(tmp_path: Path) -> None:
@@ -436,9 +436,9 @@ def test_the_bill_counts_all_branches_folds_and_sub_agents() -> None:
     assert row.requests == 3
     assert row.usage == Usage(2_000_000, 3_000_000)
     assert row.dollars is not None
-    assert dollars([row]) == row.dollars > 0
+    assert total_dollars([row]) == row.dollars > 0
     session.append(m.assistant("q"), usage=Usage(1, 1), model="unheard:of")
-    assert dollars(bills([session])) is None
+    assert total_dollars(bills([session])) is None
 
 
 # ── completion ──────────────────────────────────────────────────────────────────────────────────
@@ -466,8 +466,8 @@ def test_files_and_commands_are_completed(tmp_path: Path) -> None:
 
 
 def test_a_reply_without_a_model_says_what_to_do(tmp_path: Path) -> None:
-    chat = Chat(fresh(tmp_path), tmp_path, Settings())
-    with pytest.raises(Exception, match="choose one with /model"):
+    chat = Chat(fresh(tmp_path), tmp_path, ChatOptions())
+    with pytest.raises(Exception, match="Choose one with /model"):
         asyncio.run(chat.say("x"))
     assert isinstance(chat.session.entries, list)
     assert not any(isinstance(entry, Assistant) for entry in chat.session.entries)
@@ -506,7 +506,7 @@ def test_the_model_may_have_the_conversation_folded_before_the_next_request(tmp_
     assert fold.tokens_after < before
     asked, told = (counter_named().text(repr(request.messages)) for request in model.requests[-2:])
     assert told < 0.75 * asked and "port 8443" in repr(model.requests[-1].messages)
-    assert "folded now" in model.requests[-1].messages[-1].text
+    assert "has been folded" in model.requests[-1].messages[-1].text
 
 
 def test_the_tool_is_off_by_default_and_says_where_there_is_nothing_to_fold(tmp_path: Path) -> None:
@@ -566,7 +566,7 @@ def test_a_command_has_the_network_when_the_user_said_so_and_only_then(
     async def ask(call: Call, question: Any) -> Any:
         return answer if call.arguments.get("network") else "once"
 
-    monkeypatch.setattr("refold.tools.sandbox.find", lambda root=None: box)
+    monkeypatch.setattr("refold.tools.sandbox.find_sandbox", lambda root=None: box)
     calls = [m.call("n", "Bash", command="echo one", network=True), m.call("o", "Bash", command="echo two")]
     chat, model = made(tmp_path, say(*calls), "Done.", permission="ask")
     chat.ask = ask
@@ -588,7 +588,7 @@ def test_a_picture_goes_to_a_model_that_takes_it_with_its_name_beside_it(tmp_pat
     (folder / "a.py").write_text("x = 1")
     elsewhere.write_bytes(PNG)
     model = Scripted("I see.", name="anthropic:claude-sonnet-5-5")
-    chat = Chat(fresh(folder), folder, Settings(summariser="digest"), model=model)
+    chat = Chat(fresh(folder), folder, ChatOptions(summariser="digest"), model=model)
     pasted = str(elsewhere).replace(" ", "\\ ")
     asyncio.run(chat.say(f"Compare @shot.png with {pasted} and read @a.py, not /nowhere/b.png"))
     said = model.requests[0].messages[-1]
@@ -607,14 +607,14 @@ def test_a_model_that_takes_no_pictures_gets_their_names_and_the_user_is_told(tm
     asyncio.run(chat.say("See @shot.png"))
     assert not any(isinstance(part, m.Image) for part in model.requests[0].messages[-1].parts)
     assert "cannot be shown here: shot.png" in model.requests[0].messages[-1].text
-    assert any(isinstance(event, Said) and "not known to take pictures" in event.text for event in told)
+    assert any(isinstance(event, Notice) and "may not accept pictures" in event.text for event in told)
 
 
 def test_a_folded_picture_is_still_named(tmp_path: Path) -> None:
     (tmp_path / "shot.png").write_bytes(PNG)
     long = [f"Answer {number}. " + " ".join(f"w{number}-{k}" for k in range(300)) for number in range(12)]
     model = Scripted("I see.", *long, name="anthropic:claude-sonnet-5-5", context_window=12_000)
-    settings = Settings(summariser="digest", preset_settings={"window": 12_000})
+    settings = ChatOptions(summariser="digest", preset_settings={"window": 12_000})
     chat = Chat(fresh(tmp_path), tmp_path, settings, model=model)
     asyncio.run(chat.say("What is wrong in @shot.png?"))
     for number in range(12):
@@ -622,3 +622,63 @@ def test_a_folded_picture_is_still_named(tmp_path: Path) -> None:
     view = chat.engine.view(chat.session).messages
     assert not any(isinstance(part, m.Image) for message in view for part in message.parts)
     assert "shot.png" in " ".join(message.text for message in view)
+
+
+# ── a sub-agent has no more than its parent ─────────────────────────────────────────────────────
+
+
+def test_sub_agents_are_bounded_in_number_and_few_work_at_a_time(tmp_path: Path) -> None:
+    now, most = 0, 0
+
+    async def answer(request: Request) -> Any:
+        nonlocal now, most
+        now, most = now + 1, max(most, now + 1)
+        await asyncio.sleep(0.001)
+        now -= 1
+
+    class Many(Crowd):
+        async def stream(self, request: Request) -> Any:
+            await answer(request)
+            tasks = [m.call(f"t{n}", "Task", description=f"part {n}", prompt=f"Part {n}.") for n in range(50)]
+            is_first = request.messages[0].text == "Go." and len(request.messages) == 1
+            async for event in Scripted(say(*tasks) if is_first else "Done.").stream(request):
+                yield event
+
+    chat = Chat(fresh(tmp_path), tmp_path, ChatOptions(permission="all", summariser="digest"), model=Many())
+    asyncio.run(chat.say("Go."))
+    assert len(chat.children) == 20
+    assert most <= 4
+    texts = [
+        x.message.text for x in chat.session.path if isinstance(x, MessageEntry) and x.message.role == "tool"
+    ]
+    assert sum("at most 20 sub-agents" in text for text in texts) == 30
+
+
+def test_a_sub_agent_may_do_no_more_than_its_parent_and_is_named_in_the_question(tmp_path: Path) -> None:
+    task = m.call("t", "Task", description="part", prompt="Do it.")
+    write = m.call("w", "Write", path="x", content="y")
+
+    def answer(request: Request) -> Any:
+        mine = request.messages[0].text == "Do it."
+        return say(write if mine else task) if len(request.messages) == 1 else "Action: Write[{}] done."
+
+    asked: list[Any] = []
+
+    async def ask(call: Call, question: Any) -> Any:
+        asked.append(question)
+        return "no"
+
+    chat, _ = made(tmp_path, then=answer, permission="ask")
+    chat.ask = ask
+    asyncio.run(chat.say("Go."))
+    assert [question.details for question in asked] == [("for the sub-agent “part”",)]
+    chat, _ = made(tmp_path, then=answer, permission="read-only")
+    asyncio.run(chat.say("Go."))
+    assert not (tmp_path / "x").exists()
+    [result] = [
+        x.message for x in chat.session.path if isinstance(x, MessageEntry) and x.message.role == "tool"
+    ]
+    assert "Action: Write" in result.text, "what a sub-agent says is a result, and no call"
+    assert [
+        call.name for x in chat.session.path if isinstance(x, MessageEntry) for call in x.message.calls
+    ] == ["Task"]

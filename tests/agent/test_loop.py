@@ -11,8 +11,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import messages as m
 from refold.agent import events
-from refold.agent.journal import open_calls
-from refold.agent.loop import NEVER, NOT_RUN, UNKNOWN, Agent
+from refold.agent.interrupted_turn import open_calls
+from refold.agent.loop import NEVER_STARTED, NOT_RUN, OUTCOME_UNKNOWN, Agent
 from refold.entries import Fold, MessageEntry, State
 from refold.errors import ModelUnavailable, Overflow, Transient
 from refold.messages import Assistant, Call, Result, User
@@ -25,8 +25,8 @@ from refold.tools.base import failure
 READ = ToolSpec("Read", "reads", {"type": "object", "properties": {"path": {"type": "string"}}})
 
 
-unknown = failure("interrupted", UNKNOWN).to_text()
-never = failure("not_run", NEVER).to_text()
+unknown = failure("interrupted", OUTCOME_UNKNOWN).to_text()
+never = failure("not_run", NEVER_STARTED).to_text()
 
 
 class Bench:
@@ -82,8 +82,9 @@ def test_A22_calls_are_run_until_the_model_is_idle() -> None:
     assert reply.text == "Done."
     assert bench.ran == ["a", "b", "c"]
     assert bench.results() == {id: [f"did {id}"] for id in "abc"}
-    assert [type(event).__name__ for event in bench.told if not isinstance(event, events.Heard)] == [
-        "Asking", "Answered", "Running", "Ran", "Running", "Ran", "Asking", "Answered", "Running", "Ran", "Asking", "Answered",
+    assert [type(event).__name__ for event in bench.told if not isinstance(event, events.ReplyStreamed)] == [
+        "RequestStarted", "ReplyFinished", "ToolStarted", "ToolFinished", "ToolStarted", "ToolFinished",
+        "RequestStarted", "ReplyFinished", "ToolStarted", "ToolFinished", "RequestStarted", "ReplyFinished",
     ]  # fmt: skip
     bench.check()
 
@@ -99,7 +100,7 @@ def test_A22_every_request_has_an_id_of_its_own_and_a_snapshot_before_it() -> No
     asyncio.run(bench.agent.turn("Fix it."))
     noted = [entry.value for entry in bench.session.annotations(State) if entry.name == "snapshot"]
     assert [note["snapshot"] for note in noted] == ["s0", "s1", "s2"]
-    asked = [event for event in bench.told if isinstance(event, events.Asking)]
+    asked = [event for event in bench.told if isinstance(event, events.RequestStarted)]
     assert [event.request for event in asked] == [note["request"] for note in noted]
     assert len({event.request for event in asked}) == 3
     assert [event.attempt for event in asked] == [1, 1, 2]
@@ -156,7 +157,9 @@ async def interrupted(bench: Bench, when: Callable[[], bool]) -> None:
 
 def test_an_interrupt_keeps_what_was_said_and_marks_it() -> None:
     bench = Bench(stall("The bug is in the "))
-    asyncio.run(interrupted(bench, lambda: any(isinstance(event, events.Heard) for event in bench.told)))
+    asyncio.run(
+        interrupted(bench, lambda: any(isinstance(event, events.ReplyStreamed) for event in bench.told))
+    )
     last = bench.session.last_reply
     assert last is not None
     assert isinstance(last.message, Assistant)
@@ -241,7 +244,7 @@ def test_what_was_said_of_a_long_reply_is_still_there_after_a_kill() -> None:
 
     bench = Bench(stall("".join(LINES)))
     bench.agent._overheard.clock = clock
-    heard = lambda: sum(isinstance(event, events.Heard) for event in bench.told) > 60  # noqa: E731
+    heard = lambda: sum(isinstance(event, events.ReplyStreamed) for event in bench.told) > 60  # noqa: E731
 
     async def work() -> Session:
         task = asyncio.ensure_future(bench.agent.turn("Go."))
@@ -297,7 +300,7 @@ def test_a_reply_that_is_tried_again_is_in_the_log_once() -> None:
     assert asyncio.run(bench.agent.turn("Go.")).text == "The whole reply."
     said = [entry.message.text for entry in bench.session.path if isinstance(entry, MessageEntry)]
     assert said == ["Go.", "The whole reply."]
-    assert [event.attempt for event in bench.told if isinstance(event, events.Asking)] == [1, 2]
+    assert [event.attempt for event in bench.told if isinstance(event, events.RequestStarted)] == [1, 2]
 
 
 def test_an_overflow_in_the_middle_of_a_tool_loop_is_folded_and_asked_again() -> None:
@@ -358,7 +361,7 @@ def test_pieces_are_told_as_they_come() -> None:
     pieces = [
         event.event.text
         for event in bench.told
-        if isinstance(event, events.Heard) and isinstance(event.event, TextDelta)
+        if isinstance(event, events.ReplyStreamed) and isinstance(event.event, TextDelta)
     ]
     assert len(pieces) > 1
     assert "".join(pieces).startswith("A rather long")

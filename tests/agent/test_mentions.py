@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.agent.mentions import MOST, mentioned, reminder
+from refold.agent.mentions import MAX_MENTIONS, mentioned, reminder
 
 
 def everything(path: str) -> bool:
@@ -50,7 +50,7 @@ def test_E12_the_reminder_names_at_most_five_in_order() -> None:
     assert text.rstrip().endswith("</system-reminder>")
     assert "Read tool" in text
     assert [line for line in text.splitlines() if line.startswith("- ")] == [
-        f"- f{n}.py" for n in range(MOST)
+        f"- f{n}.py" for n in range(MAX_MENTIONS)
     ]
     assert "(and 3 more…)" in text
     assert "more…" not in reminder([f"f{n}.py" for n in range(5)])

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from refold import Session, tools
 from refold import entries as e
 from refold.agent.permissions import (
-    STATE,
+    PERMISSIONS_STATE,
     Allow,
-    Ask,
-    Decision,
     Grant,
     Mode,
+    NeedsPermission,
+    PermissionDecision,
     Refuse,
     decide,
-    load,
+    load_grants,
     remember,
     simple_commands,
 )
 from refold.registry.sessions import open as open_session
 
 BASH = shutil.which("bash") or "bash"
-TABLE = tools.table()
+TABLE = tools.tools_by_name()
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "Bash": {"command": "make test"},
     "Edit": {"path": "src/a.py", "old_string": "a", "new_string": "b"},
@@ -38,13 +38,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 def decided(
     mode: Mode, tool: str, remembered: tuple[Grant, ...] = (), *, confined: bool = True, **arguments: Any
-) -> Decision:
+) -> PermissionDecision:
     return decide(mode, TABLE[tool], arguments or ARGUMENTS.get(tool, {}), remembered, confined=confined)
 
 
 def said_always(tool: str, *, confined: bool = True, **arguments: Any) -> tuple[Grant, ...]:
     asked = decided("ask", tool, confined=confined, **arguments)
-    assert isinstance(asked, Ask)
+    assert isinstance(asked, NeedsPermission)
     return asked.grants
 
 
@@ -58,7 +58,7 @@ def covered(before: str, now: str) -> bool:
 
 @pytest.mark.parametrize(
     ("mode", "edit", "run", "unconfined"),
-    [("ask", Ask, Ask, Ask), ("edits", Allow, Ask, Ask), ("read-only", Refuse, Refuse, Refuse), ("all", Allow, Allow, Ask)],
+    [("ask", NeedsPermission, NeedsPermission, NeedsPermission), ("edits", Allow, NeedsPermission, NeedsPermission), ("read-only", Refuse, Refuse, Refuse), ("all", Allow, Allow, NeedsPermission)],
 )  # fmt: skip
 def test_each_mode_allows_what_it_says(mode: Mode, edit: type, run: type, unconfined: type) -> None:
     for tool in ("Read", "LS", "Glob", "Grep", "TodoWrite", "recall_conversation", "Task"):
@@ -71,17 +71,17 @@ def test_each_mode_allows_what_it_says(mode: Mode, edit: type, run: type, unconf
 
 def test_a_question_says_what_would_happen_and_what_always_means() -> None:
     asked = decided("ask", "Bash", command="git push origin && make test")
-    assert isinstance(asked, Ask)
+    assert isinstance(asked, NeedsPermission)
     assert asked.question == "Run `git push origin && make test`?"
-    assert asked.offer == "only `git push origin && make test`, word for word"
+    assert asked.offer == "only this command, word for word"
     shows = decided("ask", "Bash", command="git log -5 | head -n 3")
-    assert isinstance(shows, Ask)
+    assert isinstance(shows, NeedsPermission)
     assert shows.offer == "`git log …` with options that only show, `head …` with options that only show"
     edit = decided("ask", "Write", path="src/deep/a.py", content="")
-    assert isinstance(edit, Ask)
+    assert isinstance(edit, NeedsPermission)
     assert (edit.question, edit.offer) == ("Change `src/deep/a.py` with Write?", "files in `src/deep/`")
     unconfined = decided("all", "Bash", confined=False)
-    assert isinstance(unconfined, Ask)
+    assert isinstance(unconfined, NeedsPermission)
     assert unconfined.question == "Run `make test` WITHOUT A SANDBOX?"
 
 
@@ -162,14 +162,16 @@ def test_programs_that_may_run_or_write_are_remembered_word_for_word() -> None:
 
 def test_without_a_sandbox_also_what_only_shows_is_remembered_word_for_word() -> None:
     grants = said_always("Bash", command="cat a.txt", confined=False)
-    assert isinstance(decided("ask", "Bash", grants, confined=False, command="cat .ssh/id_rsa"), Ask)
+    assert isinstance(
+        decided("ask", "Bash", grants, confined=False, command="cat .ssh/id_rsa"), NeedsPermission
+    )
     assert decided("ask", "Bash", grants, confined=False, command="cat a.txt") == Allow()
 
 
 def test_what_an_earlier_release_remembered_of_a_program_covers_no_more_than_it_would_now() -> None:
     for words in (("make", "test"), ("git", "fetch"), ("python",), ()):
         assert isinstance(
-            decided("ask", "Bash", (Grant("Bash", words),), command=" ".join(words) or "ls"), Ask
+            decided("ask", "Bash", (Grant("Bash", words),), command=" ".join(words) or "ls"), NeedsPermission
         )
 
 
@@ -223,18 +225,18 @@ def test_edits_are_remembered_by_folder_for_all_tools_that_edit(path: str, yes: 
     grants = said_always("Edit", path="src/main.py")
     for tool in ("Edit", "MultiEdit", "Write"):
         assert (decided("ask", tool, grants, path=path) == Allow()) == yes
-    assert isinstance(decided("ask", "Bash", grants), Ask)
+    assert isinstance(decided("ask", "Bash", grants), NeedsPermission)
 
 
 def test_a_file_at_the_root_is_remembered_alone() -> None:
     grants = said_always("Write", path="README.md")
     assert decided("ask", "Edit", grants, path="README.md") == Allow()
-    assert isinstance(decided("ask", "Edit", grants, path="setup.py"), Ask)
+    assert isinstance(decided("ask", "Edit", grants, path="setup.py"), NeedsPermission)
 
 
 def test_what_was_allowed_in_a_sandbox_is_asked_again_without_one() -> None:
     inside = said_always("Bash", command="make test")
-    assert isinstance(decided("ask", "Bash", inside, confined=False), Ask)
+    assert isinstance(decided("ask", "Bash", inside, confined=False), NeedsPermission)
     outside = said_always("Bash", command="make test", confined=False)
     assert decided("ask", "Bash", outside, confined=False) == Allow()
     assert decided("ask", "Bash", outside) == Allow()
@@ -246,7 +248,9 @@ def test_what_was_allowed_in_a_sandbox_is_asked_again_without_one() -> None:
 )
 def test_whatever_the_arguments_are_there_is_a_decision(path: Any, command: Any) -> None:
     for tool in ("Bash", "Write"):
-        assert isinstance(decided("ask", tool, said_always("Bash"), path=path, command=command), Ask | Allow)
+        assert isinstance(
+            decided("ask", tool, said_always("Bash"), path=path, command=command), NeedsPermission | Allow
+        )
 
 
 # ── sessions ────────────────────────────────────────────────────────────────────────────────────
@@ -256,45 +260,45 @@ def test_decisions_are_remembered_with_the_session(tmp_path: Path) -> None:
     session = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
     for command in ("git status", "make test", "git status"):
         asked = decided("ask", "Bash", command=command)
-        assert isinstance(asked, Ask)
+        assert isinstance(asked, NeedsPermission)
         remember(session, asked)
     tip = session.tip
     again = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
-    assert [grant.words or grant.exact for grant in load(again)] == [("git", "status"), "make test"]
+    assert [grant.words or grant.exact for grant in load_grants(again)] == [("git", "status"), "make test"]
     assert again.tip == tip, "an annotation: the conversation does not move"
-    assert load(Session()) == ()
+    assert load_grants(Session()) == ()
 
 
 def test_what_somebody_else_wrote_into_a_session_allows_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = decided("ask", "Bash", command="rm -rf build")
-    assert isinstance(asked, Ask)
+    assert isinstance(asked, NeedsPermission)
     mine = Session()
     remember(mine, asked)
-    assert load(mine)
+    assert load_grants(mine)
     other = Session()
-    other.append(other.make(e.State, name=STATE, value=mine.state(STATE)))
-    assert load(other) == (), "allowed in another session"
-    wider = {**mine.state(STATE), "grants": [{"tool": "Bash"}]}
-    mine.append(mine.make(e.State, name=STATE, value=wider))
-    assert load(mine) == (), "changed"
+    other.append(other.make(e.State, name=PERMISSIONS_STATE, value=mine.state(PERMISSIONS_STATE)))
+    assert load_grants(other) == (), "allowed in another session"
+    wider = {**mine.state(PERMISSIONS_STATE), "grants": [{"tool": "Bash"}]}
+    mine.append(mine.make(e.State, name=PERMISSIONS_STATE, value=wider))
+    assert load_grants(mine) == (), "changed"
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     mine = Session()
     remember(mine, asked)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))
-    assert load(mine) == (), "sealed on another machine"
+    assert load_grants(mine) == (), "sealed on another machine"
     assert (tmp_path / "refold" / "permissions.key").stat().st_mode & 0o077 == 0
 
 
 def test_any_command_can_be_remembered(tmp_path: Path) -> None:
     session = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
     for command in ("echo \ud800", "echo \x00", "é'", "x" * 50_000):
-        asked = decided("ask", "Bash", load(session), command=command)
-        assert isinstance(asked, Ask)
+        asked = decided("ask", "Bash", load_grants(session), command=command)
+        assert isinstance(asked, NeedsPermission)
         remember(session, asked)
         again = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
-        assert decided("ask", "Bash", load(again), command=command) == Allow()
+        assert decided("ask", "Bash", load_grants(again), command=command) == Allow()
 
 
 def test_where_no_secret_can_be_kept_decisions_last_as_long_as_the_process(
@@ -304,9 +308,9 @@ def test_where_no_secret_can_be_kept_decisions_last_as_long_as_the_process(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     session = Session()
     asked = decided("ask", "Bash")
-    assert isinstance(asked, Ask)
+    assert isinstance(asked, NeedsPermission)
     remember(session, asked)
-    assert load(session) == asked.grants
+    assert load_grants(session) == asked.grants
 
 
 @pytest.mark.parametrize(
@@ -323,8 +327,8 @@ def test_where_no_secret_can_be_kept_decisions_last_as_long_as_the_process(
 )
 def test_what_cannot_be_read_allows_nothing(value: Any) -> None:
     session = Session()
-    session.append(session.make(e.State, name=STATE, value=value))
-    assert load(session) == ()
+    session.append(session.make(e.State, name=PERMISSIONS_STATE, value=value))
+    assert load_grants(session) == ()
 
 
 # ── the network ─────────────────────────────────────────────────────────────────────────────────
@@ -332,11 +336,13 @@ def test_what_cannot_be_read_allows_nothing(value: Any) -> None:
 
 def test_the_network_is_asked_for_once_per_command() -> None:
     asked = decided("ask", "Bash", command="pip download x", network=True)
-    assert isinstance(asked, Ask) and asked.question == "Run `pip download x` with the network?"
+    assert isinstance(asked, NeedsPermission) and asked.question == "Run `pip download x` with the network?"
     assert "with the network" in asked.offer
     again = {"command": "pip download x", "network": True}
     assert decided("ask", "Bash", asked.grants, **again) == Allow()
-    assert isinstance(decided("ask", "Bash", asked.grants, command="pip download y", network=True), Ask)
+    assert isinstance(
+        decided("ask", "Bash", asked.grants, command="pip download y", network=True), NeedsPermission
+    )
     assert decided("all", "Bash", **again) == Allow()
     assert isinstance(decided("read-only", "Bash", **again), Refuse)
 
@@ -346,4 +352,4 @@ def test_a_yes_without_the_network_is_none_with_it(network: Any) -> None:
     for command in ("make test", "cat a.txt"):
         grants = said_always("Bash", command=command)
         assert decided("ask", "Bash", grants, command=command, network=False) == Allow()
-        assert isinstance(decided("ask", "Bash", grants, command=command, network=network), Ask)
+        assert isinstance(decided("ask", "Bash", grants, command=command, network=network), NeedsPermission)

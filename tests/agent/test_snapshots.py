@@ -366,7 +366,7 @@ def test_odd_files_do_not_disturb(project: Project) -> None:
 
 
 def test_large_files_are_left_out_and_left_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST", 1_000)
+    monkeypatch.setattr(module, "MAX_FILE_BYTES", 1_000)
     project.write("big.bin", b"x" * 2_000)
     project.write("grows.bin", b"x" * 10)
     id = project.take()
@@ -393,7 +393,7 @@ def test_a_workspace_that_is_too_large_is_told_once(
 def test_a_list_that_is_too_long_means_that_nothing_is_removed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LISTED", 2)
+    monkeypatch.setattr(module, "MAX_UNRECORDED_NAMES", 2)
     project.write(".gitignore", "*.log\n")
     for i in range(5):
         project.write(f"{i}.log")

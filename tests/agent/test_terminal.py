@@ -5,68 +5,18 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 import refold
 from refold import Engine, Session
 from refold import messages as m
-from refold.agent.loop import NEVER, UNKNOWN
+from refold.agent.loop import NEVER_STARTED, OUTCOME_UNKNOWN
 from refold.entries import BranchSummary, Fold, MessageEntry
 from refold.session.edits import active_folds
-from refold.stores import open_store
 from refold.testing.validators import validate_anthropic, validate_openai
-from tests.agent.terminal import Nursery, Terminal, environment, results
-
-Start = Callable[..., Terminal]
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    made = Nursery()
-    yield made
-    made.close()
-
-
-class Project:
-    """A folder with files, a home, and conversations in it."""
-
-    def __init__(self, nursery: Nursery, folder: Path) -> None:
-        self.nursery, self.home, self.root = nursery, folder / "home", folder / "project"
-        self.home.mkdir()
-        self.root.mkdir()
-        self.store = f"sqlite:{folder / 'chat.db'}"
-        (self.root / "a.py").write_text("def f():\n    return 1\n")
-        self.runs: list[Terminal] = []
-
-    def chat(self, script: str, *arguments: str, model: str | None = None) -> Terminal:
-        path = self.home / f"script{len(self.runs)}"
-        path.write_text(script)
-        chosen = ["--model", model or f"scripted:{path}", "--store", self.store, "--summariser", "digest"]
-        run = self.nursery.start(["chat", *chosen, *arguments], self.root, environment(self.home))
-        self.runs.append(run)
-        return run
-
-    def sessions(self) -> list[str]:
-        store = open_store(self.store).store
-        return [info.id for info in store.sessions() if not info.id.startswith("task-")]
-
-    def session(self) -> Session:
-        [id] = self.sessions()
-        return refold.open(self.store, id=id)
-
-
-@pytest.fixture
-def project(nursery: Nursery, tmp_path: Path) -> Iterator[Project]:
-    made = Project(nursery, tmp_path)
-    yield made
-    for run in made.runs:
-        try:
-            run.kill()
-        except (ProcessLookupError, OSError):
-            pass
+from tests.agent.terminal import Project, Terminal, environment, results
 
 
 def check(session: Session) -> None:
@@ -111,11 +61,11 @@ def test_a_task_of_several_turns_with_real_files_and_questions(project: Project)
     run.say("/cost", "scripted:", "1,200")
     run.say("/recall returns two", "turn 1", "returns")
     run.say("/help", "/compact", "/restore")
-    run.say("/nonsens", "there is no command /nonsens")
+    run.say("/nonsens", "Unknown command /nonsens")
     status = run.until("scripted:", "system ", " free ", " ")
     assert re.search(r"system [\d,]+ summary 0 verbatim [\d,]+ free ", status)
     assert run.leave() == 0
-    assert "go on with: refold chat --resume" in run.seen
+    assert "Resume with: refold chat --resume" in run.seen
     check(project.session())
 
 
@@ -138,20 +88,20 @@ def test_folding_undoing_and_branching(project: Project) -> None:
     run.until("› ")
     for n in range(8):
         run.say(f"Question {n}", f"Answer {n}")
-    run.say("/plan", "refold, by")
-    run.say("/compact the questions", "folded:", "tokens by", "/undo takes it back")
-    run.say("/undo", "is taken back:")
-    run.say("/redo", "is back:")
+    run.say("/plan", "refold (o200k)")
+    run.say("/compact the questions", "Folded", "tokens (", "/undo to undo")
+    run.say("/undo", "undone:")
+    run.say("/redo", "redone:")
     tree = run.say("/tree", "Question 2", "← leaf")
     key = re.findall(r"([0-9a-f]{12}) user +Question 2", tree)[0]
     leaf = re.findall(r"([0-9a-f]{12}) \w+ +[^\n]*← leaf", tree)[0]
-    run.say(f"/label {key} second", "is called 'second'")
-    run.say(f"/pin {key}", "stays as it is")
+    run.say(f"/label {key} second", "is labelled 'second'")
+    run.say(f"/pin {key}", "is pinned")
     run.type("/tree second")
-    run.until("your words are in the prompt", "› Question 2")
+    run.until("your message is in the prompt", "› Question 2")
     run.type(" again", end="\r")
     run.until("Answer 8", "› ")
-    run.say(f"/tree {leaf} summary", "now at")
+    run.say(f"/tree {leaf} summary", "Now at")
     run.say("Where were we?", "Another answer.")
     run.leave()
     session = project.session()
@@ -172,7 +122,7 @@ def test_an_interrupt_stops_the_turn_and_the_conversation_goes_on(project: Proje
     run.type("Go")
     run.until("Half of what I wanted to say")
     run.interrupt()
-    run.until("interrupted; what was said is kept", "› ")
+    run.until("interrupted; the conversation so far is kept", "› ")
     run.say("Again", "Second.")
     run.type("Run something")
     run.until("→ Bash")
@@ -189,8 +139,8 @@ def test_an_interrupt_stops_the_turn_and_the_conversation_goes_on(project: Proje
     ]
     assert (replies[0].stop, replies[0].text.split("\n")[0]) == ("aborted", "Half of what I wanted to say")
     first, second = (texts[0] for texts in results(session).values())
-    assert UNKNOWN in first
-    assert NEVER in second
+    assert OUTCOME_UNKNOWN in first
+    assert NEVER_STARTED in second
     check(session)
 
 
@@ -220,7 +170,7 @@ def killed(project: Project, when: Callable[[Terminal], object]) -> None:
         assert before == "", "nothing is done before it is written down"
         return
     again = project.chat("Going on.", "--continue", "--permission", "all")
-    again.until("turns so far", "› ")
+    again.until(" so far; see /tree", "› ")
     again.say("Where were we?", "Going on.")
     again.leave()
     assert (log.read_text() if log.exists() else "") == before, "no command is run again"
@@ -251,7 +201,7 @@ def test_a_fold_that_takes_too_long_can_be_stopped(project: Project) -> None:
     run.type("/compact")
     run.until("folding the conversation", "Ctrl-C stops")
     run.interrupt()
-    run.until("stopped; nothing was changed", "› ")
+    run.until("Stopped; nothing was changed", "› ")
     run.say("And?", "Going on.")
     run.leave()
     session = project.session()
@@ -266,10 +216,10 @@ def test_restore_brings_files_and_conversation_back(project: Project) -> None:
     assert "return 2" in (project.root / "a.py").read_text()
     run.say("/restore", "1", "user: Fix @a.py")
     run.type("/restore 1")
-    run.until("as they were", "your words are in the prompt", "› Fix @a.py please")
-    time.sleep(0.3)
-    run.type("", end="\x0c")  # Ctrl-L draws all of it again
-    assert "system-reminder" not in run.until("› Fix @a.py please", "free ")
+    run.until("restored", "your message is in the prompt", "› Fix @a.py please")
+    run.settle()
+    assert "\n› Fix @a.py please\n" in run.screen.shown
+    assert "system-reminder" not in run.screen.shown
     assert "return 1" in (project.root / "a.py").read_text()
     run.type("", end="\x03")  # Ctrl-C empties the prompt
     run.until("› ")
@@ -281,7 +231,7 @@ def test_without_a_model_it_starts_and_offers_what_there_is(project: Project) ->
     run = project.nursery.start(["chat", "--store", project.store], project.root, environment(project.home))
     project.runs.append(run)
     run.until("No model is configured", "/model local:smollm2", "/model demo", "› ")
-    run.say("hello", "no model")
+    run.say("hello", "No model")
     run.say("/model demo", "Model: scripted:demo")
     run.say("hello", "→ LS", "scripted demonstration")
     assert run.leave() == 0
@@ -290,7 +240,7 @@ def test_without_a_model_it_starts_and_offers_what_there_is(project: Project) ->
 def test_an_interrupted_script_says_so_and_can_be_resumed(project: Project) -> None:
     run = project.chat("Half of it\n@stall", "-p", "Go.", "--json")
     end = time.monotonic() + 60
-    while not project.sessions() and time.monotonic() < end:
+    while not (project.sessions() and project.session().path) and time.monotonic() < end:
         time.sleep(0.05)
     time.sleep(0.3)
     run.interrupt()
@@ -369,7 +319,7 @@ def test_a_fold_is_told_while_it_happens_in_a_tool_loop(project: Project) -> Non
     )
     run = project.chat(steps + "Done.", "--window", "8000", "--compact")
     run.until("› ")
-    run.say("Read it all", "folded:", "Done.")
+    run.say("Read it all", "Folded ", "Done.")
     run.leave()
     session = project.session()
     assert any(isinstance(entry, Fold) for entry in session.path)
@@ -390,7 +340,7 @@ def test_control_c_stops_a_command_that_was_allowed_at_a_prompt(project: Project
     run.type("y")
     run.until("running Bash … 1 s (Ctrl-C stops)", "first")  # seconds, and what it writes meanwhile
     run.type(CONTROL_C, end="")
-    run.until("interrupted; what was said is kept", "› ")
+    run.until("interrupted; the conversation so far is kept", "› ")
     run.say("And?", "Going on.")
     run.type("More")
     run.until("Half")
@@ -432,7 +382,7 @@ def test_a_long_diff_is_shown_in_part_until_asked_for(project: Project) -> None:
     run = project.chat(f'@call Write {{"path": "b.txt", "content": "{content}"}}\n---\nDone.')
     run.until("› ")
     run.type("Write it")
-    shown = run.until("… 120 more, d to see all", "d(iff)")
+    shown = run.until("… 120 more lines (d shows all)", "d(iff)")
     assert "line 39" in shown and "line 41" not in shown
     run.type("d")
     run.until("line 41", "line 159", "d(iff)")
@@ -449,7 +399,7 @@ def test_long_outputs_are_collapsed_and_expanded_by_number(project: Project) -> 
     shown = run.until("Read.", "› ")
     assert "row 3" in shown and "row 100" not in shown and "(/expand 1)" in shown
     run.say("/expand 1", "row 100", "row 199")
-    run.say("/expand 7", "/expand takes a number")
+    run.say("/expand 7", "Use /expand NUMBER")
     run.leave()
 
 
@@ -465,20 +415,20 @@ def test_the_rules_that_hold_are_named_at_the_start(project: Project) -> None:
 def test_commands_that_people_type(project: Project) -> None:
     run = project.chat(EDIT + "---\nHello again.")
     run.until("› ")
-    run.say("/diff", "there is no snapshot to compare with")
+    run.say("/diff", "No snapshot to compare with")
     run.type("Fix it")
     run.until("y(es)")
     run.say("y", "It returns two now.")
     run.say("/diff", "-    return 1", "+    return 2")
     run.say("/new", "did you mean /clear?")
     run.say("/comp", "did you mean /compact?")
-    run.say("/clear", "a new conversation")
+    run.say("/clear", "New conversation")
     run.say("/tree", "")
     run.type("Run it")
     run.until("y(es)")
     run.say("y", "It says 2.")
     run.say("/resume", "Run it", "Fix it")
-    run.say("/resume 2", "1 turns so far")
+    run.say("/resume 2", "1 turn so far")
     run.say("And now?", "Hello again.")
     run.type("/exit")
     assert run.end() == 0

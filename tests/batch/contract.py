@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from refold.batch import TRIES, Batch, Executor, Job
-from refold.batch.here import Here
+from refold.batch import MAX_ATTEMPTS, Batch, Executor, Job
+from refold.batch.in_process import InProcess
 from tests.batch import works
 
 
@@ -34,7 +34,7 @@ class ExecutorContract:
 
     def test_the_result_is_that_of_doing_it_here_and_the_same_twice(self, on: Executor) -> None:
         jobs = [Job((number, 0.002 * (number % 5))) for number in range(25)]
-        runs = [sorted(Batch(works.slow_square).run(jobs, who)) for who in (on, on, Here())]
+        runs = [sorted(Batch(works.slow_square).run(jobs, who)) for who in (on, on, InProcess())]
         assert runs[0] == runs[1] == runs[2]
         assert [ending.value for ending in runs[0]] == [number**2 for number in range(25)]
 
@@ -63,8 +63,8 @@ class ExecutorContract:
         assert [ending.value for ending in endings] == [0, 1, 3, 4, 5]
         assert {ending.tries for ending in endings} == {1}
         assert bad.error is not None
-        assert bad.error.startswith(f"its worker died {TRIES} times: ")
-        assert len(list(tmp_path.iterdir())) == 20 - TRIES
+        assert bad.error.startswith(f"its worker died {MAX_ATTEMPTS} times: ")
+        assert len(list(tmp_path.iterdir())) == 20 - MAX_ATTEMPTS
 
     def test_a_worker_that_is_killed_from_outside_costs_nothing(self, on: Executor) -> None:
         [worker] = {ending.value for ending in Batch(works.own_id).run([Job(None)], on)}

@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 
 from refold import batch
 from refold import messages as m
-from refold.batch.kept import Kept
+from refold.batch.results import StoredResults
 from refold.cli import main
-from refold.compare import many
-from refold.compare.budgets import parse_list
-from refold.compare.run import Plan, row
+from refold.compare import jobs
+from refold.compare.budgets import parse_budgets
+from refold.compare.run import ComparisonPlan, row
 from refold.registry.sessions import save
 from refold.session import Session
 from refold.stores import default_database, open_store
@@ -119,31 +119,31 @@ def test_another_question_is_answered_anew(folder: Path, more: tuple[str, ...]) 
 
 
 def test_another_setting_or_release_is_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan(("refold",), parse_list("600"))
-    before = many.fingerprint(plan)
+    plan = ComparisonPlan(("refold",), parse_budgets("600"))
+    before = jobs.fingerprint(plan)
     monkeypatch.setenv("REFOLD_REFOLD_WORDS_SHARE", "0.1")
-    assert many.fingerprint(plan) != before
+    assert jobs.fingerprint(plan) != before
     monkeypatch.delenv("REFOLD_REFOLD_WORDS_SHARE")
-    assert many.fingerprint(plan) == before
-    monkeypatch.setattr(many, "release", lambda: "another")
-    assert many.fingerprint(plan) != before
+    assert jobs.fingerprint(plan) == before
+    monkeypatch.setattr(jobs, "release", lambda: "another")
+    assert jobs.fingerprint(plan) != before
 
 
 def test_a_worker_of_another_release_refuses(folder: Path) -> None:
-    plan = Plan(("refold",), parse_list("600"))
-    [job] = many.jobs([(str(folder / "0.json"), False)], plan)
-    other = many.Task(job.argument.file, False, plan, "another")
-    assert "another release" in (batch.attempt(many.work, other).error or "")
+    plan = ComparisonPlan(("refold",), parse_budgets("600"))
+    [job] = jobs.jobs([(str(folder / "0.json"), False)], plan)
+    other = jobs.Task(job.argument.file, False, plan, "another")
+    assert "another release" in (batch.attempt_job(jobs.work, other).error or "")
 
 
 @pytest.mark.slow
 def test_a_transcript_that_kills_workers_is_a_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "0.json").rename(folder / "poison.json")
-    monkeypatch.setattr(many, "work", works.compared_or_killed)
-    plan = Plan(("refold",), parse_list("600"))
-    with batch.opened("processes:2") as on:
-        ended = sorted(many.endings(many.jobs(many.files_of([str(folder)]), plan), plan, on))
-    done = many.joined(ending.value for ending in ended)
+    monkeypatch.setattr(jobs, "work", works.compared_or_killed)
+    plan = ComparisonPlan(("refold",), parse_budgets("600"))
+    with batch.open_executor("processes:2") as on:
+        ended = sorted(jobs.endings(jobs.jobs(jobs.transcript_files([str(folder)]), plan), plan, on))
+    done = jobs.merge_compared(ending.value for ending in ended)
     bad = {Path(cell.file).name: cell.error or "" for cell in done.cells if cell.failed}
     assert set(bad) == {"half.jsonl", "poison.json"}
     assert bad["poison.json"] == "its worker died 3 times: killed by SIGKILL"
@@ -151,9 +151,9 @@ def test_a_transcript_that_kills_workers_is_a_row(folder: Path, monkeypatch: pyt
 
 
 def test_only_what_a_table_needs_comes_back(folder: Path) -> None:
-    plan = Plan(("refold",), parse_list("600"))
-    [job] = many.jobs([(str(folder / "own.jsonl"), False)], plan)
-    value = many.work(job.argument)
+    plan = ComparisonPlan(("refold",), parse_budgets("600"))
+    [job] = jobs.jobs([(str(folder / "own.jsonl"), False)], plan)
+    value = jobs.work(job.argument)
     assert len(json.dumps(value)) < 3_000
     assert all(cell["done"] is None for cell in value["cells"])
 
@@ -161,14 +161,14 @@ def test_only_what_a_table_needs_comes_back(folder: Path) -> None:
 def test_what_a_model_failed_at_is_not_kept(tmp_path: Path, folder: Path) -> None:
     script = tmp_path / "empty.jsonl"
     script.write_text("")
-    plan = Plan(("pi",), parse_list("600"), model=f"scripted:{script}")
+    plan = ComparisonPlan(("pi",), parse_budgets("600"), model=f"scripted:{script}")
     store = MemoryStore()
-    with batch.opened("here") as on:
-        [ending] = many.endings(
-            many.jobs([(str(folder / "0.json"), False)], plan), plan, on, Kept(store, "x")
+    with batch.open_executor("here") as on:
+        [ending] = jobs.endings(
+            jobs.jobs([(str(folder / "0.json"), False)], plan), plan, on, StoredResults(store, "x")
         )
     assert all(cell.failed for cell in ending.value.cells)
-    assert len(Kept(store, "x")) == 0
+    assert len(StoredResults(store, "x")) == 0
 
 
 def test_where_nothing_can_be_kept_work_goes_on(
@@ -178,7 +178,7 @@ def test_where_nothing_can_be_kept_work_goes_on(
     monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "sessions.db"))
     done = refold("compare", str(folder), *ASKED, "--on", "here")
     assert done.exit_code == 0
-    assert "what is done is not kept" in done.stderr
+    assert "results are not saved" in done.stderr
     assert len(json.loads(done.stdout)["rows"]) == 16
 
 
@@ -323,5 +323,5 @@ def test_rows_are_those_of_the_comparison_itself() -> None:
 
     session = Session(id="s")
     session.append(m.user("one two three " * 100))
-    done = loop.run(compare([("a", session)], Plan(("refold",), parse_list("50"))))
-    assert [row(cell) for cell in many.summary(done).cells] == [row(cell) for cell in done.cells]
+    done = loop.run(compare([("a", session)], ComparisonPlan(("refold",), parse_budgets("50"))))
+    assert [row(cell) for cell in jobs.without_sessions(done).cells] == [row(cell) for cell in done.cells]

@@ -21,7 +21,7 @@ class TestProcesses(ExecutorContract):
     @pytest.fixture(scope="class")
     @classmethod
     def on(cls) -> Iterator[Executor]:
-        with batch.opened("processes:2") as on:
+        with batch.open_executor("processes:2") as on:
             yield on
 
     def test_work_that_cannot_be_found_there_is_an_ending(self, on: Executor) -> None:
@@ -42,7 +42,7 @@ def refuse(why: str) -> None:
 
 def test_closing_ends_what_was_begun(tmp_path: Path) -> None:
     files = [tmp_path / "a", tmp_path / "b"]
-    with batch.opened("processes:2") as on:
+    with batch.open_executor("processes:2") as on:
         for file in files:
             on.start(works.sleeps, str(file))
         until(lambda: all(file.exists() and file.read_text() for file in files))
@@ -51,9 +51,9 @@ def test_closing_ends_what_was_begun(tmp_path: Path) -> None:
 
 def test_workers_do_not_outlive_whoever_was_killed(tmp_path: Path) -> None:
     code = (
-        "import sys; from refold.batch import Batch, Job, opened; from tests.batch import works\n"
+        "import sys; from refold.batch import Batch, Job, open_executor; from tests.batch import works\n"
         "if __name__ == '__main__':\n"
-        "    with opened('processes:2') as on:\n"
+        "    with open_executor('processes:2') as on:\n"
         "        list(Batch(works.sleeps).run([Job(f) for f in sys.argv[1:]], on))\n"
     )
     (tmp_path / "run.py").write_text(code)
@@ -69,12 +69,12 @@ def test_workers_do_not_outlive_whoever_was_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spec", ["processes:0", "processes:many", "processes:-1", "ray:4", "ray://"])
 def test_a_wrong_number_or_address_is_refused_in_one_sentence(spec: str) -> None:
-    with pytest.raises(UsageError), batch.opened(spec):
+    with pytest.raises(UsageError), batch.open_executor(spec):
         pass
 
 
 def test_who_is_unknown_is_named_beside_those_that_are_known() -> None:
-    with pytest.raises(UnknownName, match="processes"), batch.opened("proceses"):
+    with pytest.raises(UnknownName, match="processes"), batch.open_executor("proceses"):
         pass
 
 
@@ -83,9 +83,9 @@ def test_ray_is_not_imported_before_it_is_used_and_what_is_missing_is_said() -> 
         "import sys; sys.modules['ray'] = None\n"
         "from refold import batch\n"
         "from refold.errors import UsageError\n"
-        "import refold.compare.many, refold.cli.compare, refold.cli.import_\n"
+        "import refold.compare.jobs, refold.cli.compare, refold.cli.import_\n"
         "try:\n"
-        "    with batch.opened('ray'): pass\n"
+        "    with batch.open_executor('ray'): pass\n"
         "except UsageError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

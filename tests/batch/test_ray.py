@@ -39,7 +39,7 @@ class TestRay(ExecutorContract):
     @pytest.fixture(scope="class")
     @classmethod
     def on(cls) -> Iterator[Executor]:
-        with batch.opened("ray") as on:
+        with batch.open_executor("ray") as on:
             yield on
 
 
@@ -105,8 +105,8 @@ def test_an_import_on_ray_is_that_of_one_process(folder: Path, tmp_path: Path) -
 
 def test_whoever_is_killed_leaves_nothing_of_ray_behind(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from refold.batch import Batch, Job, opened; from tests.batch import works\n"
-        "with opened('ray') as on:\n"
+        "import os, sys; from refold.batch import Batch, Job, open_executor; from tests.batch import works\n"
+        "with open_executor('ray') as on:\n"
         "    list(Batch(works.sleeps).run([Job(sys.argv[1])], on))\n"
     )
     file = tmp_path / "worker"
@@ -171,6 +171,6 @@ def test_a_cluster_does_the_same_through_its_client_server(folder: Path, tmp_pat
 def test_a_cluster_that_is_not_there_is_said_in_one_sentence() -> None:
     with (
         pytest.raises(StorageError, match=r"no Ray at ray://127\.0\.0\.1:1"),
-        batch.opened("ray://127.0.0.1:1"),
+        batch.open_executor("ray://127.0.0.1:1"),
     ):
         pass

@@ -59,8 +59,8 @@ def counted(given: tuple[int, str]) -> int:
 
 def compared_or_killed(task: Any) -> Any:
     """The work of `refold compare`, on a transcript that kills whoever reads it."""
-    from refold.compare import many
+    from refold.compare import jobs
 
     if "poison" in task.file:
         os.kill(os.getpid(), signal.SIGKILL)
-    return many.work(task)
+    return jobs.work(task)

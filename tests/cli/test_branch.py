@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from refold import Session
 from refold import messages as m
 from refold.cli import main
-from refold.registry.sessions import save, session_of
+from refold.registry.sessions import named_session, save
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def refold(*arguments: str) -> Any:
 
 
 def ids(file: str) -> list[str]:
-    return [entry.id for entry in session_of(file).path]
+    return [entry.id for entry in named_session(file).path]
 
 
 def test_B15_branch_moves_and_summarises(file: str) -> None:
@@ -44,7 +44,7 @@ def test_B15_branch_moves_and_summarises(file: str) -> None:
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert (found["from"], found["author"], found["requests"]) == (before[4], "digest", 0)
-    assert found["leaf"] == found["entry"] == session_of(file).leaf
+    assert found["leaf"] == found["entry"] == named_session(file).leaf
     assert found["files"] == {"modified": ["/x/login.py"]}
     assert "cookie" in found["summary"]
     assert found["tokens"] > 0
@@ -76,7 +76,7 @@ def test_B16_branch_prints_the_message_to_be_said_again(file: str) -> None:
     assert done.exit_code == 0, done.output
     assert "cookie." in done.output
     assert "\x1b" not in done.output
-    assert session_of(file).leaf == before[1]
+    assert named_session(file).leaf == before[1]
 
 
 def test_branch_says_what_is_wrong(file: str, tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_branch_says_what_is_wrong(file: str, tmp_path: Path) -> None:
     foreign.write_text('[{"role": "user", "content": "hi"}]')
     done = refold(str(foreign), "e0")
     assert done.exit_code == 2
-    assert "never changed" in done.output
+    assert "never changes" in done.output

@@ -68,12 +68,12 @@ def test_under_ask_a_script_says_that_no_user_could_be_asked_and_fails_where_tha
     folder: Path,
 ) -> None:
     told = as_json("-p", "Fix it.", "--model", script(folder, EDIT), status=1)
-    assert "no user to be asked: Edit a.py" in told["error"]
-    assert "there is no user to be asked" in str([x.message for x in session_of(told).path[-2:-1]])  # type: ignore[union-attr]
+    assert "needs permission: Edit a.py" in told["error"]
+    assert "no user is here to ask" in str([x.message for x in session_of(told).path[-2:-1]])  # type: ignore[union-attr]
     assert (folder / "a.py").read_text() == "def f():\n    return 1\n"
     done = chat("-p", "Fix it.", "--model", script(folder, EDIT))
     assert done.exit_code == 1
-    assert "no user to be asked: Edit a.py return 1 return 2. Allow it with --permission" in done.output
+    assert "needs permission: Edit a.py return 1 return 2. Allow it with --permission" in done.output
     another_way = EDIT.replace("---\n`a.py`", '---\n@call TodoWrite {"todos": []}\n---\n`a.py`')
     assert as_json("-p", "Fix it.", "--model", script(folder, another_way))["error"] is None
 
@@ -171,15 +171,15 @@ def test_json_is_for_scripts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("refold.cli.chat._piped", lambda _: None)  # as with a terminal
     done = chat("--json")
     assert done.exit_code == 2
-    assert "give a prompt with -p" in done.output
+    assert "give one with -p" in done.output
 
 
 def test_every_command_and_option_is_documented() -> None:
     from refold.cli.chat import command
-    from refold.cli.chat_commands import COMMANDS
+    from refold.cli.chat_commands import CHAT_COMMANDS
 
     page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text()
-    assert [name for name in COMMANDS if f"`/{name}" not in page] == []
+    assert [name for name in CHAT_COMMANDS if f"`/{name}" not in page] == []
     options = [name for param in command.params for name in param.opts if name.startswith("--")]
     assert [name for name in options if f"{name}" not in page] == []
 
@@ -420,11 +420,11 @@ def test_results_are_envelopes(folder: Path) -> None:
 def test_the_only_provider_with_a_key_answers(
     variables: dict[str, str], file: str, chosen: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from refold.registry.configuration import parse
+    from refold.registry.configuration import parse_configuration
 
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert parse(file).chat_model() == chosen
+    assert parse_configuration(file).chat_model() == chosen
 
 
 def test_without_a_model_one_sentence_says_what_to_set_and_where(folder: Path) -> None:

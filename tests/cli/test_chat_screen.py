@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold.agent import events
 from refold.cli.chat_screen import Printer, call_line, final_text, result_line, result_text
-from refold.cli.screen import Screen
+from refold.cli.console import Screen
 from refold.protocols import TextDelta
 from refold.tools.base import failure, success
 
@@ -38,10 +38,10 @@ LINES = ["", "", "text", "# title", "- item", "```", "```python", "~~~", "    co
 @example("", 1)
 def test_blocks_are_the_text_and_no_fence_is_torn(text: str, size: int) -> None:
     printer = Blocks()
-    printer(events.Asking("r", 1))
+    printer(events.RequestStarted("r", 1))
     for at in range(0, len(text), size):
-        printer(events.Heard(TextDelta(text[at : at + size])))
-    printer(events.Answered(m.assistant(text)))
+        printer(events.ReplyStreamed(TextDelta(text[at : at + size])))
+    printer(events.ReplyFinished(m.assistant(text)))
     assert "".join(printer.blocks) == text
     for block in printer.blocks[:-1]:
         assert sum(line.lstrip(" ").startswith(("```", "~~~")) for line in block.split("\n")) % 2 == 0
@@ -49,10 +49,10 @@ def test_blocks_are_the_text_and_no_fence_is_torn(text: str, size: int) -> None:
 
 def test_a_block_is_shown_as_soon_as_it_ends() -> None:
     printer = Blocks()
-    printer(events.Asking("r", 1))
-    printer(events.Heard(TextDelta("First.\n\nSecond, not yet")))
+    printer(events.RequestStarted("r", 1))
+    printer(events.ReplyStreamed(TextDelta("First.\n\nSecond, not yet")))
     assert printer.blocks == ["First.\n\n"]
-    printer(events.Asking("r", 2))
+    printer(events.RequestStarted("r", 2))
     assert printer.blocks == ["First.\n\n", "Second, not yet"], (
         "what came before the reply broke off is shown"
     )
@@ -60,8 +60,8 @@ def test_a_block_is_shown_as_soon_as_it_ends() -> None:
 
 def test_a_reply_that_came_without_pieces_is_shown() -> None:
     printer = Blocks()
-    printer(events.Asking("r", 1))
-    printer(events.Answered(m.assistant("All at once.")))
+    printer(events.RequestStarted("r", 1))
+    printer(events.ReplyFinished(m.assistant("All at once.")))
     assert printer.blocks == ["All at once."]
 
 

@@ -52,7 +52,7 @@ def test_the_table_has_all_presets_and_says_why_something_does_not_fit(file: str
     assert result.exit_code == 0, result.output
     for name in presets.NAMES:
         assert name in result.output
-    assert "without folding" in result.output and "to keep: " in result.output
+    assert "without folding" in result.output and "to preserve: " in result.output
 
 
 def test_A12_both_variants_of_augment_are_rows(file: str) -> None:
@@ -94,7 +94,9 @@ def test_a_report_is_not_written_over_without_force(file: str, tmp_path: Path) -
 
 def test_the_tables_end_with_a_verdict_in_words(file: str) -> None:
     result = run(file, "--budgets", "3k", "--presets", "refold,pi")
-    assert "At 3k tokens, `refold` and `pi` keep the same: 29 of the 29 words you typed" in result.output
+    assert (
+        "At 3k tokens, `refold` and `pi` keep the same amount: 29 of the 29 words you typed" in result.output
+    )
 
 
 def test_control_characters_never_reach_the_terminal(tmp_path: Path) -> None:

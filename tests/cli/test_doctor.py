@@ -58,20 +58,22 @@ def test_what_is_there_is_found_and_no_key_is_shown(home: Path, monkeypatch: pyt
     session.append(m.user("hello"))
     session.append(session.make(e.Failure, target=session.leaf or "", code="x", text=f"{KEY} was refused"))
     found = findings()
-    assert {"anthropic: there"} <= {one["text"] for one in found["keys"]}
+    assert {"anthropic: set"} <= {one["text"] for one in found["keys"]}
     assert [one["text"] for one in found["programs"]] == ["claude 9.9.9"]
     assert [(one["text"], one["state"]) for one in found["MCP"]] == [
         ("Claude Code: set up", "ok"),
         ("Codex: not set up", "absent"),
     ]
-    assert "1 sessions" in found["store"][0]["text"] and "was refused" in found["last errors"][0]["text"]
+    assert "1 session" in found["store"][0]["text"] and "was refused" in found["last errors"][0]["text"]
 
 
 def test_a_server_whose_command_is_gone_is_wrong(home: Path) -> None:
     refold = {"command": str(home / "gone" / "refold"), "args": ["mcp"]}
     (home / ".claude.json").write_text(json.dumps({"mcpServers": {"memory": refold}}))
     [one] = findings(code=1)["MCP"]
-    assert one["state"] == "wrong" and "which is not there" in one["text"] and "claude mcp add" in one["fix"]
+    assert (
+        one["state"] == "wrong" and "which does not exist" in one["text"] and "claude mcp add" in one["fix"]
+    )
 
 
 def test_what_is_wrong_is_said_with_the_file_and_ends_with_1(home: Path) -> None:

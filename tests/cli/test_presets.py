@@ -71,7 +71,7 @@ def test_params_show_their_values(tmp_path: Path) -> None:
 def test_A23_check_says_what_would_go_wrong_and_exits_1(tmp_path: Path) -> None:
     wide = {**GOOD, "trigger_on_history_size_chars": 50_000}
     good = run("presets", "augment", "--params", written(tmp_path / "g.json", wide), "--check")
-    assert (good.exit_code, good.output) == (0, "nothing would go wrong\n")
+    assert (good.exit_code, good.output) == (0, "no problems found\n")
     bad = written(tmp_path / "b.json", {**GOOD, "history_tail_size_chars_to_exclude": 20_000})
     result = run("presets", "augment", "--params", bad, "--check", "--json")
     assert result.exit_code == 1

@@ -19,7 +19,7 @@ from refold.stores import open_store
 def test_at_the_end_it_says_what_was_folded_and_what_that_was_worth_net_of_cache(tmp_path: Path) -> None:
     spec = f"sqlite:{tmp_path / 'a.db'}"
     store = open_store(spec).store
-    assert _account(spec, 0.0) == "no request came through the gateway"
+    assert _account(spec, 0.0) == "no requests went through the gateway"
     store.create(SessionInfo(id="s", created=1.0))
     session = stored(store, "s")
     first = session.append(m.user("Do it."))

@@ -19,7 +19,7 @@ import refold as library
 from refold import Session
 from refold import messages as m
 from refold.cli import main
-from refold.cli.screen import Screen
+from refold.cli.console import Screen
 from refold.presets import NAMES
 from refold.registry.sessions import save
 from tests.data import shared
@@ -84,7 +84,7 @@ def test_a_view_that_fits_is_not_followed_by_why_it_would_not(own: str) -> None:
 def test_compact_says_where_nothing_was_written(tmp_path: Path) -> None:
     file = tmp_path / "theirs.json"
     file.write_text(json.dumps([{"role": "user", "content": "hello"}]))
-    assert "nothing was written: -o FILE saves it" in refold("compact", str(file)).output
+    assert "not saved: -o FILE saves the session" in refold("compact", str(file)).output
     assert "nothing was written" not in refold("compact", str(file), "-o", str(tmp_path / "out.jsonl")).output
 
 
@@ -101,7 +101,10 @@ def test_a_budget_is_written_as_people_write_it(command: str, own: str) -> None:
     for wrong in ("lots", "0", "-1", "", "20%"):
         done = refold(command, own, "--budget", wrong)
         assert done.exit_code == 2
-        assert f"{wrong!r} is no number of tokens: a number above 0, written 8000, 8k or 1.5m." in done.output
+        assert (
+            f"{wrong!r} is not a number of tokens: use a number above 0, written 8000, 8k or 1.5m."
+            in done.output
+        )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_output_is_written_over_only_when_forced(command: tuple[str, ...], own: 
     out.write_text("mine")
     refused = refold(command[0], own, *command[1:], "-o", str(out))
     assert refused.exit_code == 2
-    assert "--force writes over it" in refused.output
+    assert "overwrite it with --force" in refused.output
     assert out.read_text() == "mine"
     assert refold(command[0], own, *command[1:], "-o", str(out), "--force").exit_code == 0
     assert "answer 11" in out.read_text()
@@ -144,7 +147,7 @@ def test_forgetting_a_note_that_is_not_there_says_so(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert done.output == "refold: there is no note 9: there is 1 (`refold memory list`)\n"
     assert "no note contains 'x y'" in refold("memory", "--file", file, "forget", "--match", "x y").output
-    assert refold("memory", "--file", file, "forget", "1").output.startswith("forgot 1 note(s)\n")
+    assert refold("memory", "--file", file, "forget", "1").output.startswith("Deleted 1 note\n")
 
 
 def test_models_hides_test_doubles_unless_asked() -> None:
@@ -198,6 +201,87 @@ def test_sessions_have_the_first_prompt_as_title_and_the_dates_of_the_conversati
     assert "5e55-11" not in found
 
 
+@pytest.mark.parametrize("kind", ["sqlite:{}/s.db", "jsonl:{}/own/"])
+def test_an_imported_session_was_last_active_when_its_newest_message_was_written(
+    tmp_path: Path, kind: str
+) -> None:
+    records = [
+        {"type": "user", "uuid": f"u{day}", "parentUuid": None if day == 1 else "u1", "sessionId": "s",
+         "timestamp": f"2025-03-0{day}T12:00:00Z", "message": {"role": "user", "content": f"day {day}"}}
+        for day in (1, 5, 3)
+    ]  # fmt: skip
+    file, place = tmp_path / "s.jsonl", kind.format(tmp_path)
+    file.write_text("\n".join(map(json.dumps, records)))
+    refold("import", str(file), "--to", place)
+    assert "2025-03-05" in refold("sessions", "--store", place).output
+    assert json.loads(refold("sessions", "--store", place, "--since", "2025-03-04", "--json").output)["total"]
+    assert not json.loads(refold("sessions", "--store", place, "--until", "2025-03-04", "--json").output)[
+        "total"
+    ]
+
+
+def records(*parents: str | None) -> str:
+    """A transcript of Claude Code: u0, u1 …, each with its parent."""
+    made = (
+        {"type": "user", "uuid": f"u{number}", "parentUuid": parent, "sessionId": "s",
+         "timestamp": "2025-03-01T12:00:00Z", "message": {"role": "user", "content": f"say {number}"}}
+        for number, parent in enumerate(parents)
+    )  # fmt: skip
+    return "\n".join(map(json.dumps, made))
+
+
+@pytest.mark.parametrize(
+    ("parents", "said"),
+    [
+        ((None, "gone", "gone too"), "2 records name a parent that is not in this file; they were attached"),
+        ((None, "gone"), "1 record names a parent that is not in this file; it was attached"),
+    ],
+)
+def test_a_parent_that_is_not_in_the_file_is_said_as_such(
+    tmp_path: Path, parents: tuple[str | None, ...], said: str
+) -> None:
+    file, place = tmp_path / "s.jsonl", f"sqlite:{tmp_path}/s.db"
+    file.write_text(records(*parents))
+    assert f"refold: {said} to the record before\n" in refold("show", str(file)).stderr
+    done = refold("import", str(file), "--to", place).output
+    assert f"s.jsonl: {said} to the record before\n" in done
+    assert "could not be read" not in done
+
+
+def test_what_could_not_be_read_is_said_with_the_first_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    file.write_text(records(None) + "\n{oops\n")
+    assert "refold: 1 problem while reading: line 2: not JSON" in refold("show", str(file)).stderr
+    file.write_text(records(None) + "\n{oops\n{oops\n")
+    assert "refold: 2 problems while reading; the first: line 2: not JSON" in refold("show", str(file)).stderr
+
+
+def test_a_stored_session_is_not_folded_in_the_file_of_a_program(tmp_path: Path) -> None:
+    database = str(tmp_path / "s.db")
+    library.open(f"sqlite:{database}", id="mine").append(m.user("hello"))
+    done = refold("compact", "mine", "--in-place", REFOLD_DATABASE=database)
+    assert done.exit_code == 2
+    assert "session mine is in refold's store; --in-place is for files of Claude Code or Codex" in done.output
+
+
+def test_one_thing_is_not_many(tmp_path: Path) -> None:
+    session = Session()
+    session.append(m.user("the word is zebra"))
+    save(session, tmp_path / "s.jsonl")
+    file = str(tmp_path / "s.jsonl")
+    assert " tokens in 1 message and 1 turn (1 entry in the log)" in refold("stats", file).output
+    assert refold("show", file).output.splitlines()[-1].endswith("; the log has 1 entry")
+    assert "Delete 1 session?" in refold("sessions", "delete", session.id, "--store", f"jsonl:{file}").output
+    session.append(m.assistant("zebra, understood"))
+    save(session, file, replace=True)
+    assert " tokens in 2 messages and 1 turn (2 entries in the log)" in refold("stats", file).output
+
+
+def test_options_of_stores_are_described() -> None:
+    assert "Sessions to list at most." in refold("sessions", "--help").output
+    assert "postgres://" in refold("import", "--help").output
+
+
 def test_the_beginning_of_an_id_is_enough(store: str) -> None:
     database = f"{store}/mine.db"
     refold("import", f"{store}/1.jsonl", f"{store}/2.jsonl", "--to", f"sqlite:{database}")
@@ -205,8 +289,11 @@ def test_the_beginning_of_an_id_is_enough(store: str) -> None:
     assert "number 1" in refold("show", "5e55-1", REFOLD_DATABASE=database).output
     several = refold("show", "5e55", REFOLD_DATABASE=database)
     assert several.exit_code == 2
-    assert "2 sessions begin with 5e55: give more of the id" in several.output
-    assert "no session or file '77'" in refold("show", "77", REFOLD_DATABASE=database).output
+    assert "2 session ids begin with 5e55: give more of the id" in several.output
+    assert (
+        "no session or file '77'; `refold sessions` lists ids"
+        in refold("show", "77", REFOLD_DATABASE=database).output
+    )
     assert refold("sessions", "delete", "5e55-1", "--yes", REFOLD_DATABASE=database).exit_code == 0
 
 
@@ -235,8 +322,8 @@ def test_at_a_terminal_a_session_is_a_line_with_as_much_of_its_id_as_is_needed(
 def test_where_nothing_matches_that_is_said_and_not_that_there_is_nothing(store: str) -> None:
     place = f"sqlite:{store}/s.db"
     refold("import", f"{store}/1.jsonl", "--to", place)
-    assert "no session says 'zebra'\n" in refold("sessions", "--store", place, "--search", "zebra").output
-    assert "no sessions like that\n" in refold("sessions", "--store", place, "--name", "zebra").output
+    assert "no session contains 'zebra'\n" in refold("sessions", "--store", place, "--search", "zebra").output
+    assert "no matching sessions\n" in refold("sessions", "--store", place, "--name", "zebra").output
 
 
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────
@@ -245,13 +332,28 @@ def test_where_nothing_matches_that_is_said_and_not_that_there_is_nothing(store:
 def test_the_ledger_says_what_left_how_large_it_was_and_how_to_get_it_back(own: str) -> None:
     refold("compact", own, "--budget", "3k")
     said = refold("show", own, "--ledger").output
-    assert re.search(r"\d+ entries of [\d,]+ tokens left the view; the log keeps them:", said)
+    assert re.search(r"\d+ entries \([\d,]+ tokens\) left the view; the log keeps them:", said)
     key = re.search(r"  (\w{7}) +[\d,]+ tokens  result of Read: some code", said)
-    back = re.search(r"back: `refold recall FILE --keys (\w{7}) --full`", said)
+    back = re.search(r"to read one: `refold recall FILE --keys (\w{7}) --full`", said)
     assert key
     assert back
     assert refold("recall", own, "--keys", back[1], "--full").exit_code == 0
     assert "some code" in refold("recall", own, "--keys", key[1], "--full").output
+
+
+def test_a_fold_of_another_program_is_said_to_be_one_and_its_entries_are_counted(tmp_path: Path) -> None:
+    boundary = {"type": "system", "uuid": "b", "parentUuid": None, "logicalParentUuid": "u2", "sessionId": "s",
+                "subtype": "compact_boundary", "compactMetadata": {"trigger": "auto", "preTokens": 9000}}  # fmt: skip
+    summary = {"type": "user", "uuid": "s", "parentUuid": "b", "sessionId": "s", "isCompactSummary": True,
+               "message": {"role": "user", "content": "what was said"}}  # fmt: skip
+    file = tmp_path / "s.jsonl"
+    file.write_text("\n".join((records(None, "u0", "u1"), json.dumps(boundary), json.dumps(summary))))
+    said = "Claude Code made this fold; its 3 entries are in the log"
+    assert refold("show", str(file), "--ledger").output == f"s {said}\n"
+    why = refold("show", str(file), "--why").output
+    assert said in why and "earlier release" not in why
+    [fold] = json.loads(refold("show", str(file), "--ledger", "--json").output)["folds"]
+    assert (fold["origin"], fold["tokens_before"]) == (said, 9000)
 
 
 @pytest.mark.data
@@ -259,7 +361,7 @@ def test_the_tree_leaves_out_records_that_say_nothing() -> None:
     file = str(shared("claude-code/agentcmd-full-session-two.jsonl"))
     said = refold("show", file, "--tree").output
     assert "other" not in {line.split()[1] for line in said.splitlines()}
-    assert "… and 5 records of the program that say nothing; --full shows them" in said
+    assert "… and 5 records without content; --full shows them" in said
 
 
 @pytest.mark.data
@@ -304,7 +406,7 @@ def test_an_upper_bound_is_never_above_what_there_was(preset: str, own: str) -> 
 def test_a_file_with_many_conversations_says_how_to_choose() -> None:
     said = refold("show", str(shared("tau-bench/gpt-4o-airline.first80.json")))
     assert "could not be read" not in said.output
-    assert "holds 80 conversations, this is the first: name another as FILE#1 … FILE#79" in said.output
+    assert "holds 80 conversations; this is the first: name another as FILE#1 … FILE#79" in said.output
 
 
 @pytest.mark.sample(2)
@@ -317,14 +419,14 @@ def test_a_person_at_a_terminal_picks_one_of_200_conversations(
     path = tmp_path / "many.jsonl"
     lines = ({"messages": [{"role": "user", "content": f"some words {number}"}]} for number in range(200))
     path.write_text("\n".join(map(json.dumps, lines)))
-    monkeypatch.setattr("refold.cli.opening.is_interactive", lambda: True)
+    monkeypatch.setattr("refold.cli.session_argument.is_interactive", lambda: True)
     said = CliRunner().invoke(main, ["show", str(path)], input=typed).output
     first, *asked = said.split("Which conversation? A number, or words to search for [0]: ")
     assert first.startswith("   0  some words 0\n   1  some words 1\n")
     assert first.endswith("  29  some words 29\n   …  and 170 more\n")
     assert f"user      some words {taken}\n" in asked[-1]
     if "no such" in typed:
-        assert "no first prompt has 'no such'; the numbers are 0 to 199" in asked[0]
+        assert "no first prompt contains 'no such'; the numbers are 0 to 199" in asked[0]
     if "19" in typed:
         assert asked[0].splitlines()[1:] == [f"{n:4}  some words {n}" for n in (19, 119, *range(190, 200))]
 
@@ -459,6 +561,7 @@ def test_other_shells_have_a_script_too(shell: str) -> None:
         ("gatway = 1", 'unknown key "gatway"; did you mean "gateway"?'),
         ('[providers.openai]\napikey = "x"', '[providers.*] unknown key "apikey"; did you mean "api_key"?'),
         ("[gateway]\nzzz = 1", '[gateway] unknown key "zzz"'),
+        ("[presets.refld]\nkeep = 1", '[presets] unknown preset "refld"; did you mean "refold"?'),
     ],
 )
 def test_a_misspelt_key_of_the_configuration_is_named_with_what_was_meant(

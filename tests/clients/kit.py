@@ -17,7 +17,7 @@ from refold import messages as m
 from refold.session import dialects
 from refold.testing.wire import WireServer
 from refold.transcripts.codex_items import is_context
-from refold.transcripts.soundness import words
+from refold.transcripts.record_checks import spoken_texts
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(os.environ.get("REFOLD_CLIENTS") or ROOT / ".clients") / "node_modules"
@@ -144,7 +144,7 @@ class Client:
 def in_order(messages: Iterable[m.Message]) -> list[tuple[str, ...]]:
     """What is said, the results of one reply sorted: Claude Code resumes parallel ones in an order of its own."""
     found: list[tuple[str, ...]] = []
-    for kind, group in groupby(words(messages), key=lambda word: word[0]):
+    for kind, group in groupby(spoken_texts(messages), key=lambda word: word[0]):
         said = list(group)
         found += sorted(said) if kind == "result" else said
     return found

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-Record = dict[str, Any]
+from refold.text.lenient_json import JsonObject
 
 WORDS = (
     "alpha",
@@ -34,7 +34,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 class Case:
     """One session and the questions about it. Entries are named by their number, which is also their second."""
 
-    entries: list[Record]
+    entries: list[JsonObject]
     version: int
     leaf: int | None
     """None: where the file ends."""
@@ -52,7 +52,7 @@ class Case:
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
     @property
-    def questions(self) -> Record:
+    def questions(self) -> JsonObject:
         names = ("leaf", "target", "keep", "reserve", "window", "budget")
         return {name: getattr(self, name) for name in names}
 
@@ -65,7 +65,7 @@ def milliseconds(number: int) -> int:
     return int(START.timestamp() + number) * 1000
 
 
-def ask_pi(node: str, package: Path, cases: Sequence[tuple[Path, Case]]) -> list[Record]:
+def ask_pi(node: str, package: Path, cases: Sequence[tuple[Path, Case]]) -> list[JsonObject]:
     """The answers of the package in that folder."""
     driver = Path(__file__).with_name("pi_answers.mjs")
     lines = "".join(json.dumps({"file": str(path), **case.questions}) + "\n" for path, case in cases)
@@ -84,7 +84,7 @@ def case(seed: int) -> Case:
 @dataclass
 class _Writer:
     chance: random.Random
-    entries: list[Record] = field(default_factory=list[Record])
+    entries: list[JsonObject] = field(default_factory=list[JsonObject])
     parents: dict[int, int | None] = field(default_factory=dict[int, int | None])
     leaf: int | None = None
     waiting: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -135,7 +135,7 @@ class _Writer:
 
     def add(self, version: int, kind: str, /, **body: Any) -> None:
         number = len(self.entries) + 1
-        record: Record = {"type": kind, **body, "timestamp": stamp(number)}
+        record: JsonObject = {"type": kind, **body, "timestamp": stamp(number)}
         if version > 1:
             record |= {"id": f"n{number}", "parentId": None if self.leaf is None else f"n{self.leaf}"}
         self.parents[number] = self.leaf
@@ -152,7 +152,7 @@ class _Writer:
     def content(self) -> Any:
         if self.chance.random() < 0.4:
             return self.words()
-        parts: list[Record] = [
+        parts: list[JsonObject] = [
             {"type": "text", "text": self.words()} for _ in range(self.chance.randint(0, 2))
         ]
         if self.chance.random() < 0.1:
@@ -167,7 +167,7 @@ class _Writer:
 
     def reply(self, version: int) -> None:
         chance = self.chance
-        parts: list[Record] = []
+        parts: list[JsonObject] = []
         if chance.random() < 0.3:
             parts.append({"type": "thinking", "thinking": self.words(), "thinkingSignature": "seal"})
         if chance.random() < 0.8:
@@ -178,23 +178,28 @@ class _Writer:
             call = self.call(f"c{len(self.entries)}-{index}")
             parts.append(call)
             self.waiting.append((call["id"], call["name"]))
-        body: Record = {"content": parts, "provider": "p", "model": chance.choice("ab"), "stopReason": stop}
+        body: JsonObject = {
+            "content": parts,
+            "provider": "p",
+            "model": chance.choice("ab"),
+            "stopReason": stop,
+        }
         if stop == "error":
             body["errorMessage"] = "529 overloaded"
         if chance.random() < 0.7:
             body["usage"] = self.usage()
         self.message(version, "assistant", **body)
 
-    def call(self, id: str) -> Record:
+    def call(self, id: str) -> JsonObject:
         tool = self.chance.choice(("read", "write", "edit", "bash", "grep"))
-        arguments: Record = {"path": self.chance.choice(PATHS)} if self.chance.random() < 0.9 else {}
+        arguments: JsonObject = {"path": self.chance.choice(PATHS)} if self.chance.random() < 0.9 else {}
         if tool == "bash":
             arguments = {"command": f"cat {self.chance.choice(PATHS)}"}
         if tool == "write":
             arguments["content"] = self.words()
         return {"type": "toolCall", "id": id, "name": tool, "arguments": arguments}
 
-    def usage(self) -> Record:
+    def usage(self) -> JsonObject:
         counts = [self.chance.choice((0, 7, 900)) for _ in range(4)]
         names = ("input", "output", "cacheRead", "cacheWrite")
         return {**dict(zip(names, counts, strict=True)), "totalTokens": sum(counts)}
@@ -206,7 +211,7 @@ class _Writer:
         self.message(version, "toolResult", toolCallId=id, toolName=tool, content=text, isError=False)
 
     def bash(self, version: int) -> None:
-        body: Record = {"command": "ls", "output": self.words(), "exitCode": self.chance.choice((0, 1))}
+        body: JsonObject = {"command": "ls", "output": self.words(), "exitCode": self.chance.choice((0, 1))}
         if self.chance.random() < 0.4:
             body["excludeFromContext"] = True
         self.message(version, "bashExecution", **body, cancelled=False, truncated=False)
@@ -240,13 +245,13 @@ class _Writer:
             )
             self.add(version, "context_edit", targetId=f"n{target}", replacement=replacement)
 
-    def is_editable(self, record: Record) -> bool:
+    def is_editable(self, record: JsonObject) -> bool:
         return record.get("message", record).get("role", record["type"]) in EDITABLE
 
     def session_info(self, version: int) -> None:
         self.add(version, "session_info", name="a name")
 
-    def lists(self) -> Record:
+    def lists(self) -> JsonObject:
         return {
             "readFiles": self.chance.sample(PATHS, self.chance.randint(0, 2)),
             "modifiedFiles": self.chance.sample(PATHS, self.chance.randint(0, 2)),
@@ -267,14 +272,14 @@ class _Writer:
             return
         first = self.chance.choice(path if self.chance.random() < 0.95 else list(self.parents))
         kept = {"firstKeptEntryIndex": first} if version == 1 else {"firstKeptEntryId": f"n{first}"}
-        body: Record = {"summary": f"S {self.words()}", "tokensBefore": 1, **kept}
+        body: JsonObject = {"summary": f"S {self.words()}", "tokensBefore": 1, **kept}
         self.add(version, "compaction", **body, **self.made())
 
     def branch_summary(self, version: int) -> None:
         summary = f"B {self.words()}" if self.chance.random() < 0.9 else ""
         self.add(version, "branch_summary", fromId="root", summary=summary, **self.made())
 
-    def made(self) -> Record:
+    def made(self) -> JsonObject:
         """What a summary's entry says beyond its text, by pi or by a hook."""
-        body: Record = {"details": self.lists()} if self.chance.random() < 0.8 else {}
+        body: JsonObject = {"details": self.lists()} if self.chance.random() < 0.8 else {}
         return {**body, "fromHook": True} if self.chance.random() < 0.3 else body

@@ -16,7 +16,7 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.engine import Engine
-from refold.models.scripted import Line
+from refold.models.scripted import ScriptedReply
 from refold.registry.sessions import stored
 from refold.stores import open_store
 from refold.testing.wire import WireServer
@@ -96,7 +96,7 @@ def test_codex_compacts_by_itself_against_an_upstream_that_cannot(
     monkeypatch.setattr(kit, "_CODEX", f"model_auto_compact_token_limit = 3000\n{config}")
     client = Client("codex", tmp_path)
     script = [
-        Line(
+        ScriptedReply(
             content=(m.Text(f"Step {n}."), client.call(f"c{n}", f"seq {n}000 {n}400")),
             usage=m.Usage(input=1000 * n, output=10),
         )

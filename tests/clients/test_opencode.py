@@ -17,7 +17,7 @@ from refold.session import Session
 from refold.testing.wire import WireServer
 from refold.transcripts import read
 from refold.transcripts.export import export
-from refold.transcripts.opencode import ASKED
+from refold.transcripts.opencode import COMPACTION_REQUEST
 from refold.transcripts.opencode_write import GO_ON, Importable
 from tests.clients.kit import INSTALLED
 from tests.transcripts.foreign import view
@@ -118,7 +118,12 @@ def test_the_program_goes_on_with_what_is_exported_to_it(
         first, _, last, end = (entry.id for entry in session.path)
         edit = e.Edit(first, last, (m.user("RECORD"),), "summary")
         session.append(e.Fold(id="f", parent=end, edits=(edit,), summary="RECORD", preset="refold"))
-        said = [("user", ASKED), ("assistant", "RECORD"), ("user", GO_ON), ("assistant", "Done.")]
+        said = [
+            ("user", COMPACTION_REQUEST),
+            ("assistant", "RECORD"),
+            ("user", GO_ON),
+            ("assistant", "Done."),
+        ]
     written = export(session, "opencode", cwd=client.project)
     assert isinstance(written, Importable)
     (tmp_path / "in.json").write_bytes(written.data)

@@ -17,16 +17,17 @@ from refold.compaction.branch import prepare_branch
 from refold.compaction.plan import Plan
 from refold.loop import run
 from refold.session.edits import branch_summary_in
+from refold.text.lenient_json import JsonObject
 from refold.transcripts import pi_write, read
-from refold.transcripts.pi import FRAME
+from refold.transcripts.pi import SUMMARY_FRAME
 from tests.clients.kit import INSTALLED
-from tests.clients.pi_sessions import START, Case, Record, ask_pi, case
+from tests.clients.pi_sessions import START, Case, ask_pi, case
 from tests.presets.chains import summariser
 
 pytestmark = pytest.mark.clients
 
 SESSIONS = 1_000
-SUMMARY = FRAME.partition("{summary}")[0]
+SUMMARY = SUMMARY_FRAME.partition("{summary}")[0]
 PACKAGE = INSTALLED / "@earendil-works" / "pi-coding-agent"
 
 
@@ -72,7 +73,7 @@ def test_B2_B14_pi_shows_what_refold_shows_after_refolds_own_folds(node: str, tm
         session.append(m.user("and then?"))
         folded.append((path, replace(asked, leaf=None)))
         shown_by_refold.append([shown(session, item) for item in engine.planner.context(session).items])
-        path.write_bytes(pi_write.write(session.entries)[0])
+        path.write_bytes(pi_write.write_pi_session(session.entries)[0])
     assert len(folded) > 50
     for (path, _), ours, answer in zip(folded, shown_by_refold, ask_pi(node, PACKAGE, folded), strict=True):
         theirs = [told(message) for message in answer["context"]]
@@ -80,14 +81,14 @@ def test_B2_B14_pi_shows_what_refold_shows_after_refolds_own_folds(node: str, tm
         assert theirs[1:] == ours[1:], path.name
 
 
-def difference(session: Session, asked: Case, answer: Record) -> str:
+def difference(session: Session, asked: Case, answer: JsonObject) -> str:
     """Where refold and pi part, in words; empty where they agree."""
     ids = {number(entry): entry.id for entry in session.entries if entry.on_path}
     session.move(ids[asked.leaf])
     settings = {"reserve_tokens": asked.reserve, "keep_recent_tokens": asked.keep, "window": asked.window}
     engine = Engine(presets.get("pi", **settings))
     situation = engine.planner.context(session)
-    ours: Record = {
+    ours: JsonObject = {
         "path": [number(entry) for entry in session.path],
         "context": [shown(session, item) for item in situation.items],
         "tokens": situation.sizes.anchored(bare=True),
@@ -141,13 +142,13 @@ def words(message: m.Message) -> str:
     return "\n".join(texts)
 
 
-def told(message: Record) -> tuple[str, str]:
+def told(message: JsonObject) -> tuple[str, str]:
     """The same of pi's message: what a program put in is a user's message for both."""
     roles = {"toolResult": "tool", "bashExecution": "bash", "custom": "user"}
     return roles.get(message["role"], message["role"]), message["said"]
 
 
-def preparation(session: Session, plan: Any) -> Record | None:
+def preparation(session: Session, plan: Any) -> JsonObject | None:
     if not isinstance(plan, Plan):
         return None
     return {
@@ -155,17 +156,17 @@ def preparation(session: Session, plan: Any) -> Record | None:
         "fold": [number(session[id]) for id in plan.fold],
         "prefix": [number(session[id]) for id in plan.turn_prefix],
         "split": plan.split,
-        "before": plan.proposal.tokens_before,
+        "before": plan.measured_before,
         "previous": plan.previous_summary,
         "files": files(plan.files),
     }
 
 
-def files(touched: e.Files) -> Record:
+def files(touched: e.Files) -> JsonObject:
     return {"readFiles": list(touched.read), "modifiedFiles": list(touched.modified)}
 
 
-def by_our_rules(answer: Record) -> Record | None:
+def by_our_rules(answer: JsonObject) -> JsonObject | None:
     """What pi prepares, where two rules of ours differ from it. B10: a cut at the start of a turn is no split,
     metadata in front of it or not. B8: there is always a message after the cut; pi takes the last one, too, where
     it is larger than what is to be kept and a failed attempt after it is hidden."""
@@ -186,7 +187,7 @@ def says(entry: e.Entry) -> bool:
     return not isinstance(entry, e.BranchSummary) or bool(entry.summary)
 
 
-def left_behind(session: Session, ids: dict[int, str], asked: Case) -> Record:
+def left_behind(session: Session, ids: dict[int, str], asked: Case) -> JsonObject:
     plan = prepare_branch(session, ids[asked.leaf], ids[asked.target], asked.budget)
     return {
         "ancestor": None if plan.common_ancestor is None else number(session[plan.common_ancestor]),

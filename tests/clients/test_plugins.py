@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from refold import messages as m
-from refold.models.scripted import Line
+from refold.models.scripted import ScriptedReply
 from refold.plugins.install import HERE
 from refold.registry.sessions import stored
 from refold.stores import open_store
@@ -70,10 +70,10 @@ class Plugged(Run):
         }
 
 
-def answering(client: Run, steps: int) -> Callable[[dict[str, Any]], Line | str]:
+def answering(client: Run, steps: int) -> Callable[[dict[str, Any]], ScriptedReply | str]:
     numbers, later = iter(range(1, steps + 1)), count(1)
 
-    def then(body: dict[str, Any]) -> Line | str:
+    def then(body: dict[str, Any]) -> ScriptedReply | str:
         asked = json.dumps(body)
         if "detailed summary of the conversation so far" in asked or "CHECKPOINT COMPACTION" in asked:
             time.sleep(THINKS)
@@ -84,7 +84,7 @@ def answering(client: Run, steps: int) -> Callable[[dict[str, Any]], Line | str]
         if number is None:
             return f"Answer {next(later)}."
         said = f"Step {number}. I decided to count to {number}000 because it is enough."
-        return Line(
+        return ScriptedReply(
             content=(m.Text(said), client.call(number)), usage=m.Usage(input=1_000 * number, output=10)
         )
 
@@ -188,7 +188,7 @@ def test_codex_is_given_back_what_its_compaction_dropped(tmp_path: Path) -> None
     with WireServer(then=answering(client, 6)) as server:
         client.set_up(server, compact_at=5_000)
         before = client.settings()
-        assert "approved" in client.refold("plugin", "install", "codex")
+        assert "approve" in client.refold("plugin", "install", "codex")
         assert b"hook" not in client.settings()["config.toml"]  # approving them is the user's
         client.program_says("exec", trusting, "--skip-git-repo-check", "Count up, and never touch b.txt.")
         client.refold("plugin", "remove", "codex")

@@ -12,7 +12,7 @@ import pytest
 import refold
 from refold import entries as e
 from refold import messages as m
-from refold.models.scripted import Line
+from refold.models.scripted import ScriptedReply
 from refold.session import Projection
 from refold.testing.wire import WireServer
 from refold.transcripts.codex_items import is_context
@@ -167,7 +167,7 @@ def test_a_session_from_elsewhere_is_resumed_with_whatever_model_is_set_up(
     source = tmp_path / "elsewhere.jsonl"
     source.write_bytes(export(session, "jsonl").data)
     exported = client.answer("export", source, "--to", client.program, "--cwd", client.project)
-    assert "the system prompt is left out: the program has its own" in exported["lost"]
+    assert "system prompt not exported: the program has its own" in exported["lost"]
     with WireServer("Yes.") as server:
         client.say(server, "Go on.", resume=exported["id"])
         assert client.told(server) == [*view(client, source), ("user", "Goon.")]
@@ -176,7 +176,7 @@ def test_a_session_from_elsewhere_is_resumed_with_whatever_model_is_set_up(
 
 def test_a_session_in_use_is_left_alone(client: Client) -> None:
     file, _ = first_turns(client)
-    with WireServer(Line(content=(m.Text("wait"),), stalls=True)) as server:
+    with WireServer(ScriptedReply(content=(m.Text("wait"),), stalls=True)) as server:
         process = client.start(server, "Wait.", resume=id_of(client, file))
         try:
             deadline = time.monotonic() + 30

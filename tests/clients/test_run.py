@@ -18,7 +18,7 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.engine import Engine
-from refold.models.scripted import Line
+from refold.models.scripted import ScriptedReply
 from refold.registry.sessions import stored
 from refold.session import Session
 from refold.session.edits import active_folds
@@ -154,19 +154,19 @@ class Run:
         return {str(path): path.read_bytes() for path in places}
 
 
-def steps(client: Run, *, until: int, full: int = 0) -> Iterator[Line]:
+def steps(client: Run, *, until: int, full: int = 0) -> Iterator[ScriptedReply]:
     """Calls with long results, then an answer; after the step `full` the provider counts a full window."""
     for number in range(1, until + 1):
         content = (m.Text(f"Step {number}."), client.call(number))
         used = m.Usage(input=99_000 if number == full else 1_000 * number, output=10)
-        yield Line(content=content, usage=used)
+        yield ScriptedReply(content=content, usage=used)
 
 
 def answers(client: Run, **given: int) -> Any:
     """A step for each request of the conversation; for all others, what a model would say."""
     script, later = steps(client, **given), count(1)
 
-    def then(body: dict[str, Any]) -> Line | str:
+    def then(body: dict[str, Any]) -> ScriptedReply | str:
         asked = json.dumps(body)
         if "CHECKPOINT COMPACTION" in asked or "detailed summary of the conversation so far" in asked:
             return f"<summary>{SUMMARY}</summary>"

@@ -11,8 +11,8 @@ from refold import messages as m
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Proposal, Reason, finish
 from refold.compaction.plan_context import Writer
-from refold.compaction.rungs import layered
-from refold.compaction.rungs.layered import NOTICE, TITLES, Archive, KeepRecent, archives_fit
+from refold.compaction.strategies import layered
+from refold.compaction.strategies.layered import NOTICE, TITLES, Archive, KeepRecent, archives_fit
 from refold.compaction.transcript import Source
 from refold.errors import BadAnswer
 from refold.session import Session

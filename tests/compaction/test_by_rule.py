@@ -8,9 +8,12 @@ from collections.abc import Sequence
 import pytest
 
 from refold import messages as m
-from refold.compaction import by_rule
 from refold.compaction.details import Line
+from refold.compaction.strategies.turn_lines import accept_line, merging
 from refold.digest import Source
+from refold.digest.sections import checkpoint, turn_prefix
+from refold.digest.turn_line import rule_line
+from refold.digest.turn_line import short as short_line
 from refold.errors import BadAnswer
 from refold.preserve.abridged import groups
 from refold.protocols import TokenCounter
@@ -21,7 +24,7 @@ from .kit import WORDS, many
 
 
 def line(said: Sequence[tuple[str, m.Message]], limit: int, counter: TokenCounter) -> str:
-    return by_rule.rule_line(groups(said, continues=False), limit, counter)
+    return rule_line(groups(said, continues=False), limit, counter)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +78,11 @@ def test_a_line_says_what_was_done_or_answered(message: m.Message, told: str) ->
     ],
 )
 def test_a_line_is_cut_where_it_reads_well(text: str, room: int, short: str) -> None:
-    assert by_rule.short(text, room, WORDS) == short
+    assert short_line(text, room, WORDS) == short
 
 
 def test_an_answer_is_one_line_without_its_label() -> None:
-    accept = by_rule.accept_line(4, WORDS)
+    accept = accept_line(4, WORDS)
     assert accept("\n - [Turn 7] asked → done\nmore") == "asked → done"
     assert accept("one two three four five") == "one two three four"
     for nothing in ("", " \n ", "[Turn 7]"):
@@ -115,7 +118,7 @@ def size(some: Sequence[Line]) -> int:
     ],
 )
 def test_neighbours_in_the_oldest_half_become_ranges(budget: int, merged: dict[tuple[int, int], str]) -> None:
-    found = by_rule.merging(lines(1, 2, 4, 5, 6, 9), budget, size, WORDS)
+    found = merging(lines(1, 2, 4, 5, 6, 9), budget, size, WORDS)
     assert {(line.start, line.end): line.text for line in found[:3]} == merged
     assert [line.start for line in found] == sorted(line.start for line in found)
     assert (found[0].first, found[-1].last) == ("e1", "e9")
@@ -124,7 +127,7 @@ def test_neighbours_in_the_oldest_half_become_ranges(budget: int, merged: dict[t
 
 def test_lines_that_cannot_become_smaller_stay() -> None:
     empty = [Line("a", "a", 1, 1, ""), Line("c", "c", 3, 3, "")]
-    assert by_rule.merging(empty, -1, size, WORDS) == empty
+    assert merging(empty, -1, size, WORDS) == empty
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_lines_that_cannot_become_smaller_stay() -> None:
 def test_a_range_keeps_its_beginning_and_its_end(first: str, second: str, joined: str) -> None:
     pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
     budget = size(pair) - 1
-    found = by_rule.merging(pair, budget, size, WORDS)
+    found = merging(pair, budget, size, WORDS)
     assert (found[0].first, found[0].last, found[0].start, found[0].end) == ("a", "d", 1, 4)
     assert found[0].text == joined
 
@@ -169,7 +172,7 @@ def test_a_range_is_half_as_long_as_its_parts_to_the_character(first: str, secon
         return sum(len(line.text) for line in some)
 
     pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
-    found = by_rule.merging(pair, len(first) + len(second) - 1, length, Letters())
+    found = merging(pair, len(first) + len(second) - 1, length, Letters())
     assert found[0].text == joined
 
 
@@ -203,7 +206,7 @@ def sections(document: str) -> dict[str, list[str]]:
 
 
 def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
-    assert sections(by_rule.checkpoint(sources(*SAID), 2_000, WORDS, "")) == {
+    assert sections(checkpoint(sources(*SAID), 2_000, WORDS, "")) == {
         "Goal": ["Never touch migrations/. Please fix the login in src/login.py."],
         "Constraints and preferences": ["- Never touch migrations/. Please fix the login in src/login.py."],
         "Progress": [],
@@ -232,15 +235,15 @@ def test_what_was_called_takes_no_room_from_the_lines_of_turns() -> None:
                 m.result(f"c{turn}-{n}", "text"),
             ]
         said.append(m.assistant(f"Part {turn} works."))
-    found = sections(by_rule.checkpoint(sources(*said), 400, WORDS, ""))
+    found = sections(checkpoint(sources(*said), 400, WORDS, ""))
     assert [turn for turn in range(6) if any(f"part {turn}" in line for line in found["Done"])] == [*range(6)]
     assert any("src/5/7.py" in line for line in found["Critical context"])
-    again = sections(by_rule.checkpoint(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth"))
+    again = sections(checkpoint(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth"))
     assert again["Goal"] == ["Both"], "once"
 
 
 def test_a_checkpoint_goes_on_with_the_one_before() -> None:
-    found = sections(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
+    found = sections(checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
     assert found["Goal"] == ["Ship it"]
     assert found["Done"] == [
         "- [x] old",
@@ -248,7 +251,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     ]
     assert found["In progress"] == ["(none)"]
     assert found["Key decisions"] == ["- We decided to use sha256 because md5 is weak. The port is 8443."]
-    text = by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
+    text = checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
     assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b\n- Agent: decided" in text
     assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
@@ -257,7 +260,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
 @pytest.mark.parametrize("stop", ["end", "error", "aborted"])
 def test_a_turn_that_was_broken_off_is_in_progress(stop: m.Stop) -> None:
     said = (m.user("Explain it."), m.Assistant((m.Text("It is so."),), stop))
-    found = sections(by_rule.checkpoint(sources(*said), 500, WORDS, ""))
+    found = sections(checkpoint(sources(*said), 500, WORDS, ""))
     assert (found["Done"] == ["(none)"]) is (stop != "end")
     assert (found["In progress"] == ["(none)"]) is (stop == "end")
 
@@ -269,7 +272,7 @@ def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
         for n in range(30)
         for x in (m.user(f"Please fix part {n}."), m.assistant(f"Part {n} is at port {9000 + n}."))
     ]
-    text = by_rule.checkpoint(sources(*long), budget, WORDS, "")
+    text = checkpoint(sources(*long), budget, WORDS, "")
     assert 0 < WORDS.text(text) <= budget
     assert ("(none)" in text) is (budget > 60), "what says nothing is left out where room is scarce"
     done = sections(text).get("Done", [])
@@ -277,7 +280,7 @@ def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
 
 
 def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
-    assert sections(by_rule.turn_prefix(sources(*SAID), 2_000, WORDS)) == {
+    assert sections(turn_prefix(sources(*SAID), 2_000, WORDS)) == {
         "Original request": [
             "Never touch migrations/. Please fix the login in src/login.py.",
             "Now add a test.",
@@ -293,6 +296,6 @@ def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
 
 def test_B11_what_was_asked_is_cut_and_not_left_out_where_it_is_too_long() -> None:
     said = sources(m.user(many("ask", 300)), m.assistant(many("did", 300)))
-    for made, title in ((by_rule.turn_prefix(said, 200, WORDS), "Original request"),
-                        (by_rule.checkpoint(said, 200, WORDS, ""), "Goal")):  # fmt: skip
+    for made, title in ((turn_prefix(said, 200, WORDS), "Original request"),
+                        (checkpoint(said, 200, WORDS, ""), "Goal")):  # fmt: skip
         assert f"## {title}\nask1 ask2 ask3" in made, title

@@ -170,5 +170,5 @@ def test_a_turn_costs_what_is_new() -> None:
         assert engine.planner.context(session).sizes.calibration.known
         return steps(one_more)
 
-    few = cost(500)
-    assert cost(5_000) < 1.2 * few
+    few = cost(150)
+    assert cost(1_500) < 1.2 * few

@@ -160,34 +160,6 @@ def test_what_is_sent_has_no_call_without_its_result() -> None:
 # ── sequence numbers ────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "key"),
-    [
-        (None, 0.0, None),
-        (None, 1.0, 0.0),
-        (3.0, None, 5.0),
-        (5.0, None, None),
-        (1.0, 2.0, 1.5),
-        (1.0, 1.000001, None),
-    ],
-)
-def test_a_key_lies_between_its_neighbours(
-    left: float | None, right: float | None, key: float | None
-) -> None:
-    assert exchanges.between(left, right, 5) == key
-
-
-def test_keys_are_in_order_and_made_anew_where_they_ran_out() -> None:
-    assert exchanges.keys(["a", "b", "c"], [("s", "a"), ("t", "s"), ("u", "c")]) == {
-        "a": 0.0, "s": 0.5, "t": 0.75, "b": 1.0, "c": 2.0, "u": 3.0,
-    }  # fmt: skip
-    assert exchanges.keys(["a", "b"], [("s", None)]) == {"s": 0.0, "a": 1.0, "b": 2.0}
-    many = exchanges.keys(["a", "b"], [(f"s{n}", "a") for n in range(30)])
-    assert (
-        list(many.values()) == sorted(set(many.values())) and next(iter(many)) == "a" and [*many][-1] == "b"
-    )
-
-
 def test_a_view_is_numbered_by_what_its_items_stand_for() -> None:
     session = session_of(m.user("a"), m.assistant("b"), m.user("c"), m.assistant("d"))
     s = context(session=session)

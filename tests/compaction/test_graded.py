@@ -11,7 +11,7 @@ from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.plan_context import Due, PlanContext, Writer
 from refold.compaction.record import FoldBudget
-from refold.compaction.rungs.graded import Clip, Dialogue, Lines, Summary
+from refold.compaction.strategies.graded import Clip, Dialogue, Lines, Summary
 from refold.errors import BadAnswer, DoesNotFit
 
 from .kit import WORDS, context, many, session_of

@@ -16,7 +16,7 @@ from refold.compaction.planning import _summary, cost, make_plan, refused, repla
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, choose_form, fits
 from refold.compaction.transcript import Source
-from refold.costs import Summary
+from refold.costs import SummaryCost
 from refold.protocols import Request
 
 from .kit import context, session_of
@@ -46,8 +46,8 @@ def preset(*stages: Stage) -> Preset:
     return replace(presets.get("pi"), stages=stages)
 
 
-def stage(due: Due | Reason, *outcomes: Proposal | Reason, upkeep: bool = False) -> Stage:
-    return Stage(Fixed(due), tuple(Fixed(outcome) for outcome in outcomes), upkeep=upkeep)
+def stage(due: Due | Reason, *outcomes: Proposal | Reason, maintenance: bool = False) -> Stage:
+    return Stage(Fixed(due), tuple(Fixed(outcome) for outcome in outcomes), maintenance=maintenance)
 
 
 def planned(found: Preset, s: PlanContext, **more: Any) -> str:
@@ -80,17 +80,19 @@ def test_the_first_stage_that_is_due_and_has_something_to_fold(
     assert planned(preset(*stages), context(*TALK, force=force)) == found
 
 
-def test_upkeep_asks_only_the_stages_that_are_for_it() -> None:
-    both = preset(stage(DUE, proposal("a")), stage(DUE, proposal("b"), upkeep=True))
-    assert planned(both, context(*TALK), upkeep_only=True) == "full: b"
-    assert planned(preset(stage(DUE, proposal("a"))), context(*TALK), upkeep_only=True) == "not: no_stage"
+def test_maintenance_asks_only_the_stages_that_are_for_it() -> None:
+    both = preset(stage(DUE, proposal("a")), stage(DUE, proposal("b"), maintenance=True))
+    assert planned(both, context(*TALK), maintenance_only=True) == "full: b"
+    assert (
+        planned(preset(stage(DUE, proposal("a"))), context(*TALK), maintenance_only=True) == "not: no_stage"
+    )
 
 
 def test_a_plan_knows_where_it_was_made_and_what_comes_after_it() -> None:
     s = context(*TALK, window=77)
     plan = make_plan(preset(stage(DUE, NO, proposal("b"), proposal("c"))), s)
     assert isinstance(plan, Plan)
-    assert (plan.base, plan.preset, plan.window, len(plan.remaining), len(plan.ladder)) == (
+    assert (plan.base, plan.preset, plan.window, len(plan.remaining), len(plan.strategies)) == (
         s.session.tip,
         "pi",
         77,
@@ -156,7 +158,9 @@ def test_asking_costs_a_prompt_and_what_it_reads_unless_a_cache_is_continued() -
     s = context(*TALK, writer=Writer("gpt-4.1"))
     read = replace(ASKING, sources=(Source("e0", m.user("a b c")),))
     cached = replace(read, prefix=lambda: Request(messages=()))
-    assert _summary(asking(context(*TALK)), "m") == _summary(asking(context(*TALK), read), "m") == Summary()
+    assert (
+        _summary(asking(context(*TALK)), "m") == _summary(asking(context(*TALK), read), "m") == SummaryCost()
+    )
     alone = _summary(asking(s, read, read), "gpt-4.1")
     assert (alone.form, alone.prompt, alone.output, alone.prices) == ("stand-alone", 2 * PROMPT + 6, 20, None)
     one = _summary(asking(s, cached, read), "other")

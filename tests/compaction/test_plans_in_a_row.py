@@ -32,7 +32,7 @@ def made(engine: Engine, session: Session) -> object:
         plan = engine.plan(session, force=True)
     except DoesNotFit:
         return DoesNotFit
-    return (plan.proposal.clipped, plan.proposal.first_kept) if isinstance(plan, Plan) else plan
+    return (plan.clipped, plan.first_kept) if isinstance(plan, Plan) else plan
 
 
 @pytest.mark.sample(2)

@@ -12,13 +12,12 @@ from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.plan_context import PlanContext, Writer, is_over
 from refold.compaction.requests import READ
-from refold.compaction.rungs.turn_lines import (
+from refold.compaction.strategies.turn_lines import (
     HEADER,
     WORKSPACE,
-    Fitting,
-    Newest,
     TurnLines,
     WriteLines,
+    Zone,
     workspace_text,
 )
 
@@ -108,7 +107,7 @@ def test_a_model_writes_the_newest_two_and_rules_the_others() -> None:
 
 def lines(s: PlanContext, keep: int = 1, **more: Any) -> Proposal | Reason:
     chosen = {"summaries_budget": 500, "line_tokens": 8, "workspace_tokens": 30, **more}
-    return TurnLines(zone=Newest(keep), **chosen).propose(s)
+    return TurnLines(zone=Zone(keep), **chosen).propose(s)
 
 
 def test_rounds_that_leave_become_lines_above_the_workspace() -> None:
@@ -196,12 +195,12 @@ def test_results_of_all_but_the_newest_round_in_the_zone_are_cut() -> None:
         ]
 
     s = context(*work(1), *work(2), *work(3))
-    zone = Fitting(budget=90, result_chars=50)
+    zone = Zone(budget=90, result_chars=50)
     assert zone.first(s, 3) == 0
     assert [(x.first, x.kind) for x in zone.trims(s, 0, 3)] == [("e2", "shrink"), ("e6", "shrink")]
     newest = s.sizes.items(8, 12)
-    assert Fitting(budget=newest, result_chars=50).first(s, 3) == 2
-    assert Fitting(budget=newest - 1, result_chars=50).first(s, 3) == 3
+    assert Zone(budget=newest, result_chars=50).first(s, 3) == 2
+    assert Zone(budget=newest - 1, result_chars=50).first(s, 3) == 3
     found = TurnLines(zone=zone, summaries_budget=500, line_tokens=8, workspace_tokens=30).propose(s)
     assert proposal(found).rung == "line" and proposal(found).masked == ("e2", "e6")
     assert all(len(x.put[0].text) <= 50 for x in done(found).edits)

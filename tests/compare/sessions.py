@@ -29,3 +29,14 @@ def agent_session(rounds: int = 12, *, size: int = 1_500, text: str = "lorem ips
     session.append(m.result("again", "def handle_0_request(): ..."))
     session.append(m.user("And now the rest."))
     return session
+
+
+def long_session(rounds: int = 12) -> Session:
+    """One that every part of a page has something to show of: clips, lines, what is gone, a long word."""
+    session = agent_session(rounds)
+    session.append(m.user("Now look at the log. " + "x" * 400))
+    for number in range(6):
+        session.append(m.assistant("", m.call(f"b{number}", "Bash", command=f"make target_{number}")))
+        lines = "\n".join(f"compiling unit_{number}_{line}.c" for line in range(120))
+        session.append(m.result(f"b{number}", f"{lines}\nerror: unit_{number} failed", name="Bash"))
+    return session

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,29 +14,12 @@ import pytest
 from refold import loop, presets
 from refold.compare import budgets
 from refold.compare.report import page
-from refold.compare.run import Plan, compare
+from refold.compare.run import ComparisonPlan, compare
+from tests.browser import CHROMIUM, FLAGS, MISSING
 from tests.compare.hostile import RUN, attacks, hostile_session
 from tests.compare.sessions import agent_session
 
-NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--virtual-time-budget=3000",
-]
-CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason=f"NO BROWSER: install one of {', '.join(NAMES)} to test the report in it"
-    ),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason=MISSING)]
 
 
 def dom(document: str, folder: Path) -> str:
@@ -46,7 +28,15 @@ def dom(document: str, folder: Path) -> str:
     file.write_text(document, "utf-8")
     assert CHROMIUM is not None
     done = subprocess.run(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", file.as_uri()],
+        [
+            CHROMIUM,
+            "--headless",
+            "--virtual-time-budget=3000",
+            *FLAGS,
+            f"--user-data-dir={folder / 'profile'}",
+            "--dump-dom",
+            file.as_uri(),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -85,7 +75,10 @@ def hostile_page(beacon: str) -> str:
     name = f"<img src={beacon} onerror={RUN}>.jsonl"
     return page(
         loop.run(
-            compare([(name, hostile_session(beacon))], Plan(presets.NAMES, budgets.parse_list("2k,30%")))
+            compare(
+                [(name, hostile_session(beacon))],
+                ComparisonPlan(presets.NAMES, budgets.parse_budgets("2k,30%")),
+            )
         )
     )
 
@@ -111,7 +104,9 @@ def test_nothing_runs_even_without_the_policy(tmp_path: Path, beacon: tuple[str,
 
 def test_the_policy_alone_stops_a_script_that_got_in(tmp_path: Path, beacon: tuple[str, list[str]]) -> None:
     url, asked = beacon
-    good = page(loop.run(compare([("a", agent_session(2))], Plan(("refold",), budgets.parse_list("2k")))))
+    good = page(
+        loop.run(compare([("a", agent_session(2))], ComparisonPlan(("refold",), budgets.parse_budgets("2k"))))
+    )
     seen = dom(good.replace("</main>", "".join(attacks(url)[:4]) + "</main>"), tmp_path)
     assert not pwned(seen)
     assert asked == []
@@ -126,6 +121,6 @@ def test_the_browser_would_notice(tmp_path: Path, beacon: tuple[str, list[str]])
 
 def test_fifty_transcripts_are_laid_out(tmp_path: Path) -> None:
     sessions = [(f"{n:02}.jsonl", agent_session(3, size=3_000)) for n in range(50)]
-    done = loop.run(compare(sessions, Plan(("refold", "pi"), budgets.parse_list("1500"))))
+    done = loop.run(compare(sessions, ComparisonPlan(("refold", "pi"), budgets.parse_budgets("1500"))))
     seen = dom(page(done), tmp_path)
     assert seen.count('<details class="transcript">') == 50 and 'data-ready="1"' in seen

@@ -8,8 +8,8 @@ from refold import entries as e
 from refold import loop, presets
 from refold import messages as m
 from refold.compare import budgets
-from refold.compare.forms import FORMS, Part, forms_of
-from refold.compare.run import cell, prepare, row
+from refold.compare.forms import FORM_WORDS, RecordPart, forms_of
+from refold.compare.run import cell, prepare_transcript, row
 from refold.session import Session
 from tests.compare.sessions import agent_session
 
@@ -38,7 +38,10 @@ def folded(
 
 def test_what_no_edit_covers_is_whole() -> None:
     session = talk()
-    assert forms_of(session, [1, 2, 3, 4]) == {**dict.fromkeys(FORMS, Part()), "whole": Part(4, 10)}
+    assert forms_of(session, [1, 2, 3, 4]) == {
+        **dict.fromkeys(FORM_WORDS, RecordPart()),
+        "whole": RecordPart(4, 10),
+    }
 
 
 @pytest.mark.parametrize("kind", ["clip", "mask", "shrink"])
@@ -80,9 +83,9 @@ def test_a_call_that_is_issued_again_is_clipped() -> None:
 @pytest.mark.parametrize("name", presets.NAMES)
 def test_every_preset_is_told_in_the_same_four_words(name: str) -> None:
     session = agent_session(20)
-    measured = loop.run(cell(prepare("a", session), name, budgets.parse("2500"), 1))
+    measured = loop.run(cell(prepare_transcript("a", session), name, budgets.parse_budget("2500"), 1))
     told = row(measured)
-    assert sum(told[form] for form in FORMS) == pytest.approx(1, abs=1e-3)
+    assert sum(told[form] for form in FORM_WORDS) == pytest.approx(1, abs=1e-3)
     assert sum(part["messages"] for part in told["forms"].values()) == len(session.path)
     assert measured.done is not None
     assert (told["whole"] < 1) == bool(measured.done.session.annotations(e.Fold))

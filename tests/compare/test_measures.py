@@ -11,7 +11,7 @@ import refold
 from refold import messages as m
 from refold.cli.demo import unpack
 from refold.compare import measures
-from refold.compare.measures import Count, log_of
+from refold.compare.measures import CountOf, log_of
 from refold.session.edits import said_by
 from tests.data import shared
 
@@ -142,18 +142,18 @@ def test_a_view_keeps_what_was_counted_by_hand() -> None:
     """The first sentence over two lines, lamp.py, the command and the port; harbour/lamp.py is no absolute path."""
     view = "Task: Please fix the lamps\n  in harbour/lamp.py. Ran make test-lamps. Port 8080, from 11,250."
     assert log_of(HARBOUR).kept(view) == {
-        "words": Count(6, 16),
-        "files": Count(1, 2),
-        "paths": Count(1, 3),
-        "calls": Count(2, 4),
-        "numbers": Count(1, 2),
-        "identifiers": Count(0, 6),
+        "words": CountOf(6, 16),
+        "files": CountOf(1, 2),
+        "paths": CountOf(1, 3),
+        "calls": CountOf(2, 4),
+        "numbers": CountOf(1, 2),
+        "identifiers": CountOf(0, 6),
     }
 
 
 def test_a_view_that_says_everything_keeps_everything_and_one_that_says_nothing_keeps_nothing() -> None:
     for messages in (HARBOUR, PATCHES, EDITOR, CHAT):
-        kept = log_of(messages).kept(measures.readable(messages))
+        kept = log_of(messages).kept(measures.readable_text(messages))
         assert all(count.kept == count.of for count in kept.values()), kept
         assert not any(count.kept for count in log_of(messages).kept("Some work was done.").values())
 
@@ -216,7 +216,7 @@ def test_M2_needed_names_are_used_later_known_before_and_not_repeated_between() 
     ]
     names = measures.needed(messages, 2)
     assert names == ("src/early_file.py", "9081726")
-    assert measures.present(names, "… src/early_file.py …") == Count(1, 2)
+    assert measures.present(names, "… src/early_file.py …") == CountOf(1, 2)
 
 
 def test_the_bundled_sample_holds_the_files_that_its_script_changes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from refold import entries as e
 from refold import messages as m
 from refold import tokens
 from refold.compare import money
-from refold.compare.money import Shape, Step, Steps, Summarising
+from refold.compare.money import ReplayedRequest, RequestSeries, Summarising, ViewSizes
 from refold.costs import Prices
 from refold.messages import Usage
 from refold.session import Session
@@ -19,12 +19,14 @@ from tests.compare.sessions import agent_session
 PRICES = Prices(input=3.0, output=15.0)
 
 
-def conversation(*sizes: int, pause: float = 20.0, fixed: int = 0) -> Steps:
+def conversation(*sizes: int, pause: float = 20.0, fixed: int = 0) -> RequestSeries:
     """Entries of these sizes; before every second one there is a request."""
     sums = [0]
     for size in sizes:
         sums.append(sums[-1] + size)
-    return Steps(tuple(sums), fixed, tuple(Step(n, pause, sizes[n], 1) for n in range(1, len(sizes), 2)))
+    return RequestSeries(
+        tuple(sums), fixed, tuple(ReplayedRequest(n, pause, sizes[n], 1) for n in range(1, len(sizes), 2))
+    )
 
 
 @pytest.mark.parametrize(("pause", "dollars"), [(299.0, 0.028455), (300.0, 0.040875)])
@@ -49,7 +51,7 @@ def test_M6_folds_keep_the_context_below_the_bill_without_folds(
 ) -> None:
     steps = conversation(*sizes)
     none = money.bill(steps, PRICES)
-    folded = money.bill(steps, PRICES, threshold=threshold, shape=Shape(0, record, tail))
+    folded = money.bill(steps, PRICES, threshold=threshold, shape=ViewSizes(0, record, tail))
     assert folded.prompt <= none.prompt and folded.peak <= none.peak
     if threshold >= none.peak:
         assert folded == none
@@ -58,15 +60,15 @@ def test_M6_folds_keep_the_context_below_the_bill_without_folds(
 def test_M6_a_fold_starts_the_cache_anew_so_folding_can_lose_money() -> None:
     steps = conversation(*[200] * 400)
     none = money.bill(steps, PRICES)
-    often = money.bill(steps, PRICES, threshold=70_000, shape=Shape(0, 2_000, 58_000))
+    often = money.bill(steps, PRICES, threshold=70_000, shape=ViewSizes(0, 2_000, 58_000))
     assert often.folds > 0 and often.dollars > none.dollars
-    rarely = money.bill(steps, PRICES, threshold=20_000, shape=Shape(0, 2_000, 3_000))
+    rarely = money.bill(steps, PRICES, threshold=20_000, shape=ViewSizes(0, 2_000, 3_000))
     assert rarely.dollars < none.dollars
 
 
 def test_M6_summaries_are_paid_for() -> None:
     steps = conversation(*[500] * 200)
-    shape = Shape(0, 1_000, 2_000)
+    shape = ViewSizes(0, 1_000, 2_000)
     free = money.bill(steps, PRICES, threshold=20_000, shape=shape)
     paid = money.bill(steps, PRICES, threshold=20_000, shape=shape, summarising=Summarising(PRICES, 1_000))
     assert paid.folds == free.folds > 0 and free.summaries == 0
@@ -77,9 +79,9 @@ def test_M6_summaries_are_paid_for() -> None:
 
 def test_M6_what_stays_at_the_beginning_is_still_cached_after_a_fold() -> None:
     steps = conversation(20_000, *[500] * 101, fixed=1)
-    kept = money.bill(steps, PRICES, threshold=40_000, shape=Shape(20_000, 1_000, 2_000))
+    kept = money.bill(steps, PRICES, threshold=40_000, shape=ViewSizes(20_000, 1_000, 2_000))
     lost = money.bill(
-        Steps(steps.sums, 0, steps.steps), PRICES, threshold=40_000, shape=Shape(0, 21_000, 2_000)
+        RequestSeries(steps.sums, 0, steps.steps), PRICES, threshold=40_000, shape=ViewSizes(0, 21_000, 2_000)
     )
     assert kept.folds == lost.folds > 0
     assert kept.prompt == lost.prompt
@@ -93,7 +95,13 @@ def test_M6_pauses_come_from_the_times_and_are_capped() -> None:
             e.MessageEntry(id=str(number), parent=session.leaf, time=time, message=m.assistant("ok"))
         )
     pauses = [step.pause for step in money.steps(session, tokens.get("o200k")).steps]
-    assert pauses == [money.THINKING, money.THINKING, 60, money.LONGEST, 0]
+    assert pauses == [
+        money.DEFAULT_PAUSE_SECONDS,
+        money.DEFAULT_PAUSE_SECONDS,
+        60,
+        money.MAX_PAUSE_SECONDS,
+        0,
+    ]
 
 
 def test_requests_of_a_session_are_its_replies_and_system_prompts_are_fixed() -> None:

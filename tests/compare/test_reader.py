@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refold import loop
-from refold import messages as m
 from refold.compare import budgets
 from refold.compare.report import page
-from refold.compare.run import Plan, compare
-from refold.session import Session
-from tests.compare.sessions import agent_session
-from tests.compare.test_browser import CHROMIUM, FLAGS
+from refold.compare.run import ComparisonPlan, compare
+from tests.browser import SCHEMES, WIDTHS, browser, new_page
+from tests.compare.sessions import long_session
 
 pytestmark = pytest.mark.browser
 
-driver: Any = import_module("playwright.sync_api") if find_spec("playwright") else None
-if driver is None or CHROMIUM is None:
-    pytest.skip("NO BROWSER: `make test-browser` installs Chromium and playwright", allow_module_level=True)
-
-WIDTHS = (390, 1400)
-SCHEMES = ("light", "dark")
-
-
-def long_session(rounds: int = 20) -> Session:
-    """One that every part of the reader has something to show of: clips, lines, what is gone, a long word."""
-    session = agent_session(rounds)
-    session.append(m.user("Now look at the log. " + "x" * 400))
-    for number in range(6):
-        session.append(m.assistant("", m.call(f"b{number}", "Bash", command=f"make target_{number}")))
-        lines = "\n".join(f"compiling unit_{number}_{line}.c" for line in range(120))
-        session.append(m.result(f"b{number}", f"{lines}\nerror: unit_{number} failed", name="Bash"))
-    return session
+__all__ = ["browser", "new_page"]
 
 
 def written(folder: Path, count: int) -> Path:
@@ -46,8 +25,8 @@ def written(folder: Path, count: int) -> Path:
     sessions = [(f"{n:02}_{name}", long_session(12 if count == 1 else 1)) for n in range(count)]
     designs = ("refold", "pi", "rounds", "augment:carry_previous_summary=true")
     one, many = (
-        Plan(designs, budgets.parse_list("2k,3k"), (1, 2)),
-        Plan(designs[:2], budgets.parse_list("2k")),
+        ComparisonPlan(designs, budgets.parse_budgets("2k,3k"), (1, 2)),
+        ComparisonPlan(designs[:2], budgets.parse_budgets("2k")),
     )
     done = loop.run(compare(sessions, one if count == 1 else many))
     file = folder / f"{count}.html"
@@ -61,38 +40,16 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     return {count: written(folder, count) for count in (1, 50)}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with driver.sync_playwright() as playwright:
-        flags = [flag for flag in FLAGS if "headless" not in flag and "virtual" not in flag]
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
-def opened(browser: Any, reports: dict[int, Path]) -> Iterator[Any]:
-    """A function that opens a report; afterwards, nobody may have complained."""
-    complaints: list[str] = []
-    pages: list[Any] = []
-
-    def complain(what: object) -> None:
-        complaints.append(str(what))
+def opened(new_page: Any, reports: dict[int, Path]) -> Any:
+    """A function that opens a report."""
 
     def open_(count: int = 1, width: int = 1400, scheme: str = "light") -> Any:
-        made = browser.new_page(viewport={"width": width, "height": 850}, color_scheme=scheme)
-        made.set_default_timeout(5_000)
-        made.on("console", complain)
-        made.on("pageerror", complain)
-        made.goto(reports[count].as_uri())
+        made = new_page(reports[count].as_uri(), width, scheme)
         made.wait_for_selector("#explorer[data-ready]")
-        pages.append(made)
         return made
 
-    yield open_
-    for made in pages:
-        made.close()
-    assert complaints == []
+    return open_
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -182,7 +139,7 @@ def test_any_of_fifty_transcripts_can_be_opened(opened: Any) -> None:
     assert made.locator("[data-part=transcript] option").count() == 50
     made.locator(".transcript summary").nth(30).click()
     made.locator(".transcript [data-open]").nth(30).click()
-    for _ in range(100):  # it is unpacked a moment later; a waiting page may not evaluate text
+    for _ in range(1_000):  # it is unpacked a moment later; a waiting page may not evaluate text
         if made.locator("[data-part=transcript]").input_value() == "30":
             break
         made.wait_for_timeout(50)

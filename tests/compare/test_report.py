@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from refold import loop, presets
 from refold import messages as m
 from refold.compare import budgets
-from refold.compare.report import inside, page
-from refold.compare.report.charts import short
-from refold.compare.report.html import el, plain, text
-from refold.compare.run import Comparison, Plan, compare
+from refold.compare.report import message_details, page
+from refold.compare.report.charts import short_number
+from refold.compare.report.html import el, escaped_text, redacted_text
+from refold.compare.run import Comparison, ComparisonPlan, compare
 from refold.compare.verdict import verdicts
 from refold.session import Session
 from refold.session.edits import said_by
@@ -59,7 +59,7 @@ class Elements(HTMLParser):
 def made(
     *sessions: tuple[str, Session], names: tuple[str, ...] = presets.NAMES, budget: str = "3k"
 ) -> Comparison:
-    return loop.run(compare(list(sessions), Plan(names, budgets.parse_list(budget))))
+    return loop.run(compare(list(sessions), ComparisonPlan(names, budgets.parse_budgets(budget))))
 
 
 @cache
@@ -80,7 +80,7 @@ def parsed(document: str) -> Elements:
 
 @given(st.text())
 def test_text_never_becomes_markup(value: str) -> None:
-    for made in (text(value), el("p", value), el("p", title=value)):
+    for made in (escaped_text(value), el("p", value), el("p", title=value)):
         inner = re.sub(r'^<p(?: title=")?|"?></p>$|</p>$', "", made).lstrip(">")
         assert "<" not in inner and '"' not in inner
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", made)
@@ -89,7 +89,7 @@ def test_text_never_becomes_markup(value: str) -> None:
 
 def test_plain_keeps_what_people_write() -> None:
     kept = "Zeile\n\tTab, 中文, émoji 👩‍👩‍👧, “quotes” & <tags>"
-    assert plain(kept) == kept
+    assert redacted_text(kept) == kept
     assert html.unescape(el("p", kept)) == f"<p>{kept}</p>"
 
 
@@ -147,7 +147,7 @@ def test_the_page_shows_what_was_checked_lost_and_how_to_recall_it() -> None:
     assert block["quoted"] == "work/a.jsonl"
     assert all(re.fullmatch(r"[a-z2-7]{7}", entry["key"]) for entry in block["entries"])
     [cell] = block["cells"]
-    assert "No model wrote anything here" in cell["folds"][0]["check"]
+    assert "No model: everything here was taken" in cell["folds"][0]["check"]
     assert "Never touch the files in migrations/." in everything(document)
 
 
@@ -183,7 +183,7 @@ def test_a_message_that_is_told_by_a_line_leads_to_that_line() -> None:
 
 @pytest.mark.slow
 def test_the_page_holds_with_nothing_with_one_and_with_fifty() -> None:
-    empty = loop.run(compare([], Plan(("refold",), budgets.parse_list("3k"))))
+    empty = loop.run(compare([], ComparisonPlan(("refold",), budgets.parse_budgets("3k"))))
     parsed(page(empty))
     one = page(made(("a.jsonl", agent_session(6)), names=("refold", "pi")))
     many = made(
@@ -198,12 +198,12 @@ def test_the_page_holds_with_nothing_with_one_and_with_fifty() -> None:
 
 
 def test_long_messages_lose_their_middle_where_the_page_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inside, "SAID", 4_000)
-    monkeypatch.setattr(inside, "PUT", 4_000)
+    monkeypatch.setattr(message_details, "MAX_MESSAGE_CHARS", 4_000)
+    monkeypatch.setattr(message_details, "MAX_FOLD_CHARS", 4_000)
     done = usual()
     [block] = blocks(page(done))
     assert sum(len(entry["text"]) for entry in block["entries"]) < 4_000 + 60 * 80
-    assert "characters are not on this page" in block["entries"][3]["text"]
+    assert "characters left out on this page" in block["entries"][3]["text"]
     for edit in (edit for cell in block["cells"] for fold in cell["folds"] for edit in fold["edits"]):
         for number, place in edit["own"].items():
             text = block["entries"][int(number)]["text"]
@@ -228,11 +228,11 @@ def test_failed_cells_are_shown_with_their_reason(monkeypatch: pytest.MonkeyPatc
 
 def test_numbers_are_short() -> None:
     numbers = (0, 999, 1_000, 79_700, 410_637, 2_500_000)
-    assert [short(n) for n in numbers] == ["0", "999", "1k", "79.7k", "411k", "2.5M"]
+    assert [short_number(n) for n in numbers] == ["0", "999", "1k", "79.7k", "411k", "2.5M"]
 
 
 def test_the_page_has_the_verdicts_and_counts_of_the_terminal() -> None:
-    done = made(("a.jsonl", agent_session(12)), budget="2k,3k")
+    done = made(("a.jsonl", agent_session(12)), names=("refold", "pi"), budget="2k,3k")
     document = html.unescape(re.sub("<[^>]+>", "", page(done)))
     for verdict in verdicts(done.cells):
         for line in (verdict.title, *verdict.lines):
@@ -242,10 +242,11 @@ def test_the_page_has_the_verdicts_and_counts_of_the_terminal() -> None:
 
 
 def test_what_fits_as_it_is_has_no_row_and_what_does_not_fit_has_no_shares() -> None:
-    document = page(made(("a.jsonl", agent_session(12)), budget="3k,2m"))
+    names = ("refold", "window")
+    document = page(made(("a.jsonl", agent_session(12)), names=names, budget="3k,2m"))
     loose = document[document.index("Folded to 2m tokens") : document.index('id="inside"')]
     assert "fits as it is" in loose and "<tr" not in loose
-    tight = re.findall(r"<tr.*?</tr>", page(made(("a.jsonl", agent_session(12)), budget="300")))
+    tight = re.findall(r"<tr.*?</tr>", page(made(("a.jsonl", agent_session(12)), names=names, budget="300")))
     assert any("does not fit" in row for row in tight)
     assert not any("does not fit" in row and " %" in row for row in tight)
 

@@ -10,8 +10,8 @@ import refold
 from refold import Engine, loop, presets
 from refold import messages as m
 from refold.compare import budgets
-from refold.compare.many import files_of
-from refold.compare.run import Cell, Comparison, Plan, compare, row
+from refold.compare.jobs import transcript_files
+from refold.compare.run import Cell, Comparison, ComparisonPlan, compare, row
 from refold.errors import SettingError, StorageError
 from refold.models.scripted import Scripted
 from refold.registry.sessions import save
@@ -27,7 +27,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def run(plan: Plan, *sessions: Session) -> Comparison:
+def run(plan: ComparisonPlan, *sessions: Session) -> Comparison:
     return loop.run(compare([(f"{number}.jsonl", one) for number, one in enumerate(sessions)], plan))
 
 
@@ -43,20 +43,20 @@ def run(plan: Plan, *sessions: Session) -> Comparison:
     ],
 )
 def test_budgets_are_tokens_or_shares(text: str, whole: int, tokens: int) -> None:
-    assert budgets.parse(text).of(whole) == tokens
+    assert budgets.parse_budget(text).of(whole) == tokens
 
 
 @pytest.mark.parametrize("text", ["", "k", "-3", "0", "0%", "101%", "12 tokens", "1e9", "٣k%", "9" * 40])
 def test_other_budgets_are_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(SettingError):
-        budgets.parse(text)
+        budgets.parse_budget(text)
 
 
 def test_a_design_does_all_that_its_trigger_asks_for_whatever_the_transcript_ends_with() -> None:
     session = agent_session(60, size=100)
     session.append(m.assistant("", m.call("last", "Bash", command="ls")))
     session.append(m.result("last", "a.py"))
-    [cell] = run(Plan(("window",), budgets.parse_list("50k")), session).cells
+    [cell] = run(ComparisonPlan(("window",), budgets.parse_budgets("50k")), session).cells
     assert cell.done is not None
     assert len(cell.done.folds) > 3
     assert len(Engine("window").view(cell.done.session)) < 40
@@ -65,7 +65,7 @@ def test_a_design_does_all_that_its_trigger_asks_for_whatever_the_transcript_end
 def test_every_row_that_does_not_fit_says_why_in_the_words_of_the_design() -> None:
     session = agent_session()
     session.append(m.assistant("A very long answer. " * 400))
-    plan = Plan(("window", "rounds", "layered", "pi", "augment"), budgets.parse_list("800"))
+    plan = ComparisonPlan(("window", "rounds", "layered", "pi", "augment"), budgets.parse_budgets("800"))
     told = {cell.preset: row(cell) for cell in run(plan, session).cells}
     assert not any(cells["fits"] for cells in told.values())
     for preset, words in (
@@ -85,7 +85,7 @@ def test_compare_knows_what_a_design_says_of_a_view_that_is_small_enough() -> No
     for number in range(30):
         session.append(m.user(f"Question {number}: " + f"why does part {number} fail? " * 12))
         session.append(m.assistant(f"Answer {number}: " + f"part {number} fails at {number}00 ms. " * 12))
-    [cell] = run(Plan(("layered:keep_rounds=0",), budgets.parse_list("3k"), (5,)), session).cells
+    [cell] = run(ComparisonPlan(("layered:keep_rounds=0",), budgets.parse_budgets("3k"), (5,)), session).cells
     assert cell.tokens is not None
     assert cell.tokens <= 3_000
     assert cell.fits is False
@@ -93,7 +93,7 @@ def test_compare_knows_what_a_design_says_of_a_view_that_is_small_enough() -> No
 
 
 def test_every_cell_is_there_in_order_with_all_columns() -> None:
-    plan = Plan(("refold", "pi"), budgets.parse_list("3k,50%"), (1, 2))
+    plan = ComparisonPlan(("refold", "pi"), budgets.parse_budgets("3k,50%"), (1, 2))
     done = run(plan, agent_session(), agent_session(6))
     assert len(done.cells) == 2 * 2 * 2 * 2
     assert [cell.preset for cell in done.cells[:2]] == ["refold", "pi"]
@@ -106,7 +106,7 @@ def test_every_cell_is_there_in_order_with_all_columns() -> None:
 
 
 def test_a_row_has_the_share_and_the_count_of_every_measure() -> None:
-    [cell] = run(Plan(("pi",), budgets.parse_list("3k")), agent_session(20)).cells
+    [cell] = run(ComparisonPlan(("pi",), budgets.parse_budgets("3k")), agent_session(20)).cells
     found = row(cell)
     for column, measure in (
         ("constraints", "words"),
@@ -120,15 +120,15 @@ def test_a_row_has_the_share_and_the_count_of_every_measure() -> None:
 
 
 def test_all_presets_are_measured_by_the_same_log() -> None:
-    done = run(Plan(presets.NAMES, budgets.parse_list("2k,3k")), agent_session(20))
+    done = run(ComparisonPlan(presets.NAMES, budgets.parse_budgets("2k")), agent_session(12))
     whole = {tuple((name, count.of) for name, count in sorted(cell.counts.items())) for cell in done.cells}
     assert len(whole) == 1
 
 
 def test_a_row_is_there_once_however_its_budget_is_written() -> None:
     session = agent_session(20)
-    size = run(Plan(("pi",), budgets.parse_list("3k")), session).cells[0].log_tokens
-    done = run(Plan(("pi",), budgets.parse_list(f"3k,3000,{size // 2},50%")), session)
+    size = run(ComparisonPlan(("pi",), budgets.parse_budgets("3k")), session).cells[0].log_tokens
+    done = run(ComparisonPlan(("pi",), budgets.parse_budgets(f"3k,3000,{size // 2},50%")), session)
     assert [(cell.asked, cell.budget) for cell in done.cells] == [("3k", 3_000), (str(size // 2), size // 2)]
 
 
@@ -136,13 +136,13 @@ def test_a_file_that_is_given_twice_is_compared_once(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     save(agent_session(), file)
     detour = f"{tmp_path}/../{tmp_path.name}/a.jsonl"
-    assert files_of([str(file), detour, str(tmp_path)]) == [(str(file), True)]
-    assert [named for _, named in files_of([str(tmp_path), detour])] == [True]
+    assert transcript_files([str(file), detour, str(tmp_path)]) == [(str(file), True)]
+    assert [named for _, named in transcript_files([str(tmp_path), detour])] == [True]
 
 
 def test_names_needed_later_count_only_where_the_first_part_has_to_be_folded() -> None:
     session = agent_session(20)
-    tight, loose = run(Plan(("refold",), budgets.parse_list("3k,1m")), session).cells
+    tight, loose = run(ComparisonPlan(("refold",), budgets.parse_budgets("3k,1m")), session).cells
     assert tight.counts["needed"].of > 0
     assert "needed" not in loose.counts and row(loose)["future_references"] is None
 
@@ -158,7 +158,7 @@ def test_a_cell_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.Mon
         return real(name, settings, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(presets, "make", broken)
-    done = run(Plan(("pi", "window", "refold"), budgets.parse_list("3k")), agent_session())
+    done = run(ComparisonPlan(("pi", "window", "refold"), budgets.parse_budgets("3k")), agent_session())
     pi, window, good = done.cells
     assert pi.failed and pi.error == "ZeroDivisionError: oh"
     assert window.failed and window.error == "this preset is not installed (refold.presets.window)"
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_has_its_cells_too() -> None:
         ("bad", StorageError("no such file")),
         ("good", agent_session()),
     ]
-    done = loop.run(compare(given, Plan(("refold",), budgets.parse_list("3k"))))
+    done = loop.run(compare(given, ComparisonPlan(("refold",), budgets.parse_budgets("3k"))))
     assert [cell.error for cell in done.cells] == ["no such file", None]
     assert done.unread == (("bad", "no such file"),)
 
@@ -183,7 +183,7 @@ def test_a_model_is_asked_and_its_requests_and_money_are_counted() -> None:
         )
 
     model = Scripted(*[answer] * 8)
-    done = run(Plan(("refold",), budgets.parse_list("2500"), (1,), model), agent_session(20))
+    done = run(ComparisonPlan(("refold",), budgets.parse_budgets("2500"), (1,), model), agent_session(20))
     [cell] = done.cells
     assert not cell.failed, cell.error
     assert cell.requests == 1 and len(model.requests) == 2
@@ -193,7 +193,7 @@ def test_a_model_is_asked_and_its_requests_and_money_are_counted() -> None:
 def test_sources_are_never_changed_and_runs_are_repeatable() -> None:
     session = agent_session()
     before = list(session.entries)
-    plan = Plan(("refold", "augment", "window"), budgets.parse_list("3k"))
+    plan = ComparisonPlan(("refold", "augment", "window"), budgets.parse_budgets("3k"))
     one, two = run(plan, session), run(plan, session)
     assert list(session.entries) == before
 
@@ -207,7 +207,7 @@ def test_what_a_replay_makes_has_the_same_ids_each_time() -> None:
     """They stand in views and reasons as keys, and keys have tokens."""
     session, plan = (
         agent_session(30),
-        Plan(("layered:keep_rounds=0", "refold"), budgets.parse_list("1k"), (3,)),
+        ComparisonPlan(("layered:keep_rounds=0", "refold"), budgets.parse_budgets("1k"), (3,)),
     )
     one, two = run(plan, session), run(plan, session)
     for first, second in zip(one.cells, two.cells, strict=True):
@@ -219,9 +219,9 @@ def test_what_a_replay_makes_has_the_same_ids_each_time() -> None:
 
 def test_a_cell_is_counted_as_if_it_were_the_only_one() -> None:
     """Sizes are shared between the cells of a transcript; what each of them makes is its own."""
-    session, listed = agent_session(30), budgets.parse_list("1k,2k,3k")
-    together = run(Plan(("refold", "pi"), listed, (1, 3)), session).cells
-    assert len(together) == 12
+    session, listed = agent_session(20), budgets.parse_budgets("1k,2k")
+    together = run(ComparisonPlan(("refold", "pi"), listed, (1, 2)), session).cells
+    assert len(together) == 8
     for cell in together:
         assert cell.done is not None
         view = Engine("refold").view(Session(cell.done.session.entries))
@@ -230,7 +230,7 @@ def test_a_cell_is_counted_as_if_it_were_the_only_one() -> None:
 
 @pytest.mark.parametrize("session", [Session(), agent_session(0), agent_session(1)], ids=["empty", "0", "1"])
 def test_conversations_too_small_to_fold_are_no_error(session: Session) -> None:
-    done = run(Plan(presets.NAMES, budgets.parse_list("20k,20%")), session)
+    done = run(ComparisonPlan(presets.NAMES, budgets.parse_budgets("20k,20%")), session)
     assert len(done.cells) == 2 * len(presets.NAMES)
     for cell in done.cells:
         assert "Error" not in (cell.error or ""), cell
@@ -238,7 +238,9 @@ def test_conversations_too_small_to_fold_are_no_error(session: Session) -> None:
 
 def test_unknown_prices_are_refused() -> None:
     with pytest.raises(SettingError, match="no prices for 'no-such-model'"):
-        run(Plan(("refold",), budgets.parse_list("3k"), prices="no-such-model"), agent_session(1))
+        run(
+            ComparisonPlan(("refold",), budgets.parse_budgets("3k"), prices="no-such-model"), agent_session(1)
+        )
 
 
 @pytest.mark.data
@@ -253,7 +255,7 @@ def test_unknown_prices_are_refused() -> None:
 def test_a_real_session_at_20k_gives_a_full_table_of_six_presets_in_30_seconds(name: str) -> None:
     session = refold.load(shared(name))
     with within(30):
-        done = run(Plan(presets.NAMES, budgets.parse_list("20k")), session)
+        done = run(ComparisonPlan(presets.NAMES, budgets.parse_budgets("20k")), session)
     assert [cell.preset for cell in done.cells] == list(presets.NAMES)
     assert not [cell.error for cell in done.cells if cell.failed]
     ours = done.cells[0]

@@ -6,11 +6,11 @@ import re
 
 from refold import loop, presets
 from refold.compare import budgets
-from refold.compare.forms import Form, Part
-from refold.compare.measures import Count
-from refold.compare.money import Bill, Paid
-from refold.compare.run import Cell, Comparison, Plan, compare
-from refold.compare.verdict import groups, verdicts
+from refold.compare.forms import MessageForm, RecordPart
+from refold.compare.measures import CountOf
+from refold.compare.money import Paid, ReplayBill
+from refold.compare.run import Cell, Comparison, ComparisonPlan, compare
+from refold.compare.verdict import preset_groups, verdicts
 from refold.session import Session
 from tests.compare.sessions import agent_session
 
@@ -28,14 +28,14 @@ def cell(
     file: str = "a",
     calls: int = 0,
     cost: float = 1.0,
-    forms: dict[Form, Part] | None = None,
+    forms: dict[MessageForm, RecordPart] | None = None,
 ) -> Cell:
     """A row with these counts."""
-    usual: dict[Form, Part] = {
-        "whole": Part(3, 9),
-        "clipped": Part(2, 5),
-        "lines": Part(),
-        "gone": Part(4, 8),
+    usual: dict[MessageForm, RecordPart] = {
+        "whole": RecordPart(3, 9),
+        "clipped": RecordPart(2, 5),
+        "lines": RecordPart(),
+        "gone": RecordPart(4, 8),
     }
     return Cell(
         file=file,
@@ -46,10 +46,10 @@ def cell(
         log_tokens=log,
         tokens=tokens,
         fits=fits,
-        counts={"words": Count(words, of[0]), "files": Count(files, of[1]), "calls": Count(calls, 80)},
+        counts={"words": CountOf(words, of[0]), "files": CountOf(files, of[1]), "calls": CountOf(calls, 80)},
         forms=forms or usual,
         cost=cost,
-        paid=Paid(Bill(2.28)),
+        paid=Paid(ReplayBill(2.28)),
     )
 
 
@@ -60,7 +60,7 @@ def said(*cells: Cell) -> str:
 
 def made(*sessions: Session, names: tuple[str, ...] = presets.NAMES, budget: str = "3k") -> Comparison:
     listed = [(f"{number}.jsonl", session) for number, session in enumerate(sessions)]
-    return loop.run(compare(listed, Plan(names, budgets.parse_list(budget))))
+    return loop.run(compare(listed, ComparisonPlan(names, budgets.parse_budgets(budget))))
 
 
 def test_the_reason_comes_first_with_its_counts_and_then_the_next_best() -> None:
@@ -84,7 +84,9 @@ def test_a_preset_that_keeps_more_is_named_whoever_made_it() -> None:
 
 def test_a_tie_is_told_as_a_tie_and_what_tells_the_equals_apart() -> None:
     text = said(cell("refold", 12, 31, calls=3), cell("pi", 12, 31, calls=20), cell("window", 1, 1))
-    assert text.startswith("At 10k tokens, `pi` and `refold` keep the same: 12 of the 12 words you typed")
+    assert text.startswith(
+        "At 10k tokens, `pi` and `refold` keep the same amount: 12 of the 12 words you typed"
+    )
     assert "Of the rest `pi` keeps most: 20 of 80 calls." in text
     assert "Next best is `window` with 1 word and 1 file" in text
     cheap = said(cell("refold", 12, 31, cost=3.0), cell("pi", 12, 31, tokens=9_000, cost=2.5))
@@ -98,8 +100,8 @@ def test_where_the_winner_loses_is_said() -> None:
 
 
 def test_ten_tokens_of_13_709_are_not_called_nothing_lost() -> None:
-    clipped: dict[Form, Part] = {
-        "whole": Part(), "clipped": Part(1, 13_709), "lines": Part(), "gone": Part()
+    clipped: dict[MessageForm, RecordPart] = {
+        "whole": RecordPart(), "clipped": RecordPart(1, 13_709), "lines": RecordPart(), "gone": RecordPart()
     }  # fmt: skip
     text = said(cell("refold", 0, 0, tokens=10, log=13_709, forms=clipped))
     assert "13,709 tokens became 10. Of 1 message: 1 clipped." in text
@@ -124,7 +126,7 @@ def test_a_view_that_does_not_fit_keeps_nothing() -> None:
 
 
 def test_presets_with_the_same_figures_are_one_row() -> None:
-    listed = groups(
+    listed = preset_groups(
         [cell("augment", 3, 3), cell("augment:carry_previous_summary=true", 3, 3), cell("pi", 3, 4)]
     )
     assert [(group.preset, group.same) for group in listed] == [
@@ -134,11 +136,11 @@ def test_presets_with_the_same_figures_are_one_row() -> None:
 
 def test_what_fits_as_it_is_is_said_once_for_all_presets_and_budgets() -> None:
     done = made(agent_session(60, size=100), names=("refold", "window"), budget="1m,2m")
-    assert groups(done.cells) == []
+    assert preset_groups(done.cells) == []
     [verdict] = verdicts(done.cells)
     assert verdict.title == "Nothing needs folding." and verdict.best is None
     assert "fits 1m tokens and 2m tokens as it is" in verdict.lines[0]
-    assert verdict.lines[1] == "Presets that fold it all the same: `window`."
+    assert verdict.lines[1] == "Presets that fold it anyway: `window`."
 
 
 def test_logs_that_fit_as_they_are_do_not_speak_for_others() -> None:
@@ -147,11 +149,13 @@ def test_logs_that_fit_as_they_are_do_not_speak_for_others() -> None:
 
 
 def test_every_budget_has_its_verdict() -> None:
-    titles = [verdict.title for verdict in verdicts(made(agent_session(20), budget="2k,3k").cells)]
+    titles = [verdict.title for verdict in verdicts(made(agent_session(12), budget="2k,3k").cells)]
     assert [title.split(",")[0] for title in titles] == ["At 2k tokens", "At 3k tokens"]
     assert all(re.search(r"`\w+` .*\d+ of \d+ changed files", title) for title in titles)
 
 
 def test_where_nothing_could_be_read_the_reason_is_given() -> None:
-    done = loop.run(compare([("a", OSError("no such file"))], Plan(("refold",), budgets.parse_list("3k"))))
+    done = loop.run(
+        compare([("a", OSError("no such file"))], ComparisonPlan(("refold",), budgets.parse_budgets("3k")))
+    )
     assert said(*done.cells) == "Nothing could be compared.\nno such file"

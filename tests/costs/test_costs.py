@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.costs import Prices, Summary, break_even, known, known_models, window_of
-from refold.costs.models import bare
+from refold.costs import Prices, SummaryCost, break_even, cold_share, known, known_models, window_of
+from refold.costs.models import bare_model_name
 from refold.errors import SettingError
 from refold.messages import Usage
 
@@ -43,7 +43,7 @@ def test_names_with_and_without_provider_and_date() -> None:
         assert row is not None, name
         assert row.name == "claude-opus-4-5"
     assert known("openai:gpt-5.5-2026-04-23") == known("gpt-5.5")
-    assert bare("local:smollm2") == "smollm2"
+    assert bare_model_name("local:smollm2") == "smollm2"
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_R15_free_fold_of_a_warm_prompt() -> None:
 def test_R15_cached_prefix_is_cheaper_than_stand_alone() -> None:
     """Reading the history from the cache costs a tenth; a transcript pays in full."""
     cached = break_even(
-        150_000, 20_000, OPUS, summary=Summary(form="cached-prefix", prompt=500, output=2_000)
+        150_000, 20_000, OPUS, summary=SummaryCost(form="cached-prefix", prompt=500, output=2_000)
     )
     alone = break_even(
-        150_000, 20_000, OPUS, summary=Summary(form="stand-alone", prompt=130_000, output=2_000)
+        150_000, 20_000, OPUS, summary=SummaryCost(form="stand-alone", prompt=130_000, output=2_000)
     )
     assert alone.now - cached.now == pytest.approx((130_000 * 5.0 - 150_000 * 0.5 - 500 * 6.25) / 1e6)
     assert cached.turns is not None
@@ -134,8 +134,8 @@ def test_R15_cached_prefix_is_cheaper_than_stand_alone() -> None:
 
 def test_R15_another_model_cannot_read_our_cache() -> None:
     small = Prices(input=1.0, output=5.0)
-    ours = Summary(form="cached-prefix", prompt=500, output=2_000)
-    theirs = Summary(form="cached-prefix", prompt=500, output=2_000, prices=small)
+    ours = SummaryCost(form="cached-prefix", prompt=500, output=2_000)
+    theirs = SummaryCost(form="cached-prefix", prompt=500, output=2_000, prices=small)
     own, other = (
         break_even(150_000, 20_000, OPUS, summary=ours),
         break_even(150_000, 20_000, OPUS, summary=theirs),
@@ -149,6 +149,18 @@ def test_R15_a_cold_cache_makes_folding_pay_at_once() -> None:
     assert break_even(100_000, 20_000, OPUS, warm=False).turns == 0
 
 
+def test_R15_later_requests_that_find_the_cache_expired_save_most() -> None:
+    """Half of them read 80k tokens less, half write 80k tokens less."""
+    pays = break_even(100_000, 20_000, OPUS, cold=0.5)
+    assert pays.per_turn == pytest.approx(80_000 * (0.5 * 0.5 + 0.5 * 6.25) / 1e6)
+
+
+def test_R15_how_often_the_cache_expired_is_read_from_the_times_of_requests() -> None:
+    assert cold_share([]) == cold_share([100.0]) == cold_share([0.0, 0.0, 9_999.0]) == 0.0
+    assert cold_share([100.0, 150.0, 450.0, 460.0, 10_000.0]) == 0.5
+    assert cold_share([100.0, 450.0], ttl="1h") == 0.0
+
+
 def test_R15_a_fold_that_saves_nothing_never_pays() -> None:
     assert break_even(20_000, 20_000, OPUS).turns is None
     assert break_even(20_000, 30_000, OPUS).turns is None
@@ -157,10 +169,12 @@ def test_R15_a_fold_that_saves_nothing_never_pays() -> None:
 sizes = st.integers(1_000, 1_000_000)
 
 
-@given(sizes, sizes, st.booleans(), st.booleans(), st.sampled_from(["none", "cached-prefix", "stand-alone"]))
-def test_R15_after_the_break_even_folding_has_not_lost(before, after, warm, stays, form) -> None:
-    summary = Summary(form=form, prompt=before, output=2_000)
-    pays = break_even(before, after, OPUS, summary=summary, warm=warm, stays_warm=stays)
+@given(
+    sizes, sizes, st.booleans(), st.floats(0, 1), st.sampled_from(["none", "cached-prefix", "stand-alone"])
+)
+def test_R15_after_the_break_even_folding_has_not_lost(before, after, warm, cold, form) -> None:
+    summary = SummaryCost(form=form, prompt=before, output=2_000)
+    pays = break_even(before, after, OPUS, summary=summary, warm=warm, cold=cold)
     if pays.turns is not None:
         assert pays.now - pays.turns * max(pays.per_turn, 0) <= 1e-9
         if pays.turns:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
-from refold.digest import Source, digest
+from refold.digest import Digest, Said, Source, digest
 from refold.entries import key
 from refold.errors import InvalidValue
 from tests.data import shared
@@ -29,6 +29,11 @@ def sources(*messages: m.Message) -> list[Source]:
     return [
         Source(message=message, id=f"e{i}", key=key(f"e{i}"), turn=i) for i, message in enumerate(messages)
     ]
+
+
+def sections(text: str) -> dict[str, str]:
+    found = (part.partition("\n") for part in text.removeprefix("## ").split("\n\n## "))
+    return {title: rows for title, _, rows in found}
 
 
 def work(number: int) -> list[Source]:
@@ -82,15 +87,16 @@ def test_budget_is_never_passed(
     kept: int,
 ) -> None:
     every = sources(*said)
-    made = digest(every[kept:], budget=budget, counter=COUNTER, previous=previous, kept=every[:kept])
-    assert COUNTER.text(made.render(form)) <= max(0, budget)
-    assert made.within(budget // 2).tokens(form) <= max(0, budget // 2)
+    made = Digest(every[kept:], previous, every[:kept])
+    assert COUNTER.text(made.text(budget, COUNTER, form)) <= max(0, budget)
+    assert COUNTER.text(made.text(budget // 2, COUNTER, form)) <= max(0, budget // 2)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_budget_is_used(form: Literal["readable", "dense"]) -> None:
     for budget in (500, 1_000, 2_000):
-        assert digest(work(80), budget=budget, counter=COUNTER).tokens(form) >= 0.9 * budget
+        text = digest(work(80), budget=budget, counter=COUNTER, form=form)
+        assert COUNTER.text(text) >= 0.9 * budget
 
 
 class Joins:
@@ -110,7 +116,7 @@ class Joins:
 
 def test_the_whole_fits_where_parts_do_not_add_up() -> None:
     for budget in range(100, 2_000, 150):
-        text = digest(work(20), budget=budget, counter=Joins()).render()
+        text = digest(work(20), budget=budget, counter=Joins())
         assert Joins().text(text) <= budget
         assert text or budget < 400
 
@@ -118,19 +124,21 @@ def test_the_whole_fits_where_parts_do_not_add_up() -> None:
 def test_estimating_counters_hold_too() -> None:
     for name in ("bytes4", "chars"):
         counter = tokens.get(name)
-        assert counter.text(digest(work(30), budget=700, counter=counter).render()) <= 700
+        assert counter.text(digest(work(30), budget=700, counter=counter)) <= 700
 
 
 # ── what is in it ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_sections_of_a_piece_of_work() -> None:
-    made = digest(work(12), budget=1_200, counter=COUNTER)
-    assert [section.name for section in made.sections()] == ["goal", "done", "facts"]
-    assert "Port billing service Python 3.13" in made.section("goal")
-    assert "release notes" in made.section("goal")
-    assert "advisory lock" in made.section("facts")
-    assert "services/billing/module_3.py" in made.section("done")
+    made = sections(digest(work(12), budget=1_200, counter=COUNTER))
+    assert [*made] == ["Goal", "Done", "Facts"]
+    assert made["Goal"].split("\n") == [
+        "Port the billing service to Python 3.13. Never touch the migrations folder.",
+        "Now write the release notes.",
+    ]
+    assert "advisory lock" in made["Facts"]
+    assert "services/billing/module_3.py" in made["Done"]
 
 
 def test_what_was_done_is_told_with_its_outcome_the_newest_where_not_all_fits() -> None:
@@ -141,18 +149,16 @@ def test_what_was_done_is_told_with_its_outcome_the_newest_where_not_all_fits() 
             m.result(f"c{n}", f"{n + 1} failed in 0.1s", is_error=True),
         ]
     made = digest(sources(*said), budget=400, counter=COUNTER)
-    rows = made.section("done").split("\n")
+    rows = sections(made)["Done"].split("\n")
     assert rows[-1] == "- Bash pytest tests/test_59.py → failed: 60 failed"
     assert 3 < len(rows) < 60 and rows[0] != rows[1]
-    later = digest(sources(m.user("And now?")), budget=400, counter=COUNTER, previous=made.render())
-    assert rows[-1] in later.section("done")
+    later = digest(sources(m.user("And now?")), budget=400, counter=COUNTER, previous=made)
+    assert rows[-1] in sections(later)["Done"]
 
 
 def test_readable_facts_are_whole_sentences() -> None:
-    made = digest(work(10), budget=800, counter=COUNTER)
-    assert "Module 9 depends on ledger_table_9 and must run before the nightly export." in made.section(
-        "facts", "readable"
-    )
+    made = Said(work(10)).lines(800, COUNTER, "readable")
+    assert "Module 9 depends on ledger_table_9 and must run before the nightly export." in made
 
 
 def test_dialogue_keeps_speakers_and_dates_and_drops_greetings() -> None:
@@ -166,7 +172,7 @@ def test_dialogue_keeps_speakers_and_dates_and_drops_greetings() -> None:
         m.user("Anna: Nice!"),
         m.assistant("Ben: Yes!"),
     )
-    text = digest(said, budget=300, counter=COUNTER).section("facts")
+    text = Said(said).lines(300, COUNTER)
     assert [line.partition(" [")[0] for line in text.split("\n")] == [
         "8 May 2023 Ben: moved Lisbon April 2023",
         "Anna: adopted greyhound named Pixel 7 May 2023",
@@ -182,7 +188,7 @@ def test_chinese_sentences_are_cut_and_chosen() -> None:
         m.assistant("好的。我发现订单表在柏林机房，密码轮换每三十天一次。嗯。"),
         m.user("谢谢！下周上线。"),
     )
-    text = digest(said, budget=400, counter=COUNTER).render("readable")
+    text = digest(said, budget=400, counter=COUNTER, form="readable")
     assert "请把支付服务迁移到新的数据库。" in text
     assert "我发现订单表在柏林机房，密码轮换每三十天一次。" in text
     assert "不要修改旧的迁移脚本！" in text
@@ -190,13 +196,7 @@ def test_chinese_sentences_are_cut_and_chosen() -> None:
 
 def test_time_of_a_source_dates_its_words() -> None:
     said = [Source(message=m.user("I shipped the parser yesterday."), id="e0", time=1683504000.0)]
-    assert "7 May 2023" in digest(said, budget=100, counter=COUNTER).render()
-
-
-def test_names_that_an_earlier_release_listed_are_no_facts() -> None:
-    previous = "## Facts\nThe port is 8080.\n\n## Identifiers\nold/kept.py old_name"
-    text = digest(sources(m.user("Go on.")), budget=200, counter=COUNTER, previous=previous).render()
-    assert "8080" in text and "old_name" not in text
+    assert "7 May 2023" in digest(said, budget=100, counter=COUNTER)
 
 
 def test_tool_output_gives_errors_not_bulk() -> None:
@@ -209,7 +209,7 @@ def test_tool_output_gives_errors_not_bulk() -> None:
             is_error=True,
         ),
     )
-    text = digest(said, budget=300, counter=COUNTER).render()
+    text = digest(said, budget=300, counter=COUNTER)
     assert "gadget.h not found" in text
     assert "compiling widgets" not in text
 
@@ -218,7 +218,7 @@ def test_tool_output_gives_errors_not_bulk() -> None:
 
 _SCRIPT = """
 from tests.digest.test_digest import ties, COUNTER, digest
-print(digest(ties(), budget=700, counter=COUNTER).render())
+print(digest(ties(), budget=700, counter=COUNTER))
 """
 
 
@@ -271,7 +271,7 @@ def passes(number: int, budget: int) -> str:
         ]
         if i == 0:
             chunk.insert(0, m.user("Edit the Svalbard anthology for print by 14 March 2031."))
-        text = digest(sources(*chunk), budget=budget, counter=COUNTER, previous=text).render()
+        text = digest(sources(*chunk), budget=budget, counter=COUNTER, previous=text)
     return text
 
 
@@ -291,16 +291,16 @@ def test_ten_passes_in_too_little_room_degrade_but_fit() -> None:
 
 
 def test_recall_keys_survive_a_pass() -> None:
-    first = digest(work(40), budget=1_500, counter=COUNTER).render()
+    first = digest(work(40), budget=1_500, counter=COUNTER)
     keys = {line[-8:-1] for line in first.split("\n") if line.endswith("]")}
-    second = digest(sources(m.user("And now?")), budget=1_500, counter=COUNTER, previous=first).render()
+    second = digest(sources(m.user("And now?")), budget=1_500, counter=COUNTER, previous=first)
     assert keys and len(keys & {line[-8:-1] for line in second.split("\n")}) >= len(keys) // 2
 
 
 def test_previous_text_whose_sources_are_given_is_not_said_twice() -> None:
     every = work(8)
-    first = digest(every, budget=1_500, counter=COUNTER).render()
-    again = digest(every, budget=1_500, counter=COUNTER, previous=first).render()
+    first = digest(every, budget=1_500, counter=COUNTER)
+    again = digest(every, budget=1_500, counter=COUNTER, previous=first)
     assert again.count("ledger_table_3 and must run") + again.count("ledger_table_3 must run") <= 1
 
 
@@ -310,7 +310,7 @@ def test_any_summary_can_be_previous() -> None:
     )
     text = digest(
         sources(m.user("Continue with the appendix.")), budget=200, counter=COUNTER, previous=previous
-    ).render()
+    )
     assert "Oslo report" in text and "Ingrid Vestergaard" in text
 
 
@@ -350,7 +350,7 @@ def test_hostile_texts_are_bounded(name: str) -> None:
     )
     with within(5):
         made = digest(said, budget=500, counter=tokens.get("bytes4"), previous=text[:100_000])
-        assert tokens.get("bytes4").text(made.render()) <= 500
+        assert tokens.get("bytes4").text(made) <= 500
 
 
 def test_deep_arguments_do_not_recurse_without_end() -> None:
@@ -359,7 +359,7 @@ def test_deep_arguments_do_not_recurse_without_end() -> None:
         deep = [deep]
     said = sources(m.assistant("Look.", m.call("c", "Tool", {"x": deep, "path": "src/shallow/top.py"})))
     with pytest.raises(InvalidValue):
-        digest(said, budget=200, counter=COUNTER).section("done")
+        digest(said, budget=200, counter=COUNTER)
 
 
 @pytest.mark.timing
@@ -379,7 +379,7 @@ def test_ten_thousand_messages() -> None:
     ]
     every = sources(*said)
     with within(8 * yardstick):  # 2 s where the yardstick takes 0.3 s
-        assert digest(every, budget=8_000, counter=COUNTER).tokens() <= 8_000
+        assert COUNTER.text(digest(every, budget=8_000, counter=COUNTER)) <= 8_000
 
 
 # ── retention on real conversations ─────────────────────────────────────────────────────────────

@@ -187,4 +187,4 @@ def test_a_file_of_the_same_size_and_time_is_not_read_again(home: Path) -> None:
 def test_an_empty_machine_is_told_what_to_try(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     screen = refold("discover", str(tmp_path / "empty")).output
-    assert "No sessions were found" in screen and screen.rstrip().endswith("demo")
+    assert "No sessions found" in screen and screen.rstrip().endswith("demo")

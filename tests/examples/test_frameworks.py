@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from openai import AsyncOpenAI, OpenAI
 
 import refold
 from refold import messages as m
 from refold.models.scripted import say
 from refold.recall import tool as recall_tool
 from refold.testing.wire import WireServer
+from tests import sdk
 from tests.examples.kit import SECRET, WINDOW, answer, check, example, installed, question
 
 TURNS = 14
@@ -21,7 +21,7 @@ Talk = Callable[[WireServer, list[str]], list[str]]
 
 
 def wrapped(server: WireServer, texts: list[str]) -> list[str]:
-    client = refold.wrap(OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=WINDOW)
+    client = refold.wrap(sdk.openai.OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=WINDOW)
     answers = [example("wrapped_client").turn(client, text) for text in texts]
     client.close()
     return answers
@@ -47,7 +47,7 @@ def openai_agents(server: WireServer, texts: list[str]) -> list[str]:
     module = example("openai_agents")
 
     async def talk() -> list[str]:
-        async with AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
+        async with sdk.openai.AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
             session = RefoldSession("s", window=WINDOW)
             agent = module.make_agent(OpenAIResponsesModel("gpt-5.4", client), session)
             return [await module.turn(agent, session, text) for text in texts]
@@ -62,7 +62,7 @@ def pydantic_ai(server: WireServer, texts: list[str]) -> list[str]:
     from refold.integrations.pydantic_ai import Refolding
 
     async def talk() -> list[str]:
-        async with AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
+        async with sdk.openai.AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
             model = OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(openai_client=client))
             agent = example("pydantic_ai_agent").make_agent(model, Refolding(window=WINDOW))
             history, answers = [], []

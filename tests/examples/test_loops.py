@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 
 import refold
 from refold import Session
@@ -17,7 +15,8 @@ from refold import messages as m
 from refold.errors import OverflowAgain
 from refold.models.scripted import say
 from refold.recall import tool as recall_tool
-from refold.testing.wire import Answer, Http, WireServer
+from refold.testing.wire import Http, WireAnswer, WireServer
+from tests import sdk
 from tests.examples.kit import SECRET, WINDOW, answer, check, example, question
 
 RECALL = m.call("r1", recall_tool.NAME, query="code word of the vault")
@@ -25,12 +24,12 @@ TURNS = 14
 
 
 def openai_agent(server: WireServer, session: Session, window: int = WINDOW) -> Any:
-    client = AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0)
+    client = sdk.openai.AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0)
     return example("openai_loop").Agent(client, session, model="gpt-5.4", window=window)
 
 
 def anthropic_agent(server: WireServer, session: Session, window: int = WINDOW) -> Any:
-    client = AsyncAnthropic(base_url=server.url, api_key="any", max_retries=0)
+    client = sdk.anthropic.AsyncAnthropic(base_url=server.url, api_key="any", max_retries=0)
     return example("anthropic_loop").Agent(client, session, model="claude-sonnet-5-5", window=window)
 
 
@@ -50,7 +49,7 @@ def test_a_long_conversation_stays_inside_and_what_left_can_be_recalled(agent: A
         assert session.annotations(e.Fold)
         await talking.client.close()
 
-    script: list[Answer] = [*map(answer, range(TURNS)), say("I will look.", RECALL), "heliotrope"]
+    script: list[WireAnswer] = [*map(answer, range(TURNS)), say("I will look.", RECALL), "heliotrope"]
     with WireServer(*script) as server:
         asyncio.run(talk(server))
     check(server, least=TURNS + 2)

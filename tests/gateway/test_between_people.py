@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from refold import entries as e
 from refold import messages as m
 from refold.gateway.open_sessions import OpenSession, OpenSessions
-from refold.gateway.requests import read
-from refold.models.scripted import Line
+from refold.gateway.requests import read_request
+from refold.models.scripted import ScriptedReply
 from refold.protocols import SessionInfo
 from refold.recall.tool import NAME
 from refold.session import Session
@@ -315,7 +315,7 @@ def test_owners_are_compared_whole(one: str, other: str, name: str | None, named
     raw = json.dumps(body("openai", [("user", "One?")])).encode()
 
     async def opened(open_sessions: OpenSessions, owner: str, name: str | None) -> str:
-        asked = read(PATHS["openai"], raw, {} if name is None else {"x-refold-session": name}, owner)
+        asked = read_request(PATHS["openai"], raw, {} if name is None else {"x-refold-session": name}, owner)
         assert asked is not None
 
         async def id_of(opened: OpenSession) -> str:
@@ -397,7 +397,7 @@ def test_what_was_thought_for_one_is_not_handed_to_who_says_the_rest(dialect: st
     def answer(asked: dict[str, Any]) -> Any:
         listed = json.dumps(asked.get("messages") or asked["input"])
         thought = m.Thinking("nobody but ann, secret-ann-1", "seal-of-ann")
-        return Line(content=(thought, m.Text("Fine."))) if "Fine." not in listed else "So it is."
+        return ScriptedReply(content=(thought, m.Text("Fine."))) if "Fine." not in listed else "So it is."
 
     async def work() -> None:
         async with gateway(server.url, window=16_000) as (_, client):
@@ -544,7 +544,7 @@ def crowd(
             return telling(asked)
         who = re.findall(r"says (\w+)", json.dumps(asked.get("messages") or asked["input"]))[-1]
         thought = m.Thinking(f"secret-{who}-{next(numbers)}", "sealed")
-        return Line(content=(thought, m.Text(f"Fine, secret-{who}-{next(numbers)}. {filler}")))
+        return ScriptedReply(content=(thought, m.Text(f"Fine, secret-{who}-{next(numbers)}. {filler}")))
 
     async def work() -> None:
         async with gateway(server.url, preset=preset, window=24_000, recall=True) as (made, client):

@@ -14,10 +14,10 @@ from refold import entries as e
 from refold import messages as m
 from refold.engine import Engine
 from refold.errors import ModelError
-from refold.gateway.client_compaction import CALLS, record_of
-from refold.gateway.ipc import Reply
-from refold.gateway.replies import read
-from refold.models.scripted import Line
+from refold.gateway.client_compaction import COMPACTION_PROMPTS, record_text
+from refold.gateway.ipc import UpstreamReply
+from refold.gateway.replies import read_reply
+from refold.models.scripted import ScriptedReply
 from refold.session import Session
 from refold.session.edits import active_folds
 from refold.testing.wire import WireServer
@@ -126,7 +126,9 @@ async def said(client: Any, program: Any, body: dict[str, Any], **headers: str) 
     async with client.post(program.path, json=body, headers={**NAME, **headers}) as reply:
         data = await reply.read()
         assert reply.status == 200, data
-        found = read(DIALECTS[program.path], Reply(number=1, status=200, kind=reply.content_type, data=data))
+        found = read_reply(
+            DIALECTS[program.path], UpstreamReply(number=1, status=200, kind=reply.content_type, data=data)
+        )
         assert found is not None and not found.cut
         return found.message.text, reply.headers["x-refold"]
 
@@ -194,7 +196,8 @@ def test_with_notes_the_model_is_asked_first_and_what_it_writes_stands_in_the_re
 
 
 @pytest.mark.parametrize(
-    "answer", [Line(error=ModelError("down")), Line(content=(m.Text("half"),), cut=True), ""]
+    "answer",
+    [ScriptedReply(error=ModelError("down")), ScriptedReply(content=(m.Text("half"),), cut=True), ""],
 )
 def test_where_the_model_writes_no_notes_the_record_is_made_without(answer: Any) -> None:
     async def work() -> None:
@@ -234,7 +237,7 @@ def server_tools(program: Any) -> list[dict[str, Any]]:
 
 def test_every_program_of_the_table_is_tested_in_its_versions() -> None:
     tested = {f"{program.program} {program.__doc__.split()[-1].strip('.')}" for program in PROGRAMS}
-    assert {f"{row.program} {version}" for row in CALLS for version in row.versions} == tested
+    assert {f"{row.program} {version}" for row in COMPACTION_PROMPTS for version in row.versions} == tested
 
 
 def test_the_record_is_as_large_as_it_is_set() -> None:
@@ -276,7 +279,7 @@ def test_a_record_tells_the_calls_of_clipped_messages() -> None:
     clipped = m.assistant("St…", m.call("c1", "bash", command="make check"))
     session.append(e.Fold(id="f", parent=session.leaf, preset="refold",
                           edits=(e.Edit(step.id, step.id, (clipped,), "clip"),)))  # fmt: skip
-    record = record_of(Engine().view(session), session, "f")
+    record = record_text(Engine().view(session), session, "f")
     assert first.message.text in record and "make check" in record and "Step." not in record
     assert re.search(r"\n\n\[refold record s#f\.[0-9a-f]{32}\]$", record)
 
@@ -328,4 +331,60 @@ def test_a_call_that_tells_a_conversation_gets_a_record_of_what_it_tells_alone(t
             assert "secret" not in text
 
     with WireServer(then=lambda _: "Summary.") as server:
+        run(work)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("other", ["bob", "-ann", "Ann"])
+def test_a_record_of_one_owner_opens_nothing_for_another(other: str, program: Any) -> None:
+    """Records are texts that people pass on; owners whose names look alike are two."""
+    from hashlib import sha256
+
+    keys = {owner: sha256(owner.encode()).hexdigest() for owner in ("ann", other)}
+
+    async def work() -> None:
+        given: dict[str, Any] = {"window": WINDOW, "record_tokens": RECORD, "keys": keys}
+        async with gateway(server.url, **given) as (_, client):
+            await said(client, program, program.body(program.talk), **{"x-refold-key": "ann"})
+            record, _ = await said(client, program, program.call(), **{"x-refold-key": "ann"})
+            for owner in ("ann", other):
+                await said(client, program, program.after(record), **{"x-refold-key": owner})
+                sent = server.requests[-1].raw
+                assert (b"refold record" in sent) == (owner == other)
+
+    with WireServer(then=lambda _: "Answer.") as server:
+        run(work)
+
+
+def test_what_tools_told_one_owner_is_in_no_record_of_another() -> None:
+    """A call may leave results out: what stands for them is the caller's own."""
+    from hashlib import sha256
+
+    keys = {owner: sha256(owner.encode()).hexdigest() for owner in ("ann", "-ann")}
+    call: dict[str, Any] = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "look", "arguments": '{"at":"x"}'},
+    }
+    talk: list[dict[str, Any]] = [
+        message("user", "Look."),
+        {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": f"The result is Mauritius. {WORDS}"},
+        message("user", "And now the last question."),
+    ]
+    told = '[User]: Look.\n\n[Assistant]: I look.\n\n[Assistant tool calls]: look(at="x")\n\n'
+    told += "[Tool result]: [Old tool result content cleared]\n\n[User]: And now the last question.\n\n[Assistant]: Answer."
+    asks = f"Here is the conversation so far:\n\n<conversation>\n{told}\n</conversation>\n\nCreate …"
+    body = {"model": "m", "messages": [message("system", OPENCODE), message("user", asks)]}
+
+    async def work() -> None:
+        given: dict[str, Any] = {"window": WINDOW, "record_tokens": RECORD, "keys": keys}
+        async with gateway(server.url, **given) as (_, client):
+            await said(client, Chat, Chat.body(talk), **{"x-refold-key": "ann"})
+            own, _ = await said(client, Chat, body, **{"x-refold-key": "ann"})
+            others, _ = await said(client, Chat, body, **{"x-refold-key": "-ann"})
+            assert "Mauritius" in own
+            assert "Mauritius" not in others
+
+    with WireServer(then=lambda _: "Answer.") as server:
         run(work)

@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from openai.types.responses import CompactedResponse, Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from refold.gateway.auth import Refusal
+from refold.gateway.auth import RequestRefused
 from refold.gateway.signed_reference import LIFE, ReferenceSigner
 from refold.testing.wire import WireServer
+from tests import sdk
 from tests.gateway.kit import gateway, run
 from tests.gateway.test_sessions import long_talk, sessions
 from tests.gateway.test_sessions import said as said_in
 
-EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 TRIGGER = {"type": "compaction_trigger"}
 
 
@@ -37,17 +36,20 @@ async def post(client: ClientSession, path: str, **body: Any) -> tuple[int, Any]
 
 
 def test_compaction_in_all_three_ways_gives_one_item_that_the_sdk_accepts() -> None:
+    types = sdk.openai.types.responses
+
     async def work() -> None:
         async with gateway(server.url, window=32_000) as (_, client):
             status, whole = await post(client, "/v1/responses/compact", input=items(6))
             assert status == 200
-            compacted = CompactedResponse.model_validate(whole)
+            compacted = types.CompactedResponse.model_validate(whole)
             assert [item.type for item in compacted.output] == ["compaction"]
             status, whole = await post(client, "/v1/responses", input=[*items(6), TRIGGER])
             assert status == 200
-            assert [item.type for item in Response.model_validate(whole).output] == ["compaction"]
+            assert [item.type for item in types.Response.model_validate(whole).output] == ["compaction"]
             status, events = await post(client, "/v1/responses", input=[*items(6), TRIGGER], stream=True)
-            kinds = [EVENT.validate_python(event).type for event in events]
+            reader: TypeAdapter[Any] = TypeAdapter(types.ResponseStreamEvent)
+            kinds = [reader.validate_python(event).type for event in events]
             assert kinds[0] == "response.created" and kinds[-1] == "response.completed"
             done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
             assert (
@@ -122,12 +124,12 @@ def test_a_reference_expires() -> None:
     signer = ReferenceSigner(b"secret", clock=lambda: now[0])
     signed = signer.sign("s", "e", "ann")
     assert signer.verified(signed, "ann").leaf == "e"
-    with pytest.raises(Refusal, match="another owner"):
+    with pytest.raises(RequestRefused, match="another owner"):
         signer.verified(signed, "bob")
-    with pytest.raises(Refusal, match="not made"):
+    with pytest.raises(RequestRefused, match="not made"):
         ReferenceSigner(b"other").verified(signed, "ann")
     now[0] += LIFE + 1
-    with pytest.raises(Refusal, match="old"):
+    with pytest.raises(RequestRefused, match="old"):
         signer.verified(signed, "ann")
 
 

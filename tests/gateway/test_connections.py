@@ -57,7 +57,7 @@ def test_half_requests_without_a_key_stop_nobody(half: str, monkeypatch: pytest.
             await asyncio.sleep(0.1)
             for _ in range(3):
                 headers = {"x-refold-key": "secret-of-ann"}
-                async with asyncio.timeout(5), client.post(PATH, data=BODY, headers=headers) as reply:
+                async with client.post(PATH, data=BODY, headers=headers) as reply:
                     assert (reply.status, await reply.json()) == (200, {"fine": True})
             held = len(made._runner.server.connections)  # pyright: ignore
             assert held < 100, "the process would have no files left"
@@ -79,13 +79,11 @@ def test_a_head_has_to_come_within_its_time(monkeypatch: pytest.MonkeyPatch) -> 
                     assert await reader.readuntil(b'{"fine": true}')
                     await asyncio.sleep(0.5)  # between two requests there is more time
                 writer.write(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n")
-                async with asyncio.timeout(5):
-                    with contextlib.suppress(ConnectionError):
-                        for _ in range(100):
-                            writer.write(b"x: 1\r\n")
-                            await writer.drain()
-                            await asyncio.sleep(0.05)
-                        raise AssertionError("it may go on for ever")
+                with contextlib.suppress(ConnectionError):
+                    while True:  # until `run` breaks it off
+                        writer.write(b"x: 1\r\n")
+                        await writer.drain()
+                        await asyncio.sleep(0.05)
                 writer.close()
             async with client.post(PATH, data=BODY) as reply:
                 assert reply.status == 200
@@ -131,11 +129,12 @@ def test_a_client_that_closes_its_half_gets_its_answer(streams: bool, version: s
 
 
 def test_a_client_that_goes_before_its_answer_begins_is_not_waited_for() -> None:
-    gone = asyncio.Event()
+    asked, gone = asyncio.Event(), asyncio.Event()
 
     async def slow(request: web.Request) -> web.Response:
+        asked.set()
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             gone.set()
             raise
@@ -145,9 +144,9 @@ def test_a_client_that_goes_before_its_answer_begins_is_not_waited_for() -> None
         async with upstream(slow) as url, gateway(url) as (made, _):
             _, writer = await asyncio.open_connection("127.0.0.1", urlsplit(made.url).port)
             writer.write(post(PATH, content=BODY))
-            await asyncio.sleep(0.3)
+            await asked.wait()
             writer.close()
-            await asyncio.wait_for(gone.wait(), 5)
+            await gone.wait()
 
     run(work)
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from anthropic import AsyncAnthropic
-from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
-from openai import AsyncOpenAI
-from openai.types.responses import ResponseCompactionItem, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from refold import messages as m
-from refold.gateway.edits import CLEARED, Wish, cleared, wish_of
+from refold.gateway.context_management import CLEARED_RESULT, Wish, cleared, wish_of
 from refold.testing.wire import WireServer
+from tests import sdk
 from tests.gateway.kit import gateway, run
 from tests.gateway.test_sessions import long_talk
 
-EVENTS: dict[str, TypeAdapter[Any]] = {
-    "/v1/messages": TypeAdapter(BetaRawMessageStreamEvent),
-    "/v1/responses": TypeAdapter(ResponseStreamEvent),
-}
 COMPACT = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 5000}}
+
+
+@cache
+def event_type(path: str) -> TypeAdapter[Any]:
+    """What the SDK reads of a stream."""
+    if path == "/v1/messages":
+        return TypeAdapter(sdk.anthropic.types.beta.BetaRawMessageStreamEvent)
+    return TypeAdapter(sdk.openai.types.responses.ResponseStreamEvent)
 
 
 async def post(client: ClientSession, path: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -35,7 +37,7 @@ async def post(client: ClientSession, path: str, body: dict[str, Any]) -> tuple[
         events = [event for event in events if event["type"] != "ping"]  # no type of the SDK
         for event in events:
             if path == "/v1/messages" or "compaction" in str(event.get("item")):  # what is ours, at least
-                EVENTS[path].validate_python(event)
+                event_type(path).validate_python(event)
         return reply.status, events
 
 
@@ -92,12 +94,12 @@ def test_old_tool_results_are_cleared_and_the_reply_says_so(stream: bool) -> Non
     assert all("context_management" not in body for body in server.bodies)
     results = [b["content"] for each in server.bodies[0]["messages"] for b in each["content"] if isinstance(b, dict)
                and b["type"] == "tool_result"]  # fmt: skip
-    assert [text == CLEARED for text in results] == [False, True, True, False, False]
+    assert [text == CLEARED_RESULT for text in results] == [False, True, True, False, False]
 
 
 def _managed(told: Any, stream: bool) -> list[dict[str, Any]]:
     if not stream:
-        BetaMessage.model_validate(told)
+        sdk.anthropic.types.beta.BetaMessage.model_validate(told)
         return told["context_management"]["applied_edits"]
     [delta] = [event for event in told if event["type"] == "message_delta"]
     return delta["context_management"]["applied_edits"]
@@ -129,7 +131,7 @@ def test_compaction_from_a_size_on_gives_a_block_that_later_requests_go_on_from(
             body = anthropic(talk(8), COMPACT, stream=stream)
             _, told = await post(client, "/v1/messages", body)
             message = told if not stream else _message(told)
-            BetaMessage.model_validate(message)
+            sdk.anthropic.types.beta.BetaMessage.model_validate(message)
             kinds = [block["type"] for block in message["content"]]
             assert kinds == ["compaction", "text"]
             assert [step["type"] for step in message["usage"]["iterations"]] == ["compaction", "message"]
@@ -186,7 +188,7 @@ def test_a_pause_after_compaction_asks_nobody(stream: bool) -> None:
             body = anthropic(talk(8), {**COMPACT, "pause_after_compaction": True}, stream=stream)
             _, told = await post(client, "/v1/messages", body)
             message = told if not stream else _message(told)
-            BetaMessage.model_validate(message)
+            sdk.anthropic.types.beta.BetaMessage.model_validate(message)
             assert [block["type"] for block in message["content"]] == ["compaction"]
             assert message["stop_reason"] == "compaction"
 
@@ -204,7 +206,7 @@ def test_openai_compacts_from_a_threshold_on(stream: bool) -> None:
             body = {"input": said, "stream": stream, "context_management": managed}
             _, told = await post(client, "/v1/responses", body)
             whole = told[-1]["response"] if stream else told
-            ResponseCompactionItem.model_validate(whole["output"][0])
+            sdk.openai.types.responses.ResponseCompactionItem.model_validate(whole["output"][0])
             assert [item["type"] for item in whole["output"]] == ["compaction", "message"]
             if stream:
                 assert [event["sequence_number"] for event in told] == list(range(len(told)))
@@ -224,7 +226,7 @@ def test_openai_compacts_from_a_threshold_on(stream: bool) -> None:
 def test_the_real_sdks_read_it() -> None:
     async def work() -> None:
         async with gateway(server.url) as (made, _):
-            claude = AsyncAnthropic(api_key="k", base_url=made.url, max_retries=0)
+            claude = sdk.anthropic.AsyncAnthropic(api_key="k", base_url=made.url, max_retries=0)
             given: Any = {"edits": [COMPACT]}
             async with claude.beta.messages.stream(
                 model="m",
@@ -236,7 +238,9 @@ def test_the_real_sdks_read_it() -> None:
                 message = await stream.get_final_message()
             assert [block.type for block in message.content] == ["compaction", "text"]
             other = {"X-Refold-Session": "other"}  # the first one is folded by now
-            gpt = AsyncOpenAI(api_key="k", base_url=f"{made.url}/v1", max_retries=0, default_headers=other)
+            gpt = sdk.openai.AsyncOpenAI(
+                api_key="k", base_url=f"{made.url}/v1", max_retries=0, default_headers=other
+            )
             threshold: Any = [{"type": "compaction", "compact_threshold": 5000}]
             said: Any = [{"type": "message", **each} for each in talk(8)]
             async with gpt.responses.stream(model="m", input=said, context_management=threshold) as events:
@@ -271,11 +275,11 @@ def test_what_nobody_can_do_is_a_400(given: Any) -> None:
 
 @pytest.mark.parametrize("protocols", [False, None])
 def test_where_the_upstream_does_it_itself_nothing_is_changed(protocols: bool | None) -> None:
-    from refold.gateway.compaction import is_ours
+    from refold.gateway.compaction import handles_compaction
 
-    assert is_ours(protocols, "https://api.anthropic.com", "anthropic") is False
-    assert is_ours(protocols, "https://api.openai.com/v1", "responses") is False
-    assert is_ours(protocols, "http://127.0.0.1:8000", "anthropic") is (protocols is None)
+    assert handles_compaction(protocols, "https://api.anthropic.com", "anthropic") is False
+    assert handles_compaction(protocols, "https://api.openai.com/v1", "responses") is False
+    assert handles_compaction(protocols, "http://127.0.0.1:8000", "anthropic") is (protocols is None)
 
     async def work() -> None:
         async with gateway(server.url, protocols=False) as (_, client):

@@ -10,7 +10,7 @@ import pytest
 
 from refold import messages as m
 from refold.entries import Fold
-from refold.models.scripted import Line
+from refold.models.scripted import ScriptedReply
 from refold.recall.tool import NAME
 from refold.testing.wire import Http, WireServer
 from tests.gateway.kit import gateway, run
@@ -86,7 +86,7 @@ def test_what_the_model_recalls_never_reaches_the_client(dialect: str, stream: b
             assert NAME.encode() not in data
             assert made.worker.counts["recalled"] == 1
 
-    first = Line(content=(m.Text("Let me look. "), RECALL), usage=m.Usage(input=100, output=10))
+    first = ScriptedReply(content=(m.Text("Let me look. "), RECALL), usage=m.Usage(input=100, output=10))
     with WireServer(first, "It was value-7.") as server:
         run(work)
         assert server.problems == []
@@ -182,7 +182,7 @@ def test_a_model_has_its_conversation_folded_and_goes_on_in_the_same_answer(
             assert words(dialect, stream, data)[:2] == ("Folding. Going on.", [])
             assert b"compact_conversation" not in data
 
-    first = Line(content=(m.Text("Folding. "), COMPACT), usage=m.Usage(input=100, output=10))
+    first = ScriptedReply(content=(m.Text("Folding. "), COMPACT), usage=m.Usage(input=100, output=10))
     with WireServer(first, "Going on.") as server:
         run(work)
         assert server.problems == []

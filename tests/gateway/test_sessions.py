@@ -12,10 +12,10 @@ from aiohttp import ClientSession
 from refold import entries as e
 from refold import messages as m
 from refold.models.scripted import say
-from refold.registry.sessions import stored, title
+from refold.registry.sessions import session_title, stored
 from refold.session import Session
 from refold.stores import open_store
-from refold.testing.wire import Answer, Broken, Http, WireServer
+from refold.testing.wire import Broken, Http, WireAnswer, WireServer
 from tests.gateway.kit import gateway, run
 
 PATHS = {"openai": "/v1/chat/completions", "responses": "/v1/responses", "anthropic": "/v1/messages"}
@@ -90,7 +90,7 @@ def test_a_session_is_called_by_what_was_typed_and_by_its_client_and_knows_its_f
         run(work)
     store = open_store(f"sqlite:{tmp_path / 'a.db'}").store
     [info] = store.sessions()
-    assert title(store, info) == f"Repair the loader. · {client}"
+    assert session_title(store, info) == f"Repair the loader. · {client}"
     assert info.cwd == ("/home/me/shop" if told else None)
 
 
@@ -233,7 +233,7 @@ def test_what_is_too_long_is_folded_and_everything_else_stays(dialect: str, tmp_
     assert session.annotations(e.Fold)
 
 
-TOO_LONG: Answer = Http(
+TOO_LONG: WireAnswer = Http(
     400,
     {"error": {"message": "This model's maximum context length is 8000 tokens. However, your messages resulted in "
                           "20000 tokens.", "type": "invalid_request_error", "code": "context_length_exceeded"}},

@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from refold.gateway import spool, worker, worker_client
-from refold.gateway.ipc import Note, Reply
+from refold.gateway.ipc import PassedRequest, UpstreamReply
 from refold.stores.sqlite import SqliteStore
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
@@ -43,8 +43,8 @@ def _family(pid: int) -> list[int]:
 def test_what_the_worker_cannot_take_yet_waits_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_client, "WAITING", 10)
-    monkeypatch.setattr(spool, "SEGMENT", 2_000)
+    monkeypatch.setattr(worker_client, "MAX_UNWRITTEN_BYTES", 10)
+    monkeypatch.setattr(spool, "SEGMENT_BYTES", 2_000)
 
     async def work() -> None:
         async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (made, client):
@@ -65,16 +65,16 @@ def test_what_the_worker_cannot_take_yet_waits_on_disk(
 def test_a_gateway_writes_down_what_one_before_it_could_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = worker.Worker.take
+    take = worker.GatewayWorker.take
 
-    def lazy(self: worker.Worker, packet: Any) -> None:
-        if not isinstance(packet, Note | Reply):
+    def lazy(self: worker.GatewayWorker, packet: Any) -> None:
+        if not isinstance(packet, PassedRequest | UpstreamReply):
             take(self, packet)
 
     async def work() -> None:
         store = f"sqlite:{tmp_path / 'a.db'}"
         with monkeypatch.context() as patch:
-            patch.setattr(worker.Worker, "take", lazy)
+            patch.setattr(worker.GatewayWorker, "take", lazy)
             async with gateway(server.url, store=store, window=16_000) as (_, client):
                 for dialect in PATHS:
                     await ask(client, dialect, body(dialect, [("user", f"{dialect}?")], stream=False))
@@ -101,19 +101,19 @@ def test_requests_wait_where_neither_disk_nor_memory_has_room(
     """Back-pressure comes last; where nothing is ever written, requests pass, and what is lost is counted."""
     monkeypatch.setattr(spool, "MEMORY", 40_000)
     monkeypatch.setattr(spool.Spool, "_current", lambda self: (_ for _ in ()).throw(OSError(28, "full")))
-    write = worker.Worker._write_together
+    write = worker.GatewayWorker._write_together
 
-    def slow(self: worker.Worker, batch: Any) -> Any:
+    def slow(self: worker.GatewayWorker, batch: Any) -> Any:
         time.sleep(0.02)
         return write(self, batch)
 
-    def never(self: worker.Worker, batch: Any) -> Any:
+    def never(self: worker.GatewayWorker, batch: Any) -> Any:
         return ()
 
     async def work() -> None:
         store = f"sqlite:{tmp_path / 'a.db'}"
         for how, lost, seconds in ((slow, False, 20.0), (never, True, 0.05)):
-            monkeypatch.setattr(worker.Worker, "_write_together", how)
+            monkeypatch.setattr(worker.GatewayWorker, "_write_together", how)
             monkeypatch.setattr(worker_client, "ROOM_SECONDS", seconds)
             async with gateway(server.url, store=store) as (made, client):
                 for n in range(0, 60, 4):
@@ -134,10 +134,10 @@ def test_requests_wait_where_neither_disk_nor_memory_has_room(
 def test_exchanges_of_many_sessions_are_one_commit_and_each_its_own_where_that_fails(
     failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take, set_up, commits = worker.Worker.take, SqliteStore._set_up, list[bool]()
+    take, set_up, commits = worker.GatewayWorker.take, SqliteStore._set_up, list[bool]()
 
-    def lazy(self: worker.Worker, packet: Any) -> None:
-        if not isinstance(packet, Note | Reply):
+    def lazy(self: worker.GatewayWorker, packet: Any) -> None:
+        if not isinstance(packet, PassedRequest | UpstreamReply):
             take(self, packet)
 
     def counted(self: SqliteStore, connection: apsw.Connection) -> None:
@@ -147,7 +147,7 @@ def test_exchanges_of_many_sessions_are_one_commit_and_each_its_own_where_that_f
     async def work() -> None:
         store = f"sqlite:{tmp_path / 'a.db'}"
         with monkeypatch.context() as patch:
-            patch.setattr(worker.Worker, "take", lazy)
+            patch.setattr(worker.GatewayWorker, "take", lazy)
             async with gateway(server.url, store=store) as (_, client):
                 for n in range(30):
                     await ask(client, "openai", body("openai", [("user", f"Question {n}?")]))

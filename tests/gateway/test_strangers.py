@@ -14,7 +14,7 @@ from aiohttp import web
 
 from refold import messages as m
 from refold.gateway.ipc import Extras
-from refold.gateway.response_rewriter import shape_of
+from refold.gateway.response_rewriter import response_rewriter
 from refold.gateway.server import is_climbing
 from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_auth import BODY, KEYS, PATH
@@ -79,9 +79,9 @@ def test_an_overflow_told_in_single_bytes_is_folded(dialect: str) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_a_shape_reads_events_however_they_are_split(end: bytes) -> None:
     data = answer_of("anthropic")
-    whole = shape_of(Extras(dialect="anthropic", ours=("recall_conversation",)))
+    whole = response_rewriter(Extras(dialect="anthropic", ours=("recall_conversation",)))
     wanted = whole.stream(data) + whole.end()
-    split = shape_of(Extras(dialect="anthropic", ours=("recall_conversation",)))
+    split = response_rewriter(Extras(dialect="anthropic", ours=("recall_conversation",)))
     odd = data.replace(b"\n", end)
     got = (
         b"".join(split.stream(odd[at : at + 1]) for at in range(len(odd))) + split.stream(b"\n") + split.end()

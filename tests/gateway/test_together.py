@@ -15,7 +15,7 @@ from aiohttp import ClientSession, web
 from refold import entries as e
 from refold.errors import Conflict
 from refold.gateway.open_sessions import OpenSession, OpenSessions
-from refold.gateway.requests import Asked
+from refold.gateway.requests import ConversationRequest
 from refold.protocols import SessionInfo
 from refold.stores.sqlite import SqliteStore
 from tests.gateway.kit import gateway, run, upstream
@@ -95,7 +95,7 @@ def test_what_is_tried_again_keeps_its_turn_and_a_session_made_just_now_is_opene
 ) -> None:
     """Where others of the same process went in between, two programs could be in each other's way for ever."""
     spec, order = f"sqlite:{tmp_path / 'a.db'}", list[str]()
-    asked = Asked("openai", {}, [], [], "one")
+    asked = ConversationRequest("openai", {}, [], [], "one")
 
     async def once(name: str, conflicts: int) -> str:
         left = conflicts

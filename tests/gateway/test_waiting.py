@@ -34,7 +34,7 @@ def pids(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(worker_client, "_process", process)
     monkeypatch.setattr(worker_client, "BEAT_SECONDS", 0.1)
     monkeypatch.setattr(worker_client, "DEAD_SECONDS", 8.0)
-    monkeypatch.setattr(worker_client, "END_SECONDS", 2.0)
+    monkeypatch.setattr(worker_client, "WORKER_END_SECONDS", 2.0)
     return found
 
 

@@ -17,8 +17,8 @@ from aiohttp import web
 from refold import entries as e
 from refold import messages as m
 from refold.gateway import spool, worker, worker_client
-from refold.gateway.ipc import Broken, Opening
-from refold.models.scripted import Line
+from refold.gateway.ipc import WorkerFailure, WorkerSettings
+from refold.models.scripted import ScriptedReply
 from refold.registry.configuration import GatewaySettings
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run, upstream
@@ -56,8 +56,9 @@ def test_a_worker_whose_tasks_have_just_ended_finishes() -> None:
     """From Python 3.12 on waiting for tasks that have ended does not let the loop take another round."""
 
     async def finish() -> None:
-        started = worker.Worker(
-            Opening(settings=GatewaySettings(upstream="http://127.0.0.1:9"), secret=b""), lambda _: None
+        started = worker.GatewayWorker(
+            WorkerSettings(settings=GatewaySettings(upstream="http://127.0.0.1:9"), secret=b""),
+            lambda _: None,
         )
         task = started._begin(asyncio.sleep(0))
         await task
@@ -168,13 +169,13 @@ def test_a_desk_that_dies_stops_nobody_and_is_started_again(
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_desk_lets_go_of_the_line_at_its_end(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     """Also where it fails then, and with what it said last: nobody waits for a line that nobody holds."""
-    said = Broken(number=1, error="x" * 4_000_000, counts=("last",))
+    said = WorkerFailure(number=1, error="x" * 4_000_000, counts=("last",))
     settings = GatewaySettings(upstream="http://127.0.0.1:1", store="memory:", window=100_000)
-    opening = Opening(settings=settings, secret=b"")
+    opening = WorkerSettings(settings=settings, secret=b"")
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: errors.append(args.exc_type))
 
-    async def finish(self: worker.Worker) -> None:
+    async def finish(self: worker.GatewayWorker) -> None:
         self._send(said)  # pyright: ignore[reportPrivateUsage]
         if fails:
             raise MemoryError("no more")
@@ -186,7 +187,7 @@ def test_a_desk_lets_go_of_the_line_at_its_end(monkeypatch: pytest.MonkeyPatch, 
             await line.close()
         assert line.counts["last"] == 1
 
-    monkeypatch.setattr(worker.Worker, "finish", finish)
+    monkeypatch.setattr(worker.GatewayWorker, "finish", finish)
     run(work)
     assert errors == ([MemoryError] if fails else [])
 
@@ -241,6 +242,6 @@ def test_a_fold_is_prepared_ahead_and_published_when_it_is_due(
     assert session.annotations(e.Fold)
 
 
-SUMMARY = Line(
+SUMMARY = ScriptedReply(
     content=(m.Text("## Goal\nAnswer questions about values.\n## Progress\nQuestions 0 to 8 were answered."),)
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from refold import messages as m
 from refold.messages import Usage
-from refold.models.scripted import Line, say
+from refold.models.scripted import ScriptedReply, say
 from refold.recall import tool as recall_tool
 from refold.session.dialects import parse_list
 from refold.testing.wire import WireServer
@@ -40,7 +40,7 @@ def answer(number: int) -> str:
     return f"Answer {number}: part {number} lacks screw {number * 40 + 7}, both sides say so."
 
 
-def model(body: dict[str, Any]) -> Line:
+def model(body: dict[str, Any]) -> ScriptedReply:
     """The model behind the server: it looks at both sides of a part at once, then answers; what it does not
     see it recalls."""
     messages = parse_list(body.get("messages") or body.get("input") or [])

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, BadRequestError, OpenAI
 
 import refold
 from refold import Hooks, Session, presets
@@ -20,6 +19,7 @@ from refold.integrations import engine_of, history, session_of
 from refold.integrations.clients import conversation_of
 from refold.models.scripted import say
 from refold.testing.wire import Broken, Http, WireServer
+from tests import sdk
 from tests.integrations.kit import WINDOW
 
 NEXT: Any = {"role": "user", "content": "Go on."}
@@ -32,9 +32,9 @@ def test_until_something_is_folded_a_request_is_what_the_caller_wrote() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Hello."}], "name": "anna"},
     ]
     with WireServer("Hi.", "Bye.") as server:
-        plain = OpenAI(base_url=server.v1, api_key="any")
+        plain = sdk.openai.OpenAI(base_url=server.v1, api_key="any")
         client = refold.wrap(plain, window=WINDOW)
-        assert isinstance(client, OpenAI)
+        assert isinstance(client, sdk.openai.OpenAI)
         reply = client.chat.completions.create(model="gpt-5.4", messages=messages, temperature=0.5)
         messages += [reply.choices[0].message, {"role": "user", "content": "Go."}]
         client.with_options(timeout=5).chat.completions.with_raw_response.create(
@@ -79,7 +79,7 @@ def test_marks_for_the_cache_and_what_we_have_no_word_for_stay_in_the_newest_mes
 
 def test_an_answer_that_is_asked_for_again_is_on_a_branch() -> None:
     with WireServer("One.", "Another.", "Third.") as server:
-        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
+        client = refold.wrap(sdk.openai.OpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
         messages: list[Any] = [{"role": "user", "content": "Say a number."}]
         for _ in range(2):
             client.chat.completions.create(model="gpt-5.4", messages=messages)
@@ -93,7 +93,7 @@ def test_an_answer_that_is_asked_for_again_is_on_a_branch() -> None:
 
 def test_calls_that_overlap_in_one_conversation_keep_their_own_answers() -> None:
     async def ask(server: WireServer) -> tuple[list[str], Session]:
-        client = refold.wrap(AsyncOpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
+        client = refold.wrap(sdk.openai.AsyncOpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
 
         async def one(number: int) -> str:
             messages: Any = [{"role": "user", "content": f"Say {number}."}]
@@ -141,7 +141,7 @@ def test_of_two_calls_at_once_the_second_waits_until_the_first_has_its_view() ->
         client.chat.completions.create(model="gpt-5.4", messages=more)
 
     with WireServer("Noted.", "Noted, too.") as server, ThreadPoolExecutor(2) as threads:
-        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=4000, hooks=hooks)
+        client = refold.wrap(sdk.openai.OpenAI(base_url=server.v1, api_key="any"), window=4000, hooks=hooks)
         first = threads.submit(ask, "First.")
         while not seen:
             time.sleep(0.005)
@@ -166,11 +166,15 @@ def test_a_refusal_for_length_is_folded_and_sent_once_more() -> None:
     messages.append({"role": "user", "content": "And now?"})
     refusal = Http.error(400, "prompt is too long: 7100 tokens > 3000 maximum")
     with WireServer(refusal, "Fine.", refusal, refusal) as server:
-        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=200_000)
+        client = refold.wrap(
+            sdk.openai.OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=200_000
+        )
         reply = client.chat.completions.create(model="gpt-5.4", messages=messages)
         assert reply.choices[0].message.content == "Fine."
-        other = refold.wrap(OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=200_000)
-        with pytest.raises(BadRequestError):
+        other = refold.wrap(
+            sdk.openai.OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=200_000
+        )
+        with pytest.raises(sdk.openai.BadRequestError):
             other.chat.completions.create(model="gpt-5.4", messages=messages)
         client.close()
         other.close()
@@ -180,7 +184,9 @@ def test_a_refusal_for_length_is_folded_and_sent_once_more() -> None:
 
 def test_a_stream_that_breaks_off_or_is_left_leaves_no_answer() -> None:
     with WireServer(Broken("reset", say("Hel")), "A long answer.", "Whole.") as server:
-        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=WINDOW)
+        client = refold.wrap(
+            sdk.openai.OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=WINDOW
+        )
         messages: Any = [{"role": "user", "content": "Hello."}]
         with pytest.raises(Exception, match=r"."):
             list(client.chat.completions.create(model="gpt-5.4", messages=messages, stream=True))
@@ -195,7 +201,7 @@ def test_a_stream_that_breaks_off_or_is_left_leaves_no_answer() -> None:
 
 def test_history_that_the_provider_keeps_is_left_alone() -> None:
     with WireServer("One.") as server:
-        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
+        client = refold.wrap(sdk.openai.OpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
         client.responses.create(model="gpt-5.4", input=[NEXT], previous_response_id="resp_1")
         client.close()
     assert server.bodies[0]["input"] == [NEXT]
@@ -208,7 +214,7 @@ def test_hooks_are_told_of_folds() -> None:
     hooks.on("after_compact", lambda event: told.append(len(event.fold.edits)))
     messages: Any = [{"role": "user", "content": f"Note {n}. " + "Some words. " * 400} for n in range(9)]
     with WireServer("Noted.") as server:
-        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=4000, hooks=hooks)
+        client = refold.wrap(sdk.openai.OpenAI(base_url=server.v1, api_key="any"), window=4000, hooks=hooks)
         client.chat.completions.create(model="gpt-5.4", messages=messages)
         client.close()
     assert told
@@ -218,7 +224,7 @@ def test_hooks_are_told_of_folds() -> None:
 def test_what_cannot_be_meant_is_said_at_once() -> None:
     with pytest.raises(WrongType, match="expected a client, got"):
         refold.wrap(object())
-    plain = OpenAI(api_key="any")
+    plain = sdk.openai.OpenAI(api_key="any")
     with pytest.raises(WrongType, match="is not wrapped"):
         history(plain)
     with pytest.raises(UsageError, match="setting of the preset"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from refold import Hooks
+from refold import messages as m
+from refold.models.scripted import say
 from refold.testing.wire import Http, WireServer
 from tests.examples.kit import needs
 from tests.integrations.kit import SYSTEM
@@ -55,3 +57,22 @@ def test_a_graph_of_ones_own_asks_what_to_send_and_a_refusal_is_folded() -> None
     assert own["messages"][-1]["content"] == "And now?"
     assert first["messages"][0]["content"] == second["messages"][0]["content"] == "Be kind."
     assert len(str(second)) < len(str(first)) * 0.75
+
+
+def test_runs_that_name_no_thread_read_nothing_of_each_other() -> None:
+    from langchain.agents import create_agent
+    from langchain_core.messages import HumanMessage
+    from langchain_openai import ChatOpenAI
+
+    from refold.integrations.langchain import RefoldMiddleware
+
+    call = m.call("c1", "recall_conversation", query="harbour called")
+    with WireServer("Fine.", say("", call), "Good.") as server:
+        chat = ChatOpenAI(model="gpt-5.4", base_url=server.v1, api_key="any", max_retries=0)
+        agent = create_agent(chat, middleware=[RefoldMiddleware(window=200_000)])
+        for text in ("My harbour is called Mauritius.", "What is my harbour called?"):
+            agent.invoke({"messages": [HumanMessage(text)]})
+        chat.root_client.close()
+    assert "Mauritius" in str(server.bodies[0])
+    assert "names no conversation" in str(server.bodies[2])
+    assert "Mauritius" not in str(server.bodies[1:])

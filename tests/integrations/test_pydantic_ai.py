@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from openai import AsyncOpenAI
-
 from refold import Hooks
 from refold import messages as m
 from refold.models.scripted import say
 from refold.testing.wire import Http, WireServer
+from tests import sdk
 from tests.examples.kit import needs
 
 needs("pydantic_ai")
@@ -23,7 +22,7 @@ def asked(server: WireServer, text: str, **about: Any) -> Any:
     from pydantic_ai.providers.openai import OpenAIProvider
 
     async def run() -> Any:
-        async with AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
+        async with sdk.openai.AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
             model = OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(openai_client=client))
             agent = Agent(model, **about)
             return await agent.run(text, message_history=said_before(), conversation_id="mine")

@@ -12,7 +12,7 @@ import pytest
 from refold import Session, presets, tracing
 from refold import messages as m
 from refold.errors import Transient
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, say
 from refold.registry.engine import Engine
 from refold.testing.wire import WireServer
@@ -80,7 +80,7 @@ def test_a_failure_is_named_by_its_kind_and_not_by_its_text(exported: InMemorySp
     session = Session(id="s")
     session.append(m.user("hello"))
     with pytest.raises(Transient):
-        asyncio.run(Engine("refold", model=model).call(session, retries=NEVER))
+        asyncio.run(Engine("refold", model=model).call(session, retries=NO_RETRY))
     [(_, told)] = spans(exported)
     assert told["error.type"] == "Transient" and "gen_ai.conversation.compacted" not in told
 

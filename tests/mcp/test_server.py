@@ -27,11 +27,11 @@ from mcp import Client, MCPError, StdioServerParameters
 from refold import messages as m
 from refold import tokens
 from refold.errors import StorageError
-from refold.mcp.library import Library, Shelf
-from refold.mcp.mirror import Mirror
+from refold.mcp.collections import Collection, Collections
 from refold.mcp.server import SCHEME, http_app, server
-from refold.mcp.tools import TOOLS
-from refold.registry.installed import install
+from refold.mcp.synced_sessions import SyncedSessions
+from refold.mcp.tools import MCP_TOOLS
+from refold.registry.client_sessions import install_session
 from refold.session import Session
 from refold.stores import open_store
 from refold.stores.memory_file import MemoryFile
@@ -54,23 +54,25 @@ def talk(about: str) -> Session:
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Library:
+def collections(tmp_path: Path) -> Collections:
     own = open_store(f"sqlite:{tmp_path / 'own.db'}").store
     for about in ("parser", "scheduler"):
         made = refold.open(f"sqlite:{tmp_path / 'own.db'}", id=f"own-{about}")
         for entry in talk(about).entries:
             made.append(entry.message)  # pyright: ignore  all are messages
     for about in ("renderer", "parser"):
-        install(export(talk(about), "claude-code", cwd="/tmp/project"), tmp_path / "claude")  # pyright: ignore
-    mirror = Mirror("claude-code", tmp_path / "claude" / "projects", tmp_path / "found" / "claude-code.db")
-    mirror.refresh()
-    shelves = [Shelf("refold", own), Shelf("claude-code", mirror.store, mirror)]
-    return Library(shelves, MemoryFile(tmp_path / "memory.md"))
+        install_session(export(talk(about), "claude-code", cwd="/tmp/project"), tmp_path / "claude")  # pyright: ignore
+    synced = SyncedSessions(
+        "claude-code", tmp_path / "claude" / "projects", tmp_path / "found" / "claude-code.db"
+    )
+    synced.refresh()
+    collection_list = [Collection("refold", own), Collection("claude-code", synced.store, synced)]
+    return Collections(collection_list, MemoryFile(tmp_path / "memory.md"))
 
 
-def ask(library: Library, name: str, **arguments: Any) -> str:
+def ask(collections: Collections, name: str, **arguments: Any) -> str:
     async def go() -> str:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             done = await client.call_tool(name, arguments)
             assert not done.is_error, done.content
             return done.content[0].text  # pyright: ignore  a text
@@ -78,9 +80,9 @@ def ask(library: Library, name: str, **arguments: Any) -> str:
     return asyncio.run(go())
 
 
-def refused(library: Library, name: str, **arguments: Any) -> str:
+def refused(collections: Collections, name: str, **arguments: Any) -> str:
     async def go() -> str:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             done = await client.call_tool(name, arguments)
             assert done.is_error
             return done.content[0].text  # pyright: ignore  a text
@@ -88,9 +90,9 @@ def refused(library: Library, name: str, **arguments: Any) -> str:
     return asyncio.run(go())
 
 
-def test_the_tools_have_valid_schemas(library: Library) -> None:
+def test_the_tools_have_valid_schemas(collections: Collections) -> None:
     async def go() -> list[Any]:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             return (await client.list_tools()).tools
 
     listed = asyncio.run(go())
@@ -102,47 +104,49 @@ def test_the_tools_have_valid_schemas(library: Library) -> None:
         assert tool.annotations.read_only_hint is (tool.name not in ("pin", "memory"))
 
 
-def test_recall_finds_what_any_agent_said(library: Library) -> None:
-    told = ask(library, "recall", query="renderer cache")
+def test_recall_finds_what_any_agent_said(collections: Collections) -> None:
+    told = ask(collections, "recall", query="renderer cache")
     assert 'session="claude-code:' in told
     assert "The renderer keeps a reference" in told
-    told = ask(library, "recall", query="parser reference", limit=20)
+    told = ask(collections, "recall", query="parser reference", limit=20)
     assert 'session="claude-code:' in told
     assert 'session="refold:own-parser"' in told
-    assert "claude-code" not in ask(library, "recall", query="parser", shelf="refold")
+    assert "claude-code" not in ask(collections, "recall", query="parser", collection="refold")
 
 
-def test_recall_reads_turns_keys_and_files_of_a_session(library: Library) -> None:
-    whole = ask(library, "recall", session="refold:own-parser", turns=[1])
+def test_recall_reads_turns_keys_and_files_of_a_session(collections: Collections) -> None:
+    whole = ask(collections, "recall", session="refold:own-parser", turns=[1])
     assert "Why does the parser leak?" in whole
     assert "src/parser.py" in whole
     key = whole.split('key="')[1].split('"')[0]
-    assert "Why does the parser leak?" in ask(library, "recall", session="refold:own-parser", keys=[key])
-    assert "def parser" in ask(library, "recall", session="refold:own-parser", keys=["#2"])
-    assert "src/parser.py" in ask(library, "recall", session="refold:own-parser", file="src/parser.py")
-    assert "src/parser.py" in ask(library, "recall", file="src/parser.py")
-    assert "There is no turn 9" in ask(library, "recall", session="refold:own-parser", turns=[9])
+    assert "Why does the parser leak?" in ask(collections, "recall", session="refold:own-parser", keys=[key])
+    assert "def parser" in ask(collections, "recall", session="refold:own-parser", keys=["#2"])
+    assert "src/parser.py" in ask(collections, "recall", session="refold:own-parser", file="src/parser.py")
+    assert "src/parser.py" in ask(collections, "recall", file="src/parser.py")
+    assert "There is no turn 9" in ask(collections, "recall", session="refold:own-parser", turns=[9])
 
 
-def test_D11_recall_takes_ranges_of_turns(library: Library) -> None:
-    whole = ask(library, "recall", session="refold:own-parser", turns=[1])
+def test_D11_recall_takes_ranges_of_turns(collections: Collections) -> None:
+    whole = ask(collections, "recall", session="refold:own-parser", turns=[1])
     for turns in (["1"], ["1-1"], ["Turn 1-1"], "1", [1, "1"]):
-        assert ask(library, "recall", session="refold:own-parser", turns=turns) == whole
-    assert "There is no turn 2" in ask(library, "recall", session="refold:own-parser", turns=["1-3"])
-    assert "Not a turn number: soon" in ask(library, "recall", session="refold:own-parser", turns=["soon"])
+        assert ask(collections, "recall", session="refold:own-parser", turns=turns) == whole
+    assert "There is no turn 2" in ask(collections, "recall", session="refold:own-parser", turns=["1-3"])
+    assert "Not a turn number: soon" in ask(
+        collections, "recall", session="refold:own-parser", turns=["soon"]
+    )
     asked = {"session": "refold:own-parser", "file": "src/parser.py"}
-    assert "src/parser.py" in ask(library, "recall", **asked, turns=["1-2"])
-    assert "ranges such as" in refused(library, "recall", **asked, turns=["soon"])
+    assert "src/parser.py" in ask(collections, "recall", **asked, turns=["1-2"])
+    assert "ranges such as" in refused(collections, "recall", **asked, turns=["soon"])
 
 
-def test_secrets_are_redacted_and_no_text_stands_outside_of_its_record(library: Library) -> None:
-    name = ask(library, "sessions", shelf="claude-code").split("claude-code:")[1].split()[0]
+def test_secrets_are_redacted_and_no_text_stands_outside_of_its_record(collections: Collections) -> None:
+    name = ask(collections, "sessions", collection="claude-code").split("claude-code:")[1].split()[0]
     for told in (
-        ask(library, "recall", query="def parser"),
-        ask(library, "recall", session="refold:own-parser", turns=[1]),
-        ask(library, "context", session="refold:own-parser"),
-        resource(library, f"{SCHEME}refold/own-parser"),
-        resource(library, f"{SCHEME}claude-code/{name}"),
+        ask(collections, "recall", query="def parser"),
+        ask(collections, "recall", session="refold:own-parser", turns=[1]),
+        ask(collections, "context", session="refold:own-parser"),
+        resource(collections, f"{SCHEME}refold/own-parser"),
+        resource(collections, f"{SCHEME}claude-code/{name}"),
     ):
         assert SECRET not in told
         check_framed(told)
@@ -161,74 +165,76 @@ def test_no_exit_of_the_server_tells_a_secret_of_any_kind(tmp_path: Path) -> Non
     made = refold.open(f"sqlite:{tmp_path / 'own.db'}", id="own")
     for entry in secretive(0).entries:
         made.append(entry.message)  # pyright: ignore  all are messages
-    shelves = [Shelf("refold", open_store(f"sqlite:{tmp_path / 'own.db'}").store)]
-    library = Library(shelves, MemoryFile(tmp_path / "memory.md"))
+    collection_list = [Collection("refold", open_store(f"sqlite:{tmp_path / 'own.db'}").store)]
+    collections = Collections(collection_list, MemoryFile(tmp_path / "memory.md"))
     turns = range(1, len(made.turns) + 1)
     told = [
-        *(ask(library, "recall", session="refold:own", turns=[turn], budget=20_000) for turn in turns),
-        *(ask(library, "recall", query=word, limit=50, budget=20_000) for word in ("file", "password")),
-        ask(library, "context", session="refold:own"),
-        ask(library, "sessions"),
-        resource(library, f"{SCHEME}refold/own"),
+        *(ask(collections, "recall", session="refold:own", turns=[turn], budget=20_000) for turn in turns),
+        *(ask(collections, "recall", query=word, limit=50, budget=20_000) for word in ("file", "password")),
+        ask(collections, "context", session="refold:own"),
+        ask(collections, "sessions"),
+        resource(collections, f"{SCHEME}refold/own"),
     ]
     for each in told:
         assert share(each, 0) >= LEAST_HIDDEN
 
 
-def test_sessions_are_listed_and_what_fills_one_is_told(library: Library) -> None:
-    told = ask(library, "sessions")
+def test_sessions_are_listed_and_what_fills_one_is_told(collections: Collections) -> None:
+    told = ask(collections, "sessions")
     assert "4 of 4 sessions" in told
     assert "refold:own-parser" in told
-    assert "1 of 4 sessions" in ask(library, "sessions", query="own scheduler")
-    told = ask(library, "context", session="refold:own-parser")
+    assert "1 of 4 sessions" in ask(collections, "sessions", query="own scheduler")
+    told = ask(collections, "context", session="refold:own-parser")
     assert "The model sees 4 messages" in told
     assert "results of Read" in told
 
 
-def test_a_pin_is_kept_in_the_users_own_sessions_only(library: Library) -> None:
-    told = ask(library, "recall", session="refold:own-parser", turns=[1])
+def test_a_pin_is_kept_in_the_users_own_sessions_only(collections: Collections) -> None:
+    told = ask(collections, "recall", session="refold:own-parser", turns=[1])
     key = told.split('key="')[1].split('"')[0]
-    assert "1 are pinned" in ask(library, "pin", session="refold:own-parser", key=key)
-    assert f"pinned: key {key}" in ask(library, "context", session="refold:own-parser")
-    assert "0 are pinned" in ask(library, "pin", session="refold:own-parser", key=key, remove=True)
-    name = ask(library, "sessions", shelf="claude-code").split("claude-code:")[1].split()[0]
-    assert "only read" in refused(library, "pin", session=f"claude-code:{name}", key="#0")
+    assert "1 pin in this session" in ask(collections, "pin", session="refold:own-parser", key=key)
+    assert f"pinned: key {key}" in ask(collections, "context", session="refold:own-parser")
+    assert "0 pins in this session" in ask(
+        collections, "pin", session="refold:own-parser", key=key, remove=True
+    )
+    name = ask(collections, "sessions", collection="claude-code").split("claude-code:")[1].split()[0]
+    assert "read-only" in refused(collections, "pin", session=f"claude-code:{name}", key="#0")
 
 
-def test_memory_is_read_and_written_as_a_quotation_without_secrets(library: Library) -> None:
-    assert "0 of 0 notes" in ask(library, "memory")
-    told = ask(library, "memory", add=f"The key is {SECRET}, use tabs.")
+def test_memory_is_read_and_written_as_a_quotation_without_secrets(collections: Collections) -> None:
+    assert "0 of 0 notes" in ask(collections, "memory")
+    told = ask(collections, "memory", add=f"The key is {SECRET}, use tabs.")
     assert "Noted." in told
     assert "use tabs" in told
     assert SECRET not in told
-    assert "agent] “" in library.memory.read()
-    assert "1 of 1 notes" in ask(library, "memory", query="tabs")
+    assert "agent] “" in collections.memory.read()
+    assert "1 of 1 note" in ask(collections, "memory", query="tabs")
 
 
-def resource(library: Library, uri: str) -> str:
+def resource(collections: Collections, uri: str) -> str:
     async def go() -> str:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             return (await client.read_resource(uri)).contents[0].text  # pyright: ignore  a text
 
     return asyncio.run(go())
 
 
-def test_sessions_are_resources(library: Library) -> None:
+def test_sessions_are_resources(collections: Collections) -> None:
     async def go() -> list[str]:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             assert (await client.list_resource_templates()).resource_templates
             return [str(one.uri) for one in (await client.list_resources()).resources]
 
     uris = asyncio.run(go())
     assert len(uris) == 4
     for uri in uris:
-        assert "leak?" in resource(library, uri)
+        assert "leak?" in resource(collections, uri)
 
 
-def test_answers_stay_within_their_budget(library: Library) -> None:
+def test_answers_stay_within_their_budget(collections: Collections) -> None:
     for budget in (200, 500, 4000):
         for name, more in (("recall", {"query": "parser"}), ("sessions", {}), ("memory", {})):
-            assert tokens.get().text(ask(library, name, budget=budget, **more)) <= budget
+            assert tokens.get().text(ask(collections, name, budget=budget, **more)) <= budget
 
 
 # ── hostile ─────────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +249,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def questions() -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, tool in TOOLS.items():
+    for name, tool in MCP_TOOLS.items():
         for key in (*tool.properties, "no_such"):
             for value in VALUES:
                 base: dict[str, Any] = (
@@ -255,13 +261,13 @@ def questions() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "../x", {"a": 1}
 
 
-def attack(library: Library, asked: list[tuple[str, dict[str, Any]]]) -> None:
+def attack(collections: Collections, asked: list[tuple[str, dict[str, Any]]]) -> None:
     """No crash, nothing from outside, nothing unframed, nothing unbounded."""
     from refold.mcp.server import called
 
     counter = tokens.get()
     for name, arguments in asked:
-        done = called(library, name, arguments)
+        done = called(collections, name, arguments)
         told = done.content[0].text  # pyright: ignore  a text
         assert "root:" not in told, (name, arguments)
         assert told.count("<refold-record") == told.count("</refold-record>"), (name, arguments)
@@ -270,16 +276,16 @@ def attack(library: Library, asked: list[tuple[str, dict[str, Any]]]) -> None:
         json.dumps(told)
 
 
-def test_a_sample_of_hostile_questions(library: Library) -> None:
+def test_a_sample_of_hostile_questions(collections: Collections) -> None:
     asked = [question for question in questions() if question[0] != "memory"]
-    attack(library, asked[::17])
+    attack(collections, asked[::17])
 
 
 @pytest.mark.torture
-def test_all_hostile_questions(library: Library) -> None:
+def test_all_hostile_questions(collections: Collections) -> None:
     asked = list(questions())
     assert len(asked) >= 500
-    attack(library, asked)
+    attack(collections, asked)
 
 
 @pytest.mark.parametrize(
@@ -287,9 +293,9 @@ def test_all_hostile_questions(library: Library) -> None:
     ["refold://session/", "refold://session/refold", "refold://session/refold/..%2F..%2Fetc%2Fpasswd",
      f"{SCHEME}refold/unknown", "file:///etc/passwd", "refold://session/%00/%00", "refold://other/x", f"{SCHEME}refold/" + "a" * 3000],
 )  # fmt: skip
-def test_a_resource_that_is_none_is_an_error_that_says_so(library: Library, uri: str) -> None:
+def test_a_resource_that_is_none_is_an_error_that_says_so(collections: Collections, uri: str) -> None:
     async def go() -> str:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             with pytest.raises(MCPError) as caught:
                 await client.read_resource(uri)
             assert (await client.list_resources()).resources, "it goes on"
@@ -302,25 +308,25 @@ def test_a_resource_that_is_none_is_an_error_that_says_so(library: Library, uri:
 
 
 @pytest.mark.parametrize("cursor", ["-1", "99999999", "1e9", "٣", "x" * 10_000, "\x1b[2J"])
-def test_a_forged_cursor_gives_a_list(library: Library, cursor: str) -> None:
+def test_a_forged_cursor_gives_a_list(collections: Collections, cursor: str) -> None:
     async def go() -> int:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             return len((await client.list_resources(cursor=cursor)).resources)
 
     assert asyncio.run(go()) in (0, 4)
 
 
 def test_an_error_tells_no_secret_and_a_bug_only_its_kind(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    collections: Collections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(library, "rows", broken)
-    monkeypatch.setattr(library, "session", broken)
+    monkeypatch.setattr(collections, "rows", broken)
+    monkeypatch.setattr(collections, "session", broken)
 
     async def told() -> list[str]:
-        async with Client(server(library)) as client:
+        async with Client(server(collections)) as client:
             called = await client.call_tool("sessions", {})
             texts = [called.content[0].text]  # pyright: ignore  a text
             for ask in (client.list_resources(), client.read_resource(f"{SCHEME}refold/own-parser")):
@@ -335,33 +341,35 @@ def test_an_error_tells_no_secret_and_a_bug_only_its_kind(
             assert type(error).__name__ in text or "cannot open" in text
 
 
-def test_nothing_named_by_a_client_is_opened(library: Library, tmp_path: Path) -> None:
+def test_nothing_named_by_a_client_is_opened(collections: Collections, tmp_path: Path) -> None:
     """Not even created: a session that does not exist stays so."""
     before = {str(path) for path in tmp_path.rglob("*")}
     for name in ("refold:new", f"refold:{tmp_path}/x.jsonl", "sqlite:new.db", "claude-code:new"):
-        assert "no session" in refused(library, "context", session=name)
-    assert "refold:new" not in ask(library, "sessions")
+        assert "unknown session" in refused(collections, "context", session=name)
+    assert "refold:new" not in ask(collections, "sessions")
     assert {str(path) for path in tmp_path.rglob("*")} <= before
 
 
-# ── the mirror ──────────────────────────────────────────────────────────────────────────────────
+# ── synced sessions ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_mirror_follows_its_files(tmp_path: Path) -> None:
+def test_synced_sessions_follow_their_files(tmp_path: Path) -> None:
     folder = tmp_path / "claude"
-    file = install(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
-    mirror = Mirror("claude-code", folder / "projects", tmp_path / "m" / "x.db")
-    mirror.refresh()
-    [info] = mirror.store.sessions()
+    file = install_session(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
+    synced = SyncedSessions("claude-code", folder / "projects", tmp_path / "m" / "x.db")
+    synced.refresh()
+    [info] = synced.store.sessions()
     assert info.id == file.stem
     longer = talk("parser")
     longer.append(m.user("And then?"))
     file.write_bytes(export(longer, "claude-code", cwd="/tmp").data)
     (file.parent / "notes.jsonl").write_text("no transcript\n")
-    mirror.refresh()
-    [info] = mirror.store.sessions()
-    assert "And then?" in str(mirror.store.load(info.id).entries)
-    again = Mirror("claude-code", folder / "projects", tmp_path / "m" / "x.db")  # another process, later
+    synced.refresh()
+    [info] = synced.store.sessions()
+    assert "And then?" in str(synced.store.load(info.id).entries)
+    again = SyncedSessions(
+        "claude-code", folder / "projects", tmp_path / "m" / "x.db"
+    )  # another process, later
     again.refresh()
     assert [one.id for one in again.store.sessions()] == [info.id]
     file.unlink()
@@ -369,32 +377,46 @@ def test_a_mirror_follows_its_files(tmp_path: Path) -> None:
     assert list(again.store.sessions()) == []
 
 
-def test_servers_that_share_a_mirror_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_pipes_and_devices_among_the_files_keep_nobody_waiting(tmp_path: Path) -> None:
+    folder = tmp_path / "claude"
+    file = install_session(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
+    os.mkfifo(file.parent / "a.jsonl")
+    (file.parent / "b.jsonl").symlink_to("/dev/zero")
+    (file.parent / "c").symlink_to(file.parent)
+    synced = SyncedSessions("claude-code", folder / "projects", tmp_path / "m" / "x.db")
+    reading = threading.Thread(target=synced.refresh, daemon=True)
+    reading.start()
+    reading.join(30)
+    assert not reading.is_alive()
+    assert [info.id for info in synced.store.sessions()] == [file.stem]
+
+
+def test_servers_that_share_a_database_do_not_disturb_each_other(tmp_path: Path) -> None:
     folder, database = tmp_path / "claude", tmp_path / "m" / "x.db"
     for number in range(12):
-        install(export(talk(f"part{number}"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
-    both = [Mirror("claude-code", folder / "projects", database) for _ in range(2)]
-    threads = [threading.Thread(target=mirror.refresh) for mirror in both * 2]
+        install_session(export(talk(f"part{number}"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
+    both = [SyncedSessions("claude-code", folder / "projects", database) for _ in range(2)]
+    threads = [threading.Thread(target=synced.refresh) for synced in both * 2]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert any(mirror.ready.is_set() for mirror in both)
-    for mirror in both:
-        mirror.refresh()
-        assert len(list(mirror.store.sessions())) == 12
-        assert all(mirror.store.load(info.id).entries for info in mirror.store.sessions())
+    assert any(synced.ready.is_set() for synced in both)
+    for synced in both:
+        synced.refresh()
+        assert len(list(synced.store.sessions())) == 12
+        assert all(synced.store.load(info.id).entries for info in synced.store.sessions())
 
 
-def test_a_mirror_that_forgot_its_files_reads_them_again(tmp_path: Path) -> None:
+def test_a_database_that_lost_its_files_reads_them_again(tmp_path: Path) -> None:
     folder = tmp_path / "claude"
-    install(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
+    install_session(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
     database = tmp_path / "m" / "x.db"
-    Mirror("claude-code", folder / "projects", database).refresh()
+    SyncedSessions("claude-code", folder / "projects", database).refresh()
     database.with_suffix(".files.json").write_text("{}")  # broken off before it was noted
-    Mirror("claude-code", folder / "projects", database).refresh()
+    SyncedSessions("claude-code", folder / "projects", database).refresh()
     database.with_suffix(".files.json").write_text("{")
-    again = Mirror("claude-code", folder / "projects", database)
+    again = SyncedSessions("claude-code", folder / "projects", database)
     again.refresh()
     assert len(list(again.store.sessions())) == 1
 
@@ -405,7 +427,7 @@ def test_a_mirror_that_forgot_its_files_reads_them_again(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_the_command_serves_on_stdio(tmp_path: Path) -> None:
     """As a client starts it, over the sessions found in the home of whoever runs it."""
-    install(export(talk("renderer"), "codex", cwd="/tmp"), tmp_path / ".codex")  # pyright: ignore
+    install_session(export(talk("renderer"), "codex", cwd="/tmp"), tmp_path / ".codex")  # pyright: ignore
     environment = {
         "HOME": str(tmp_path),
         "PYTHONPATH": str(ROOT / "src"),
@@ -430,9 +452,9 @@ def test_the_command_serves_on_stdio(tmp_path: Path) -> None:
 
 LINES: dict[bytes, bytes] = {
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"recall","arguments":{"query":"\\ud83d"}}}': b"Nothing",
-    b'{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"refold://session/x/\\ud83d"}}': b"no session",
+    b'{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"refold://session/x/\\ud83d"}}': b"unknown session",
     b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"n":%s}}' % (b"9" * 5000): b'"id":3,"result":{}',
-    b'{"jsonrpc":"2.0","id":4}': b"no request",
+    b'{"jsonrpc":"2.0","id":4}': b"not a readable request",
     b'{"jsonrpc":"2.0","id":5,"method":"prompts/list"}': b"Method not found",
     b'{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":5}}': b"Invalid request",
     b"nonsense": b'"id":null',
@@ -462,11 +484,13 @@ def test_every_line_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
 
 
 @contextmanager
-def served(library: Library, token: str) -> Iterator[int]:
+def served(collections: Collections, token: str) -> Iterator[int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    config = uvicorn.Config(http_app(library, token, port), host="127.0.0.1", port=port, log_level="error")
+    config = uvicorn.Config(
+        http_app(collections, token, port), host="127.0.0.1", port=port, log_level="error"
+    )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
@@ -479,7 +503,7 @@ def served(library: Library, token: str) -> Iterator[int]:
         thread.join(10)
 
 
-def test_http_needs_the_token_and_this_machines_names(library: Library) -> None:
+def test_http_needs_the_token_and_this_machines_names(collections: Collections) -> None:
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -495,7 +519,7 @@ def test_http_needs_the_token_and_this_machines_names(library: Library) -> None:
                 return (await client.call_tool("sessions", {})).content[0].text  # pyright: ignore
 
     good = {"authorization": "Bearer open-sesame"}
-    with served(library, "open-sesame") as port:
+    with served(collections, "open-sesame") as port:
         assert "4 of 4 sessions" in asyncio.run(go(port))
         assert status(port) == 401
         assert status(port, authorization="Bearer wrong") == 401

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.memory import (
     Compressed,
+    MemoryNote,
     MemoryParams,
-    Note,
     Untouched,
     accept,
     build_request,
     check,
     compress,
-    embedded,
+    local_compression,
     needs_compression,
     note,
-    parse,
+    parse_notes,
     written,
 )
 from tests.timing import within
@@ -176,7 +176,9 @@ def test_near_duplicates_are_dropped_and_exact_things_kept_apart() -> None:
         "Build needs node 20",
         "User prefers tabs",
     ]
-    kept = [each.text for each in embedded.compress([Note(text) for text in told], len(told))]
+    kept = [
+        each.text for each in local_compression.compress_notes([MemoryNote(text) for text in told], len(told))
+    ]
     assert len([text for text in kept if "tabs" in text]) == 1
     assert "Build needs node 18" in kept and "Build needs node 20" in kept
 
@@ -192,7 +194,7 @@ def test_notes_say_who_and_when_and_survive_the_file() -> None:
         note("Prefers tabs.", date="2026-11-15"),
         note("Limit is 60.", date="2026-11-15", source="tool Web]Fetch"),
     ):
-        assert parse(written([made])) == [made]
+        assert parse_notes(written([made])) == [made]
     assert note("x", date="2026-11-15", source="tool WebFetch").line == "[2026-11-15 tool WebFetch] “x”"
 
 
@@ -218,7 +220,6 @@ LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_s
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(LINE, max_size=60), st.text(max_size=300), st.integers(0, 12), st.integers(1, 20))
 def test_A20_whatever_is_answered(old: list[str], answer: str, recent: int, target: int) -> None:
     params = MemoryParams(max_lines=10, compression_target=target, num_recent_memories_to_keep=recent)

@@ -14,8 +14,8 @@ from msgspec import json
 
 from refold import Engine, Session, presets, tokens
 from refold import messages as m
-from refold.agent.chat import Chat, Settings
-from refold.agent.opening import fresh
+from refold.agent.chat import Chat, ChatOptions
+from refold.agent.folder_sessions import fresh
 from refold.engine.summarise import ByDigest
 from refold.errors import Conflict, ModelError, StorageError
 from refold.loop import run
@@ -183,7 +183,7 @@ def test_A1_memories_params_reach_the_compression(tmp_path: Path) -> None:
 def test_a_file_of_more_than_a_memory_has_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refold.stores.memory_file.LIMIT", 8)
+    monkeypatch.setattr("refold.stores.memory_file.MAX_MEMORY_BYTES", 8)
     file = MemoryFile(tmp_path / "memory.md")
     file.path.write_text("- eight\n")
     assert file.read() == "- eight\n"
@@ -203,7 +203,7 @@ def test_A19_memory_compresses_by_itself_at_the_end_of_a_turn_and_failure_leaves
         path.write_text(text)
         file, model = MemoryFile(path), Scripted(*script)
         if talk == "chat":
-            settings = Settings(memory=file, summariser="same" if len(script) > 1 else "digest")
+            settings = ChatOptions(memory=file, summariser="same" if len(script) > 1 else "digest")
             run(Chat(fresh(tmp_path), tmp_path, settings, model=model).say("Hello."))
         else:
             engine = Engine(

@@ -11,7 +11,7 @@ from refold.messages import assistant, call, result, user
 from refold.models import complete
 from refold.models.anthropic import Anthropic
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.models.reply import NEVER
+from refold.models.reply import NO_RETRY
 from refold.protocols import Request
 from refold.testing.wire import WireServer
 
@@ -25,7 +25,7 @@ def sent(kind, asked: Request, **options) -> dict:
         async def main() -> None:
             base = server.url if kind is Anthropic else server.v1
             model = kind("m-1", api_key="k-test", base_url=base, **options)
-            await complete(model, asked, retries=NEVER)
+            await complete(model, asked, retries=NO_RETRY)
             await model.aclose()
 
         asyncio.run(main())

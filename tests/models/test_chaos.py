@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.errors import ModelError, Overflow, Transient
 from refold.messages import Usage, user
 from refold.models import Retry, Scripted, complete, say
 from refold.models.chaos import FAULTS, Chaos
-from refold.models.reply import NEVER
+from refold.models.reply import NO_RETRY
 from refold.protocols import Request
 from refold.testing.model_contract import ModelContract
 
@@ -26,7 +26,7 @@ async def no_sleep(_: float) -> None:
 
 def once(fault: str, seed: int = 1):
     model = Chaos(Scripted(say(SAID, usage=Usage(1, 2))), seed, rate=1.0, faults=(fault,), sleep=no_sleep)
-    return asyncio.run(complete(model, ASK, retries=NEVER))
+    return asyncio.run(complete(model, ASK, retries=NO_RETRY))
 
 
 class TestCalm(ModelContract):
@@ -54,7 +54,6 @@ def test_other_faults() -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
 def test_a_reply_that_ends_well_is_whole(seed: int) -> None:
     model = Chaos(
         Scripted(then=SAID), seed, rate=0.7, faults=[f for f in FAULTS if f != "empty"], sleep=no_sleep
@@ -63,7 +62,7 @@ def test_a_reply_that_ends_well_is_whole(seed: int) -> None:
     async def main() -> None:
         for _ in range(5):
             try:
-                reply = await complete(model, ASK, retries=NEVER)
+                reply = await complete(model, ASK, retries=NO_RETRY)
             except ModelError:
                 continue
             assert reply.message.stop in ("end", "length", "refusal")
@@ -79,7 +78,7 @@ def test_a_seed_is_a_story() -> None:
         async def main() -> None:
             for _ in range(20):
                 try:
-                    await complete(model, ASK, retries=NEVER)
+                    await complete(model, ASK, retries=NO_RETRY)
                 except ModelError:
                     pass
 

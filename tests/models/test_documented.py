@@ -8,16 +8,16 @@ import pytest
 
 from refold.costs import Prices
 from refold.models.chaos import FAULTS
-from refold.models.script import _Reply
+from refold.models.script_file import _Reply
 from refold.registry import configuration
-from refold.registry.models import KINDS
+from refold.registry.models import PROVIDERS
 from tests.data import ROOT
 
 MODELS = (ROOT / "docs" / "models.md").read_text("utf-8")
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", [*KINDS, "chaos"])
+@pytest.mark.parametrize("name", [*PROVIDERS, "chaos"])
 def test_every_provider_is_described(name: str) -> None:
     assert f"`{name}:" in MODELS
 
@@ -43,14 +43,14 @@ def test_every_setting_is_described() -> None:
 
 def test_the_example_file_is_valid() -> None:
     [example] = re.findall(r"```toml\n(.*?)```", CONFIGURATION, re.DOTALL)
-    parsed = configuration.parse(example)
+    parsed = configuration.parse_configuration(example)
     assert parsed.provider("ollama", {"OLLAMA_KEY": "k"}).api_key == "k"
 
 
 def test_the_example_script_is_valid() -> None:
-    from refold.models.script import parse
+    from refold.models.script_file import parse_script
 
     [example] = re.findall(r"```\n(@#.*?)```", MODELS, re.DOTALL)
-    lines, then = parse(example)
+    lines, then = parse_script(example)
     assert len(lines) == 3
     assert then is not None

@@ -16,7 +16,7 @@ from refold.models import Retry, complete, say
 from refold.models.anthropic import Anthropic
 from refold.models.failures import retry_after
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.models.reply import NEVER
+from refold.models.reply import NO_RETRY
 from refold.protocols import Request
 from refold.testing.wire import Broken, Http, WireServer
 
@@ -30,7 +30,7 @@ def make(kind, server: WireServer, **options):
     return kind("m-test", api_key=CANARY, base_url=base, **options)
 
 
-def ask(kind, *script, retries=NEVER, request=ASK, **options):
+def ask(kind, *script, retries=NO_RETRY, request=ASK, **options):
     with WireServer(*script) as server:
 
         async def main():
@@ -133,7 +133,7 @@ def test_a_stall_is_ended_and_the_connection_freed(kind) -> None:
             model = make(kind, server)
             await model.client()  # importing an SDK takes longer than the limit below
             with pytest.raises(Transient, match="no whole answer"):
-                await complete(model, ASK, timeout=0.5, retries=NEVER)
+                await complete(model, ASK, timeout=0.5, retries=NO_RETRY)
             freed = await asyncio.to_thread(server.hung_up.wait, 5)
             assert freed, "the connection was left open"
             await model.aclose()
@@ -154,7 +154,7 @@ def test_an_unreachable_server_is_transient(kind) -> None:
     async def main() -> None:
         model = kind("m", api_key=CANARY, base_url="http://127.0.0.1:9/v1")
         with pytest.raises(Transient):
-            await complete(model, ASK, retries=NEVER)
+            await complete(model, ASK, retries=NO_RETRY)
 
     asyncio.run(main())
 
@@ -221,7 +221,7 @@ def test_keys_never_appear(kind, caplog) -> None:
     model = kind("m", api_key=CANARY, base_url="http://127.0.0.1:9")
     shown += [repr(model), str(model), repr(model._secrets)]
     try:
-        asyncio.run(complete(model, ASK, retries=NEVER))
+        asyncio.run(complete(model, ASK, retries=NO_RETRY))
     except ModelError as error:
         shown.append("".join(traceback.format_exception(error)))
     with pytest.raises(UsageError, match="password") as caught:

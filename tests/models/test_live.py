@@ -12,7 +12,7 @@ from refold.compaction.requests import cached_prefix
 from refold.errors import Overflow
 from refold.messages import user
 from refold.models import complete
-from refold.models.reply import NEVER
+from refold.models.reply import NO_RETRY
 from refold.protocols import Request, ToolSpec
 
 pytestmark = pytest.mark.live
@@ -87,7 +87,7 @@ def test_overflow_is_recognised(key, provider) -> None:
 
     async def main() -> None:
         try:
-            await complete(model, Request(messages=(user("word " * words),)), retries=NEVER, timeout=300)
+            await complete(model, Request(messages=(user("word " * words),)), retries=NO_RETRY, timeout=300)
         finally:
             await model.aclose()
 

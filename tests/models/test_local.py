@@ -12,7 +12,7 @@ import pytest
 from refold.errors import ModelUnavailable, Overflow
 from refold.messages import user
 from refold.models.local import Local, weights
-from refold.models.reply import NEVER, complete
+from refold.models.reply import NO_RETRY, complete
 from refold.protocols import Request
 
 TALK = """User: The login page fails with error 500 when the password has an umlaut. Please fix it.
@@ -34,7 +34,7 @@ def test_a_real_local_model_writes_a_summary(smollm2) -> None:
         max_tokens=60,
         purpose="summary",
     )
-    reply = asyncio.run(complete(smollm2, request, retries=NEVER))
+    reply = asyncio.run(complete(smollm2, request, retries=NO_RETRY))
     assert len(reply.text.split()) >= 5
     assert reply.message.stop in ("end", "length")
     assert reply.usage is not None
@@ -45,7 +45,7 @@ def test_a_real_local_model_writes_a_summary(smollm2) -> None:
 @pytest.mark.local
 def test_too_large_a_request_is_overflow_and_names_the_window(smollm2) -> None:
     with pytest.raises(Overflow) as caught:
-        asyncio.run(complete(smollm2, Request(messages=(user("word " * 3000),)), retries=NEVER))
+        asyncio.run(complete(smollm2, Request(messages=(user("word " * 3000),)), retries=NO_RETRY))
     assert caught.value.window == 1024
 
 
@@ -79,7 +79,7 @@ def test_same_request_same_answer(smollm2) -> None:
 
 
 def test_a_missing_file_says_so() -> None:
-    with pytest.raises(ModelUnavailable, match="there is no such file"):
+    with pytest.raises(ModelUnavailable, match="no such file"):
         weights("/nowhere/model.gguf")
 
 

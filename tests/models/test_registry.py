@@ -77,7 +77,7 @@ def test_scripted_and_chaos(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["gpt-5", "openai:", ":x", "chaos:x:openai:gpt-5", "chaos:1"])
 def test_malformed_names_say_what_a_name_is(name) -> None:
-    with pytest.raises(UsageError, match=r"PROVIDER:NAME|is called"):
+    with pytest.raises(UsageError, match=r"PROVIDER:NAME|unknown model provider"):
         registry.model(name)
 
 
@@ -138,14 +138,14 @@ def test_own_providers_and_models(tmp_path, monkeypatch) -> None:
     assert (model.name, model.model, model.context_window) == ("ollama:qwen3:8b", "qwen3:8b", 32768)
     assert (model._key, model._base_url) == ("k", "http://127.0.0.1:11434/v1")
     assert model._extra == {"keep_alive": "5m"}
-    assert registry.window("ollama:qwen3:8b") == 32768
+    assert registry.model_window("ollama:qwen3:8b") == 32768
     assert registry.model("anthropic:claude-opus-5").cache == "1h"
     assert "ollama" in registry.model_names()
 
 
 def test_unknown_windows_are_asked_for() -> None:
     with pytest.raises(SettingError, match="--window"):
-        registry.window("openai:somebody-elses")
+        registry.model_window("openai:somebody-elses")
 
 
 @pytest.mark.parametrize(
@@ -173,16 +173,16 @@ def test_configuration_shows_no_key() -> None:
 
 
 def test_where_the_file_is(tmp_path, monkeypatch) -> None:
-    assert configuration.path({"XDG_CONFIG_HOME": "/x"}).as_posix() == "/x/refold/config.toml"
-    assert configuration.path({"REFOLD_CONFIG": "/y.toml"}).as_posix() == "/y.toml"
-    assert configuration.path({}).as_posix() == f"{tmp_path}/home/.config/refold/config.toml"
+    assert configuration.configuration_path({"XDG_CONFIG_HOME": "/x"}).as_posix() == "/x/refold/config.toml"
+    assert configuration.configuration_path({"REFOLD_CONFIG": "/y.toml"}).as_posix() == "/y.toml"
+    assert configuration.configuration_path({}).as_posix() == f"{tmp_path}/home/.config/refold/config.toml"
     monkeypatch.setenv("REFOLD_CONFIG", str(tmp_path))  # a folder cannot be read
     with pytest.raises(SettingError):
-        configuration.load()
+        configuration.load_configuration()
 
 
 def test_plug_ins(monkeypatch) -> None:
-    group = registry.models.GROUP
+    group = registry.models.MODEL_ENTRY_POINTS
     point = importlib.metadata.EntryPoint("mine", "tests.models.test_registry:factory", group)
     monkeypatch.setattr(
         registry.models, "entry_points", lambda group: [point] if group == point.group else []
@@ -194,7 +194,9 @@ def test_plug_ins(monkeypatch) -> None:
 
 
 def test_a_plug_in_gets_the_window_and_the_settings_of_its_provider(tmp_path, monkeypatch) -> None:
-    point = importlib.metadata.EntryPoint("mine", "tests.models.test_registry:factory", registry.models.GROUP)
+    point = importlib.metadata.EntryPoint(
+        "mine", "tests.models.test_registry:factory", registry.models.MODEL_ENTRY_POINTS
+    )
     monkeypatch.setattr(registry.models, "entry_points", lambda group: [point])
     write(
         tmp_path,

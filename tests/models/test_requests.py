@@ -12,7 +12,7 @@ from refold.messages import assistant, user
 from refold.models import complete, say
 from refold.models.anthropic import Anthropic
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.models.reply import NEVER
+from refold.models.reply import NO_RETRY
 from refold.testing.wire import WireServer
 
 from .histories import HISTORIES, request
@@ -28,9 +28,9 @@ def both(kind, history: str) -> list[bytes]:
             base = server.url if kind is Anthropic else server.v1
             model = kind("m-1", api_key="k-test", base_url=base)
             chat = request(history)
-            reply = await complete(model, chat, retries=NEVER)
+            reply = await complete(model, chat, retries=NO_RETRY)
             asked = cached_prefix(chat, INSTRUCTION, since=[reply.message], max_tokens=50)
-            assert (await complete(model, asked, retries=NEVER)).text == "A summary."
+            assert (await complete(model, asked, retries=NO_RETRY)).text == "A summary."
             await model.aclose()
 
         asyncio.run(main())

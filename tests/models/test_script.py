@@ -9,8 +9,8 @@ import pytest
 from refold.errors import FormatError, ModelUnavailable, Overflow, Transient
 from refold.messages import Call, Text, Thinking, Usage, user
 from refold.models import complete
-from refold.models.reply import NEVER
-from refold.models.script import parse, read
+from refold.models.reply import NO_RETRY
+from refold.models.script_file import parse_script, read_script
 from refold.protocols import Request
 
 SCRIPT = """\
@@ -43,13 +43,13 @@ Whatever you say.
 
 def ask(model, purpose="chat"):
     request = Request(messages=(user("x"),), purpose=purpose)
-    return asyncio.run(complete(model, request, retries=NEVER))
+    return asyncio.run(complete(model, request, retries=NO_RETRY))
 
 
 def test_a_script_is_played(tmp_path) -> None:
     path = tmp_path / "replies.txt"
     path.write_text(SCRIPT, "utf-8")
-    model = read(path, context_window=5000)
+    model = read_script(path, context_window=5000)
     assert model.name == f"scripted:{path}"
     assert model.context_window == 5000
     assert ask(model, "summary").message.content == (
@@ -71,30 +71,30 @@ CALLS = (Call("call_1", "Read", {"path": "a.py"}), Call("call_2", "Bash", {"comm
 
 
 def test_usage_and_ids_count_on() -> None:
-    lines, then = parse(SCRIPT)
+    lines, then = parse_script(SCRIPT)
     assert lines[0].usage == Usage(1200, 80, 300)
     assert then is not None
     assert then.content[-1] == Call("call_3", "Read")
-    assert parse("") == ([], None)
-    assert parse("\n---\n---\n") == ([], None)
+    assert parse_script("") == ([], None)
+    assert parse_script("\n---\n---\n") == ([], None)
 
 
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ("@nonsense", "no such word"),
+        ("@nonsense", "unknown word"),
         ("@call Read {not json", "line 2: @call"),
         ("@call Read [1]", "line 2: @call"),
         ("@usage many", "line 2: @usage"),
-        ("@stop never", "no stop reason"),
-        ("@error strange x", "none of transient"),
+        ("@stop never", "not a stop reason"),
+        ("@error strange x", "not one of transient"),
     ],
 )
 def test_mistakes_name_their_line(row: str, told: str) -> None:
     with pytest.raises(FormatError, match=told):
-        parse(f"fine\n{row}\n", "s.txt")
+        parse_script(f"fine\n{row}\n", "s.txt")
 
 
 def test_a_missing_file(tmp_path) -> None:
     with pytest.raises(ModelUnavailable, match="No such file"):
-        read(tmp_path / "none.txt")
+        read_script(tmp_path / "none.txt")

@@ -9,7 +9,7 @@ import pytest
 from refold.errors import Overflow, Transient
 from refold.messages import Text, Usage, assistant, call, thinking, user
 from refold.models import Retry, Scripted, ScriptExhausted, complete, cut, fail, say, stall
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.protocols import Request, TextDelta
 
 ASK = Request(messages=(user("Hello"),))
@@ -75,7 +75,7 @@ def test_errors_are_raised_after_what_was_said() -> None:
 
 def test_a_cut_stream_is_never_a_completion() -> None:
     with pytest.raises(Transient, match="cut off"):
-        run(complete(Scripted(cut("It looks complete.")), ASK, retries=NEVER))
+        run(complete(Scripted(cut("It looks complete.")), ASK, retries=NO_RETRY))
 
 
 def test_stalls_are_ended_by_the_timeout_and_closed() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.models.anthropic import MessageStream
-from refold.models.chunks import Malformed
-from refold.models.openai_streams import ChatStream, Refused, ResponsesStream
+from refold.models.openai_streams import ChatStream, ResponsesStream, StreamRefused
+from refold.models.stream_chunks import Malformed
 from refold.protocols import Stopped
 from tests.strategies import examples
 
@@ -45,7 +45,7 @@ def test_garbage_is_malformed_and_never_anything_else(reader) -> None:
             events = [event for chunk in sent for event in stream.read(chunk)]
             if isinstance(stream, ChatStream):
                 events += stream.end()
-        except (Malformed, Refused):
+        except (Malformed, StreamRefused):
             return
         stops = [chunk for chunk in events if isinstance(chunk, Stopped)]
         assert not stops or any(_ends(chunk) for chunk in sent)

@@ -16,14 +16,14 @@ from refold import messages as m
 from refold import presets
 from refold.engine import Engine
 from refold.loop import run
-from refold.plugins import hook, parts
-from refold.plugins.commands import COMMANDS
+from refold.plugins import compaction_texts, hook
+from refold.plugins.commands import SLASH_COMMANDS
 from refold.registry.sessions import load, stored
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.stores import open_store
 from refold.transcripts.export import export
-from refold.transcripts.resumable import Resumable
+from refold.transcripts.resume import Resumable
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,22 +72,22 @@ class Transcript:
 
 
 def said(session: Session) -> dict[str, str]:
-    return dict(parts.texts(session))
+    return dict(compaction_texts.hook_texts(session))
 
 
 def test_every_part_fits_a_hook_and_says_what_it_is_for() -> None:
-    long = conversation(400, "Mind the order of the rows, which must stay as it was. " * 300)
-    for steps, session in ((3, conversation(3)), (400, long)):
+    long = conversation(200, "Mind the order of the rows, which must stay as it was. " * 200)
+    for steps, session in ((3, conversation(3)), (200, long)):
         texts = said(session)
         assert list(texts) == ["before", "words", "state", "lines", "decisions"]
-        assert all(len(text) <= parts.LIMIT for text in texts.values())
-        assert len(texts["before"]) <= parts.INSTRUCTIONS
+        assert all(len(text) <= compaction_texts.MAX_HOOK_CHARS for text in texts.values())
+        assert len(texts["before"]) <= compaction_texts.MAX_INSTRUCTION_CHARS
         for name in ("before", "words"):
             assert "never touch b.txt" in texts[name] and "Now the tests." in texts[name]
         assert f"part{steps - 1}.py" in texts["state"]
         assert "because it is simple" in texts["decisions"]
         assert 'recall` of refold with session="refold:talk"' in texts["lines"]
-    assert len(said(long)["words"]) > 9_000 and len(said(long)["lines"]) > 9_000
+    assert len(texts["words"]) > 9_000 and len(texts["lines"]) > 9_000
 
 
 def test_what_others_said_is_framed_and_cannot_leave_its_frame() -> None:
@@ -113,7 +113,7 @@ def test_a_transcript_is_taken_over_as_it_grows_and_stays_one_session(home: Path
     transcript = Transcript(home, conversation(6))
     for lines in (transcript.lines // 2, transcript.lines):
         transcript.grow(lines)
-        session = parts.grow(transcript.file, transcript.id)
+        session = compaction_texts.grow(transcript.file, transcript.id)
         assert [entry.id for entry in session.path] == [entry.id for entry in load(transcript.file).path]
     assert [info.id for info in open_store("sqlite:").store.sessions()] == [session.id]
 
@@ -121,9 +121,9 @@ def test_a_transcript_is_taken_over_as_it_grows_and_stays_one_session(home: Path
 def test_a_pin_holds_while_the_transcript_grows_and_is_given_back_once(home: Path) -> None:
     transcript = Transcript(home, conversation(6))
     transcript.grow(transcript.lines // 2)
-    assert "never touch b.txt" in COMMANDS["pin"](transcript.id, "never touch b.txt")
+    assert "never touch b.txt" in SLASH_COMMANDS["pin"](transcript.id, "never touch b.txt")
     transcript.grow(transcript.lines)
-    session = parts.grow(transcript.file, transcript.id)
+    session = compaction_texts.grow(transcript.file, transcript.id)
     assert len(session.pins) == 1
     words = said(session)["words"]
     assert words.count("never touch b.txt") == 1 and "Pinned by the user" in words
@@ -131,16 +131,16 @@ def test_a_pin_holds_while_the_transcript_grows_and_is_given_back_once(home: Pat
 
 def test_recall_finds_by_words_and_by_key(home: Path) -> None:
     transcript = Transcript(home, conversation(6))
-    assert "part4.py" in COMMANDS["recall"](transcript.id, 'it\'s "part4.py" $HOME')
-    assert "never touch b.txt" in COMMANDS["recall"](transcript.id, "#0")
+    assert "part4.py" in SLASH_COMMANDS["recall"](transcript.id, 'it\'s "part4.py" $HOME')
+    assert "never touch b.txt" in SLASH_COMMANDS["recall"](transcript.id, "#0")
 
 
 def test_undo_writes_a_session_without_the_last_compaction(home: Path) -> None:
     session = conversation(60)
     run(Engine(presets.make("refold", {}, budget=1_500)).prepare(session))
     transcript = Transcript(home, session)
-    assert "messages left the context" in COMMANDS["ledger"](transcript.id, "")
-    told = COMMANDS["undo"](transcript.id, "")
+    assert "messages left the context" in SLASH_COMMANDS["ledger"](transcript.id, "")
+    told = SLASH_COMMANDS["undo"](transcript.id, "")
     id = told.split("/resume ")[1].split(",")[0]
     [file] = home.rglob(f"{id}.jsonl")
     assert sum(len(message.calls) for entry in load(file).path if (message := said_by(entry))) == 60
@@ -158,7 +158,7 @@ def ran(name: str, event: str, home: Path, **more: Any) -> tuple[subprocess.Comp
 
 
 def test_a_text_that_waits_is_said_once(home: Path) -> None:
-    folder = hook.folder("s")
+    folder = hook.texts_folder("s")
     folder.mkdir(parents=True)
     (folder / "words").write_text("What the user said.")
     event = json.dumps({"session_id": "s", "transcript_path": "/nowhere"})
@@ -187,18 +187,18 @@ def test_hooks_import_nothing_that_takes_long() -> None:
 def test_the_status_line_says_what_is_known(home: Path) -> None:
     window = {"total_input_tokens": 46_100, "context_window_size": 200_000}
     assert hook.status_line({"session_id": "s", "context_window": window}) == "46k of 200k tokens (23 %)"
-    hook.folder("s").mkdir(parents=True)
+    hook.texts_folder("s").mkdir(parents=True)
     known = {"folds": 1, "before": 167_000, "after": 21_400, "money": 0.411}
-    (hook.folder("s") / "status").write_text(json.dumps(known))
+    (hook.texts_folder("s") / "status").write_text(json.dumps(known))
     told = hook.status_line({"session_id": "s", "context_window": window})
     assert told == "46k of 200k tokens (23 %) · last fold 167k → 21k · $0.41 saved net of cache"
 
 
 def test_the_worker_leaves_what_the_hooks_say(home: Path) -> None:
     transcript = Transcript(home, conversation(6))
-    parts.main("grow", str(transcript.file), transcript.id)
-    assert {path.name for path in hook.folder(transcript.id).iterdir()} == {"before", "status", "lock"}
-    parts.main("before", str(transcript.file), transcript.id)
-    assert {*hook.PARTS, "before"} <= {path.name for path in hook.folder(transcript.id).iterdir()}
+    compaction_texts.main("grow", str(transcript.file), transcript.id)
+    assert {path.name for path in hook.texts_folder(transcript.id).iterdir()} == {"before", "status", "lock"}
+    compaction_texts.main("before", str(transcript.file), transcript.id)
+    assert {*hook.TEXT_HOOKS, "before"} <= {path.name for path in hook.texts_folder(transcript.id).iterdir()}
     session = stored(open_store("sqlite:").store, transcript.id)
-    assert (hook.folder(transcript.id) / "words").read_text() == said(session)["words"]
+    assert (hook.texts_folder(transcript.id) / "words").read_text() == said(session)["words"]

@@ -44,7 +44,7 @@ def test_claude_code_is_as_it_was_before_byte_for_byte(home: Path, line: str, se
         json.loads((home / ".claude" / "settings.json").read_bytes()) if line == "--status-line" else {}
     )
     assert ("statusLine" in shown) == (line == "--status-line")
-    hook.folder("some-session").mkdir(parents=True)
+    hook.texts_folder("some-session").mkdir(parents=True)
     assert refold("remove", "claude-code").exit_code == 0
     assert files(home) == before
     assert "not installed" in refold("list").output
@@ -100,7 +100,7 @@ def test_the_folders_are_what_the_programs_read() -> None:
     commands = [one for groups in hooks.values() for group in groups for one in group["hooks"]]
     assert all(one["command"].endswith("2>/dev/null || true") and one["timeout"] == 3 for one in commands)
     named = [one["command"].split()[3] for one in commands]
-    assert set(named) == set(hook.NAMES)
+    assert set(named) == set(hook.HOOK_NAMES)
     told = [one["command"].split()[3] for group in hooks["SessionStart"] for one in group["hooks"]]
-    assert tuple(told) == hook.PARTS
+    assert tuple(told) == hook.TEXT_HOOKS
     assert set(PLUGINS) == {"claude-code", "codex", "opencode"}

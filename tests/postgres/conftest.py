@@ -1,9 +1,11 @@
-"""One server for all tests of a process; every test has a schema of its own."""
+"""One server for all tests of a process; every test has a schema of its own. Tests that need the server are marked
+`postgres`: `make test` executes the same tests whether it is installed or not."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,13 @@ from tests.postgres import server as servers
 from tests.postgres.server import Server
 
 _numbers = itertools.count()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "server" in getattr(item, "fixturenames", ()):
+            item.add_marker("postgres")
 
 
 @pytest.fixture(scope="session")

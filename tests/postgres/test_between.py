@@ -14,7 +14,7 @@ from refold.errors import ReadOnly, UnknownName
 from refold.protocols import SessionInfo
 from refold.registry.sessions import stored
 from refold.session.forget import forget
-from refold.stores import doctor, watching
+from refold.stores import doctor, watcher
 from refold.stores.postgres.store import PostgresStore
 from tests.batch.contract import until
 from tests.postgres.pooler import Pooler
@@ -60,7 +60,7 @@ def test_through_a_pooler_all_powers_work(pooled: str) -> None:
     store.create(SessionInfo(id=S))
     session = stored(store, S)
     key = session.append(m.user("a secret")).id
-    watch = watching.watch(session)
+    watch = watcher.watch(session)
     assert not watch.wait(0.1)
     other = stored(store, S)
     other.append(m.assistant("I see."))
@@ -103,7 +103,7 @@ def test_a_standby_is_read_searched_and_watched(server: Server, standby: Server)
     session = stored(reader, S)
     assert [entry.id for entry in session.path] == ["a"] and reader.search(["é"])
     assert doctor.examine(reader) == []
-    watch = watching.watch(session)
+    watch = watcher.watch(session)
     store.append(S, [kit.said("b", "a")], after="a")
     assert watch.wait(10) and session.refresh() == 1
     watch.close()

@@ -145,6 +145,7 @@ def kill_server(server: Server, kills: int, writers: int) -> list[str]:
             writer.kill()
 
 
+@pytest.mark.postgres
 def test_a_killed_server_comes_back_with_everything(mortal: Server) -> None:
     told = kill_server(mortal, 3, 2)
     assert len(told) == 360 and wrong(mortal.url, S, told) == {}
@@ -189,7 +190,7 @@ def test_a_network_that_cuts_and_resets_loses_and_doubles_nothing(begun: str, pr
 def test_a_network_that_does_everything_loses_and_doubles_nothing(
     begun: str, proxy: Proxy, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refold.stores.postgres.links.IDLE", 0.2)
+    monkeypatch.setattr("refold.stores.postgres.connections.IDLE", 0.2)
     monkeypatch.setattr("refold.stores.postgres.schema.IDLE", 1)
     ids = shaken(proxy, begun, 6, FAULTS, 0.3, seed)
     assert wrong(begun, S, ids) == {}
@@ -200,7 +201,7 @@ def test_a_network_that_does_everything_loses_and_doubles_nothing(
 def test_a_commit_whose_answer_was_lost_is_recognised_not_repeated(
     begun: str, proxy: Proxy, fault: Fault, moving: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from refold.stores.postgres.links import Link
+    from refold.stores.postgres.connections import Link
 
     store = PostgresStore(through(proxy, begun), timeout=20)
     store.load(S)
@@ -232,7 +233,7 @@ def lost(proxy: Proxy, link: psycopg.Connection[tuple[object, ...]], fault: Faul
 def test_a_commit_that_never_arrived_is_made_again(
     begun: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from refold.stores.postgres.links import Link
+    from refold.stores.postgres.connections import Link
 
     store = PostgresStore(through(proxy, begun), timeout=20)
     store.load(S)
@@ -256,8 +257,8 @@ def test_nobody_waits_for_ever(
     begun: str, proxy: Proxy, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The network swallows everything: an error, soon."""
-    monkeypatch.setattr("refold.stores.postgres.links.IDLE", 0.5)
-    monkeypatch.setattr("refold.stores.postgres.links.CONNECT", 2)
+    monkeypatch.setattr("refold.stores.postgres.connections.IDLE", 0.5)
+    monkeypatch.setattr("refold.stores.postgres.connections.CONNECT", 2)
     store = PostgresStore(through(proxy, begun), timeout=0.5)
     store.load(S)
     proxy.trouble(fault)

@@ -31,13 +31,13 @@ from refold.errors import (
     UsageError,
 )
 from refold.protocols import SessionInfo
-from refold.registry.search import across
-from refold.registry.sessions import find, save, stored
+from refold.registry.search import search_sessions
+from refold.registry.sessions import find_session, save, stored
 from refold.session.forget import forget
-from refold.stores import doctor, moving, open_store, rows, shown, watching
+from refold.stores import doctor, open_store, rows, transfer, watcher, without_password
 from refold.stores.jsonl import JsonlStore
 from refold.stores.postgres import schema, search
-from refold.stores.postgres.links import Link
+from refold.stores.postgres.connections import Link
 from refold.stores.postgres.store import BEGINNING, PostgresStore
 from refold.stores.sqlite import SqliteStore
 from refold.testing.store_contract import hostile_entries, nested
@@ -88,7 +88,7 @@ SECRET = "s3cr3t%2Fword"
     ],
 )
 def test_no_message_shows_a_password(url: str) -> None:
-    assert "s3cr3t" not in shown(url).replace(f"nonsense={SECRET}", "")
+    assert "s3cr3t" not in without_password(url).replace(f"nonsense={SECRET}", "")
     with pytest.raises(StorageError) as caught:
         store = PostgresStore(url)
         assert "s3cr3t" not in repr(store)
@@ -127,7 +127,7 @@ refold.open("postgres://localhost/x")
 
 @pytest.mark.parametrize("wrong", ["connect_timeout=soon", "nonsense=1"])
 def test_an_option_that_means_nothing_is_said(server: Server, wrong: str) -> None:
-    with pytest.raises(StorageError, match="no URL of a PostgreSQL database"):
+    with pytest.raises(StorageError, match="not a URL of a PostgreSQL database"):
         list(PostgresStore(f"{server.url}?{wrong}").sessions())
 
 
@@ -250,7 +250,7 @@ def test_an_older_schema_is_brought_forward(
     store.append(S, [kit.said(f"e{n}", None) for n in range(10)], after=None)
     before = store.load(S).entries
     store.close()
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
     with monkeypatch.context() as patch:
         patch.setitem(schema.MIGRATIONS, 1, _to_two_losing_one)
         with pytest.raises(StorageError, match="it is unchanged"):
@@ -293,7 +293,7 @@ def there_and_back(url: str, place: Path, numbers: range) -> None:
             first.append_lines(id, [line], after=tip)
             tip = first.load(id).tip
         for source, target in ((first, middle), (middle, database), (database, last)):
-            moving.copy(source, id, target)
+            transfer.copy_session(source, id, target)
         assert list(last.lines(id)) == list(first.lines(id)) == list(database.lines(id))
     files = {path.name: path.read_bytes() for path in (place / "first").iterdir()}
     assert len(files) == len(numbers)
@@ -357,7 +357,7 @@ def test_common_words_weigh_but_do_not_choose_where_there_are_many(
     store._statistics = search.Statistics()  # as after ten minutes
     common = store.run(store._statistics.common)
     assert 500 < common["file"] < 700  # not twice
-    monkeypatch.setattr(search, "ROWS", 100)
+    monkeypatch.setattr(search, "TARGET_ROWS", 100)
     assert [hit.entry_id for hit in store.search(["file", "number77", "work"])] == ["e77"]
     assert len(store.search(["file", "work"])) == 200  # nothing rarer is asked for
     assert len(store.search(["file", "number77"], session=S)) == 200
@@ -387,8 +387,10 @@ def test_recall_over_it_finds_what_sqlite_finds(store: PostgresStore, tmp_path: 
             each.create(SessionInfo(id=f"s{number}"))
             each.append(f"s{number}", entries, after=None)
     for query in ("the parser of case7", "資料庫", "clarinet invoice", "case12 東京"):
-        best = [(found.session, found.hit.entry_id) for found in across(other, query, limit=3)]
-        assert [(found.session, found.hit.entry_id) for found in across(store, query, limit=3)] == best
+        best = [(found.session, found.hit.entry_id) for found in search_sessions(other, query, limit=3)]
+        assert [
+            (found.session, found.hit.entry_id) for found in search_sessions(store, query, limit=3)
+        ] == best
 
 
 # ── others ──────────────────────────────────────────────────────────────────────────────────────
@@ -396,7 +398,7 @@ def test_recall_over_it_finds_what_sqlite_finds(store: PostgresStore, tmp_path: 
 
 def test_a_session_open_elsewhere_hears_of_new_entries(store: PostgresStore, url: str) -> None:
     session = stored(PostgresStore(url), S)
-    watch = watching.watch(session)
+    watch = watcher.watch(session)
     assert not watch.wait(0.05)
     script = "import refold, sys; refold.open(sys.argv[1], 'session').append('hello')"
     other = subprocess.Popen([sys.executable, "-c", script, url], cwd=ROOT)
@@ -640,11 +642,11 @@ def test_a_session_is_looked_up_by_the_beginning_of_its_id_in_the_index(store: P
     plan = store.run(look)
     assert "Index Scan on sessions_id_key" in plan and "Seq Scan on sessions" not in plan
     assert [info.id for info in store.beginning("s123", 3)] == ["s123", "s1230", "s1231"]
-    assert find(store, "s123").id == "s123" and find(store, "s4999").id == "s4999"
+    assert find_session(store, "s123").id == "s123" and find_session(store, "s4999").id == "s4999"
     store.delete("s499")
     for beginning, number in (("s499", "10"), ("s", "100 or more")):
-        with pytest.raises(UsageError, match=f"{number} sessions begin with {beginning}"):
-            find(store, beginning)
+        with pytest.raises(UsageError, match=f"{number} session ids begin with {beginning}"):
+            find_session(store, beginning)
 
 
 def test_an_id_is_taken_once_also_if_the_first_answer_was_lost(

@@ -18,7 +18,7 @@ from refold.preserve.file_history import FileNote
 from refold.preserve.lines import lines_of
 from refold.preserve.rows import joined
 from refold.preserve.state import WorkState
-from refold.preserve.state_text import Shows, render, state_rows
+from refold.preserve.state_text import Catalogue, Shows, render, state_rows
 from refold.text.redact import redact
 from tests.preserve.steps import Step, bash, conversation, done, ran
 from tests.timing import JUDGED
@@ -222,6 +222,7 @@ BEFORE, AFTER = (
         ("replace_in_file", {"path": "a.py", "diff": "------- SEARCH\nx\ny\n=======\nx\nz\n+++++++ REPLACE\n"}, "- y\n+ z"),
         ("Write", {"file_path": "a.py", "content": "import os\n\n\nclass A:\n    def f(self):\n        pass\n"}, "6 lines\n+ class A:\n+     def f(self):" ),
         ("Write", {"file_path": "a.json", "content": '{\n  "a": 1\n}'}, '3 lines\n+   "a": 1'),
+        ("Write", {"file_path": "a.json", "content": '"abc"\n'}, '+ "abc"'),
     ],
 )  # fmt: skip
 def test_R10_the_newest_change_of_a_file(name: str, arguments: dict[str, Any], change: str) -> None:
@@ -598,8 +599,21 @@ def test_R10_the_text_never_passes_its_budget(steps: list[Step], budget: int, fi
     assert COUNTER.text(joined(state_rows(done(*steps), budget, COUNTER, from_on(first)))) <= budget
 
 
+def test_R25_a_catalogue_that_was_asked_before_gives_the_lists_of_every_budget() -> None:
+    edits = [
+        ("Edit", {"path": f"src/m{n % 7}/p{n}.py", "old_string": "a", "new_string": "b"}, "ok")
+        for n in range(60)
+    ]
+    state = done(*edits)
+    files = Catalogue(state)
+    for budget in (2_000, 60, 400, 2_000):
+        assert state_rows(state, budget, COUNTER, files=files) == state_rows(state, budget, COUNTER)
+
+
 class Greedy:
     """A counter for which the whole is more than its parts."""
+
+    name = "greedy"
 
     def text(self, text: str) -> int:
         return int(len(text) ** 1.2)

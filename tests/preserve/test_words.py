@@ -326,6 +326,27 @@ def test_R8_what_is_set_in_like_a_log_comes_after_the_words_around_it() -> None:
     assert "at step0" in render(sayings, 300, tokens.get("o200k"), str).text
 
 
+def test_R8_code_forbids_nothing() -> None:
+    """A sentence of code or of a pasted log is no rule, whatever words it holds."""
+    code = [f"  catch (e{n}): hooks must never block" for n in range(40)]
+    log = [f"        {n} + // never clear on resize" for n in range(40)]
+    rule = "Never touch the parser."
+    text = "\n".join(["Please do the following.", "```ts", *code, "```", *log, "x " * 400, rule, "y " * 400])
+    others = [saying(n, f"word {n} " * 30) for n in range(1, 9)]
+    rendered = shown([saying(0, text), *others], 260).text
+    assert rule in rendered
+    assert "catch (e20)" not in rendered
+    assert "clear on resize" not in rendered
+
+
+def test_R8_a_code_block_that_is_cut_ends_where_it_is_cut() -> None:
+    """What the user wrote after it would read as code."""
+    block = "\n".join(["```", *(f"let a{n} = {n};" for n in range(300)), "```"])
+    rendered = shown([saying(0, f"Look at this:\n{block}\nNever touch a7.")], 200).text
+    assert rendered.count("```") == 2
+    assert rendered.rindex("```") < rendered.index("Never touch a7.")
+
+
 def test_R8_the_first_request_is_not_the_first_scrap() -> None:
     request = "read the theme in full, then port the last selector over to it"
     others = [f"number {n} is about something else that takes its room" for n in range(60)]

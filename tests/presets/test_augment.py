@@ -16,13 +16,11 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.exchanges import (
     SEGMENT,
-    between,
     bounded,
     cut_exchange,
     first_segment,
     history_size,
     json_size,
-    keys,
     newest_first,
     segments,
     sequence_numbers,
@@ -476,23 +474,15 @@ def test_A8_calls_and_results_are_cut_together(limit: int) -> None:
 # ── the summary node ────────────────────────────────────────────────────────────────────────────
 
 
-def test_A9_mean_of_the_neighbours() -> None:
-    assert between(2, 3, 10) == 2.5
-    assert between(None, 0.5, 10) == 0
-    assert between(9, None, 10) == 10
-    assert between(1, 1.000001, 10) is None
-
-
-def test_A9_after_many_halvings_keys_are_spaced_anew_and_stay_in_order() -> None:
-    entries = [f"e{i}" for i in range(6)]
-    for count in range(60):
-        found = keys(entries, [(f"s{i}", "e2") for i in range(count)])
-        values = list(found.values())
-        assert values == sorted(set(values))
-        order = list(found)
-        assert [x for x in order if x in entries] == entries
-        if count:
-            assert order[order.index("e2") + 1] == f"s{count - 1}"
+@pytest.mark.parametrize(("first", "last", "numbers"), [(0, 3, [3.5, 4.0, 5.0]), (2, 5, [0.0, 1.0, 6.0])])
+def test_A9_the_mean_of_the_neighbours_at_the_end_the_number_of_entries(
+    first: int, last: int, numbers: list[float]
+) -> None:
+    session = chat(10, 10, 10)
+    ids = [entry.id for entry in session.path]
+    edit = e.Edit(ids[first], ids[last], (m.user("a summary"),))
+    session.append(session.make(e.Fold, edits=(edit,), preset="mine", summary="a summary"))
+    assert sequence_numbers(session, Engine().view(session).items) == numbers
 
 
 def test_A9_the_node_stands_directly_after_the_last_head_exchange_and_no_entry_is_renumbered() -> None:
@@ -754,9 +744,9 @@ def test_A16_a_table_says_what_a_tool_does_and_can_be_extended() -> None:
 
 def test_A16_the_preset_extends_the_table() -> None:
     session = Session()
-    session.append(m.user("go"))
+    session.append(m.user("Please frobnicate x.py until the tests of the login pass."))
     session.append(m.assistant("", m.call("1", "Frobnicate_File", path="x.py")))
-    session.append(m.result("1", "ok"))
+    session.append(m.result("1", "ok, line by line " * 20))
     session.append(m.assistant("done"))
     session.append(m.user("next"))
     session.append(m.assistant("so"))

@@ -16,7 +16,7 @@ from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Failed, Plan
-from refold.compaction.rungs.turn_lines import WORKSPACE
+from refold.compaction.strategies.turn_lines import WORKSPACE
 from refold.engine.maintenance import maintain
 from refold.errors import DoesNotFit
 from refold.loop import run
@@ -80,7 +80,7 @@ class Chain:
             self.feed(self.entries[start : start + step])
             self.before = self.engine.view(self.session).items
             known = len(self.session.annotations(e.Fold))
-            run(maintain(self.engine.planner, self.session, hooks=self.engine.hooks))
+            run(maintain(self.engine.planner, self.session))
             plan = self.engine.plan(self.session, force=True)
             if isinstance(plan, Plan):
                 outcome = run(self.engine.apply(self.session, plan))
@@ -228,7 +228,7 @@ def valid_throughout(preset: str, pieces: list[list[m.Message]]) -> None:
     for piece in pieces:
         for message in (*piece, m.user("And now?")):
             session.append(message)
-        run(maintain(engine.planner, session, hooks=engine.hooks))
+        run(maintain(engine.planner, session))
         plan = engine.plan(session, force=True)
         if isinstance(plan, Plan):
             run(engine.apply(session, plan))

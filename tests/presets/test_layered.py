@@ -15,7 +15,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Plan, Reason, Source
 from refold.compaction.requests import layers, load, rests, rules_file
-from refold.compaction.rungs.layered import HEADING, TITLES, completed, period, sections
+from refold.compaction.strategies.layered import HEADING, TITLES, completed, period, sections
 from refold.engine.maintenance import maintain
 from refold.errors import ModelError, SettingError
 from refold.loop import run
@@ -62,7 +62,7 @@ def follow(engine: Engine, count: int, session: Session | None = None, output: s
     for number in range(start + 1, start + count + 1):
         for message in turn(number, output):
             session.append(message)
-            run(maintain(engine.planner, session, hooks=engine.hooks))
+            run(maintain(engine.planner, session))
     return session
 
 
@@ -174,7 +174,7 @@ def test_E3_everything_is_seen_in_full_during_a_turn_and_compressed_after_it() -
         session.append(message)
     assert run(engine.prepare(session)).messages == said[:3]
     session.append(said[3])
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     view = engine.view(session)
     [small] = results(view)
     assert len(small.text) < 1000
@@ -207,7 +207,7 @@ def test_E3_once_and_not_again() -> None:
     session = follow(engine, 3, output=LONG)
     assert len(session.annotations(e.Fold)) == 3
     follow(engine, 2, session, output="short")
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     assert len(session.annotations(e.Fold)) == 3
 
 
@@ -237,19 +237,15 @@ def test_E4_limits_are_settings() -> None:
 
 
 def test_E4_rules_are_replaced_through_the_preset() -> None:
-    class Loud:
-        def data(self, call: m.Call, data: dict[str, Any], limits: Limits) -> dict[str, Any]:
-            return data
+    def loud(call: m.Call, text: str, limits: Limits) -> str:
+        return "LOUD"
 
-        def plain(self, call: m.Call, text: str, limits: Limits) -> str:
-            return "LOUD"
-
-    engine = Engine(presets.Layered(rules={"bash": Loud()}))
+    engine = Engine(presets.Layered(rules={"bash": loud}))
     session = follow(engine, 2, output=LONG)
     results = [x.message for x in engine.view(session).items if isinstance(x.message, m.Result)]
     assert [result.text for result in results] == ["LOUD"] * 2
     with pytest.raises(SettingError):
-        presets.make("layered", {"rules": {"bosh": Loud()}})
+        presets.make("layered", {"rules": {"bosh": loud}})
 
 
 def told(rule: Any, rounds: int = 1, **given: Any) -> tuple[Session, list[str]]:
@@ -267,10 +263,7 @@ def test_E4_a_rule_may_be_waited_for() -> None:
         return f"DIGEST of {len(text)}"
 
     class Patient:
-        async def data(self, call: m.Call, data: dict[str, Any], limits: Limits) -> dict[str, Any]:
-            return {"digest": await digest(call, str(data), limits)}
-
-        async def plain(self, call: m.Call, text: str, limits: Limits) -> str:
+        async def __call__(self, call: m.Call, text: str, limits: Limits) -> str:
             return await digest(call, text, limits)
 
     expected = [f"DIGEST of {len(LONG)}"] * 2
@@ -348,7 +341,7 @@ def test_E5_the_full_result_stays_in_the_log_and_recall_brings_it_back() -> None
     engine = Engine(layered())
     session = follow(engine, 2, output=LONG)
     assert "row 450 of" not in engine.view(session).text
-    answer = tool.answer(index_of(session), {"turn_numbers": [1]}, budget=20_000)
+    answer = tool.tool_answer(index_of(session), {"turn_numbers": [1]}, budget=20_000)
     assert "row 450 of a long listing" in answer
 
 
@@ -700,7 +693,7 @@ def test_E10_its_own_call_with_its_own_limit_and_model(monkeypatch: pytest.Monke
     assert (len(model.requests), len(small.requests)) == (0, 2)
     plan = engine.plan(follow(engine, 3), force=True)
     assert isinstance(plan, Plan)
-    assert plan.proposal.timeout == 120.0
+    assert plan.timeout == 120.0
     assert preset.settings.summary_model == "openai:small"
     assert layered().settings.summary_model == ""
 
@@ -749,6 +742,6 @@ def test_E15_mistakes_name_the_setting(tmp_path: Path) -> None:
         registry.preset(
             "layered", config=configuration.Configuration(), environment={"REFOLD_LAYERED_KEEP_ROUNDS": "x"}
         )
-    wrong = configuration.parse("[presets.layered]\nrounds = 3\n")
+    wrong = configuration.parse_configuration("[presets.layered]\nrounds = 3\n")
     with pytest.raises(SettingError, match="rounds"):
         registry.preset("layered", config=wrong, environment={})

@@ -15,7 +15,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.overflow import in_error
 from refold.compaction.plan import Failed, Plan
-from refold.compaction.rungs.budget_summary import cut_by_budget, size_of
+from refold.compaction.strategies.budget_summary import cut_by_budget, size_of
 from refold.errors import OverflowAgain, SettingError
 from refold.hooks import Change, Hooks
 from refold.loop import run
@@ -185,7 +185,7 @@ def check_preparation(case: dict[str, Any], session: Session, plan: Any) -> None
     assert names(session, plan.turn_prefix) == prefix
     assert plan.split == (expected["isSplitTurn"] and not case["false_split"])
     assert plan.previous_summary == expected["previousSummary"]
-    assert plan.proposal.tokens_before == expected["tokensBefore"]
+    assert plan.measured_before == expected["tokensBefore"]
     assert list(plan.files.read) == expected["files"]["readFiles"]
     assert list(plan.files.modified) == expected["files"]["modifiedFiles"]
 
@@ -625,7 +625,7 @@ def test_B7_B14_tokens_before_take_no_usage_from_before_the_newest_compaction() 
     session = written(spoken("user", "go"), reply, compacted("n1"), spoken("user", "on"))
     plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)
     assert isinstance(plan, Plan)
-    assert plan.proposal.tokens_before == 4
+    assert plan.measured_before == 4
 
 
 def test_B8_summaries_of_older_compactions_take_no_room() -> None:
@@ -707,7 +707,7 @@ def test_B2_a_fold_of_ours_is_a_compaction_for_pi_though_a_model_was_chosen_firs
     session = written(change, *(spoken("user", "x" * 400) for _ in range(3)))
     engine = Engine(pi(keep_recent_tokens=1), model=summariser())
     run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
-    data, lost = pi_write.write(session.entries, session.info)
+    data, lost = pi_write.write_pi_session(session.entries, session.info)
     assert json.loads(data.splitlines()[-1])["type"] == "compaction"
     assert not lost
 
@@ -717,7 +717,9 @@ def test_B2_prompts_usage_and_context_edits_of_todays_pi_survive_and_are_no_prob
     system = spoken("system", "", sections={"tools": "read"})
     session = written(system, spoken("user", "one"), usage, context_edit("n2", "1"), context_edit("n2"))
     assert not session.problems
-    rows = [json.loads(row) for row in pi_write.write(session.entries, session.info)[0].splitlines()]
+    rows = [
+        json.loads(row) for row in pi_write.write_pi_session(session.entries, session.info)[0].splitlines()
+    ]
     assert rows[1]["message"] == system["message"]
     assert [row["type"] for row in rows[2:]] == ["message", "usage", "context_edit", "context_edit"]
     assert [row["replacement"] for row in rows[4:]] == [{"content": [{"type": "text", "text": "1"}]}, None]

@@ -28,7 +28,7 @@ from refold.compaction.plan import Plan
 from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit
 from refold.loop import run
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted
 
 RECORD = Path(__file__).parents[1] / "golden" / "folds.json"
@@ -141,8 +141,13 @@ CASES = [
 def session_and_engine(case: str) -> tuple[Session, Engine, Scripted, list[str]]:
     """The conversation as it went, and on the way what would have been done if somebody had asked for it."""
     design, number, conversation, writer = case.split("-")
-    ids, clock, answers = count(), count(1_000), count(1)
-    session = Session(id="s", new_id=lambda: f"x{next(ids)}", clock=lambda: float(next(clock)))
+    ids, answers, now = count(), count(1), 1_000.0
+
+    def clock() -> float:
+        """Goes on with the messages: how often it is looked at changes nothing."""
+        return now
+
+    session = Session(id="s", new_id=lambda: f"x{next(ids)}", clock=clock)
     model = Scripted(
         then=lambda request: (
             f"## Goal\nSummary {next(answers)} ({request.purpose}) of src/login/part00.py, limit 11 ms."
@@ -151,13 +156,14 @@ def session_and_engine(case: str) -> tuple[Session, Engine, Scripted, list[str]]
     )
     preset = presets.get(design, **DESIGNS[design][int(number)])
     by = (
-        {"model": model, "summariser": ByModel(model, tokens.get(), retries=NEVER)}
+        {"model": model, "summariser": ByModel(model, tokens.get(), retries=NO_RETRY)}
         if writer == "model"
         else {}
     )
-    engine = Engine(preset, clock=lambda: float(next(clock)), **by)
+    engine = Engine(preset, clock=clock, **by)
     plans: list[str] = []
     for turn, message in enumerate(CONVERSATIONS[conversation]()):
+        now = 1_000.0 + 3 * turn
         session.append(
             message,
             usage=m.Usage(50 * turn, 20) if isinstance(message, m.Assistant) and turn % 9 == 5 else None,
@@ -214,7 +220,7 @@ def plan_as_rows(engine: Engine, session: Session, *, force: bool) -> dict[str, 
             ask.target_tokens,
             mark([said(x) for x in ask.render(ask.sources, ask.previous).messages]),
         )
-        for ask in plan.proposal.asks
+        for ask in plan.asks
     ]
     names = (
         "rung",
@@ -228,11 +234,12 @@ def plan_as_rows(engine: Engine, session: Session, *, force: bool) -> dict[str, 
         "split",
         "window",
     )
-    told = {name: mark(getattr(plan if hasattr(plan, name) else plan.proposal, name)) for name in names}
+    told = {name: mark(getattr(plan, name)) for name in names}
     rest = {
-        name: mark(getattr(plan.proposal, name))
-        for name in ("stretch", "smaller", "shorter", "min_gain", "author", "timeout", "previous")
+        name: mark(getattr(plan, name))
+        for name in ("stretch", "smaller", "shorter", "min_gain", "author", "timeout")
     }
+    rest["previous"] = mark(plan.previous_summary)
     return {"why": f"{plan.reason.code}: {plan.reason}", **told, **rest, "asks": asks}  # fmt: skip
 
 

@@ -21,12 +21,12 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Plan, Source
 from refold.compaction.planning import cost
 from refold.compaction.verify import MARK, verify
-from refold.compare.measures import readable
+from refold.compare.measures import readable_text
 from refold.compare.stats import stats
 from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit, ModelError, OverflowAgain
 from refold.loop import run
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, fail, say
 from refold.session.invariants import settled
 from refold.testing.validators import validate_anthropic, validate_openai
@@ -75,7 +75,9 @@ def refold(model: Any = None, **chosen: Any) -> Engine:
     if budget is not None:
         chosen.pop("window")
     preset = presets.get("refold", budget=budget, **chosen)
-    return Engine(preset, model=model, summariser=ByModel(model, COUNTER, retries=NEVER) if model else None)
+    return Engine(
+        preset, model=model, summariser=ByModel(model, COUNTER, retries=NO_RETRY) if model else None
+    )
 
 
 def forced(engine: Engine, session: Session) -> e.Fold:
@@ -290,7 +292,7 @@ def test_R4_the_tenth_pass_keeps_what_the_first_kept(passes: int, with_model: bo
                 engine.pin(session, pinned)
         if engine.view(session).tokens > 6_000:
             forced(engine, session)
-    text = readable(engine.view(session).messages)
+    text = readable_text(engine.view(session).messages)
     for rule in RULES:
         assert rule in text
     assert "Fixed bug 0: part_0 returned the wrong value." in text
@@ -530,7 +532,62 @@ def test_R11_what_left_its_place_stands_as_lines_with_numbers_that_recall_takes(
     assert hit.entry_id == session.path[newest].id
 
 
-# ── ladder ──────────────────────────────────────────────────────────────────────────────────────
+def test_R23_where_not_all_lines_fit_older_turns_are_told_by_how_they_ended() -> None:
+    session, engine = work(200, size=200), refold(budget=4_000)
+    forced(engine, session)
+    lines = engine.view(session).messages[0].text.split("## What was done")[1]
+    ended, _, newest = lines.partition("(Other steps before #")
+    first = int(newest.partition(" ")[0])
+    numbers = [int(number) for number in re.findall(r" #(\d+)$", ended, re.M)]
+    assert "How earlier turns ended:" in ended and len(numbers) > 3
+    assert numbers == sorted(numbers) and numbers[-1] < first
+    assert all(at + 1 in session.turns for at in numbers)
+    assert all(
+        f"Fixed bug {at // 6}: part_{at // 6} returned the wrong value. #{at}" in ended for at in numbers
+    )
+
+
+def test_R4_R23_what_the_newest_turns_decided_is_told_after_ten_folds() -> None:
+    session, engine = work(60, size=300), refold(budget=4_000)
+    for number in range(10):
+        for turn in range(12):
+            name = f"{number}_{turn}"
+            session.append(m.user(f"Look at module_{name}."))
+            session.append(m.assistant("", m.call(name, "Bash", command=f"make t{name}")))
+            session.append(m.result(name, "a line of output\n" * 60))
+            session.append(m.assistant(f"I chose table_{name} because of the index."))
+        forced(engine, session)
+    lines = engine.view(session).messages[0].text.split("How earlier turns ended:")[1]
+    ended = re.findall(r"I chose table_(\d+_\d+) because of the index\. #\d+$", lines, re.M)
+    assert len(ended) > 6 and ended == sorted(ended, key=lambda name: [*map(int, name.split("_"))])
+
+
+def test_R23_a_single_long_turn_gives_all_its_room_to_the_newest_lines() -> None:
+    session, engine = many_reads(), refold(budget=2_000)
+    forced(engine, session)
+    record = engine.view(session).messages[0].text
+    assert "(Steps before #" in record and "How earlier turns ended" not in record
+
+
+def test_R25_lines_give_paths_from_the_root_that_the_files_are_listed_below() -> None:
+    session, engine = Session(), refold(budget=4_000)
+    for number in range(60):
+        path = f"/home/ann/work/app/src/part{number}.py"
+        session.append(m.user(f"Read part {number}."))
+        session.append(m.assistant("", m.call(f"r{number}", "Read", file_path=path)))
+        session.append(m.result(f"r{number}", "x = 1\n" * 60))
+        session.append(m.assistant("", m.call(f"o{number}", "Read", file_path=f"/mnt{path}")))
+        session.append(m.result(f"o{number}", "no such file", is_error=True))
+    forced(engine, session)
+    record = engine.view(session).messages[0].text
+    root = re.search(r"relative to (\S+)\)", record)
+    lines = record.split("## What was done")[1]
+    assert root and f"Read {root[1]}" not in lines
+    assert re.search(r"^- Read part\d+\.py #\d+$", lines, re.M)
+    assert re.search(r"^- Read /mnt/home/ann/work/app/src/part\d+\.py → ", lines, re.M)
+
+
+# ── strategies ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def long_outputs() -> Session:
@@ -669,7 +726,7 @@ def form_of(session: Session, budget: int) -> dict[str, int]:
     return {x.id: shown.get(x.id, 0) for x in session.path if isinstance(x, e.MessageEntry)}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(1, 900), min_size=6, max_size=40), st.integers(900, 6_000), st.integers(1, 4_000))
 def test_R20_a_larger_budget_never_shows_an_entry_in_a_lower_form(
     sizes: list[int], budget: int, more: int

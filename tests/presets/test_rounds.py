@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.by_rule import merging, short
 from refold.compaction.details import Line
 from refold.compaction.plan import Plan
 from refold.compaction.plan_context import finished, round_at
 from refold.compaction.requests import READ
-from refold.compaction.rungs.turn_lines import (
+from refold.compaction.strategies.turn_lines import (
     HEADER,
     WORKSPACE,
-    LineBook,
     line_text,
+    lines_size,
+    merging,
     shown_lines,
 )
+from refold.digest.turn_line import short
 from refold.engine.maintenance import maintain
 from refold.errors import ModelError, SettingError
 from refold.loop import run
@@ -67,7 +68,7 @@ def follow(engine: Engine, count: int, session: Session | None = None, **shape: 
     for number in range(start + 1, start + count + 1):
         for message in turn(number, **shape):
             session.append(message)
-        run(maintain(engine.planner, session, hooks=engine.hooks))
+        run(maintain(engine.planner, session))
     return session
 
 
@@ -92,11 +93,11 @@ def test_D1_one_line_is_stored_after_every_finished_turn() -> None:
         (2, "fix part 2 → p2.py"),
     ]
     session.append(m.user("Please fix part 3."))
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     assert len(session.annotations(e.TurnLine)) == 2  # not finished yet
     session.append(m.assistant("Which one?"))
-    run(maintain(engine.planner, session, hooks=engine.hooks))
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
+    run(maintain(engine.planner, session))
     assert [x.turn for x in session.annotations(e.TurnLine)] == [1, 2, 3]
     ends = session.position(session.annotations(e.TurnLine)[0].target or "")
     assert ends == session.turns[1] - 1
@@ -163,7 +164,7 @@ def test_D1_a_line_has_its_limit() -> None:
     session = Session()
     for message in (m.user("word " * 500), m.assistant("answer " * 500)):
         session.append(message)
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     assert 3 < COUNTER.text(session.annotations(e.TurnLine)[0].text) <= 12
 
 
@@ -193,7 +194,7 @@ def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> Non
     session = Session()
     session.append(m.user("Why is the checkout slow?"))
     session.append(m.assistant("I looked at it. " + LONG))
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     [line] = session.annotations(e.TurnLine)
     assert line.text == f"Why is checkout slow → I looked at it. {LONG[:-1]}"
     model = Scripted(then=LONG)
@@ -216,7 +217,7 @@ def test_D1_code_tables_and_headings_make_no_line(answer: str, line: str) -> Non
     engine, session = Engine(rounds()), Session()
     for message in (m.user("Why?"), m.assistant(answer)):
         session.append(message)
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     assert [x.text for x in session.annotations(e.TurnLine)] == [f"Why → {line}"]
 
 
@@ -225,7 +226,7 @@ def test_D1_interrupted_turns_say_so() -> None:
     session = Session()
     for message in (m.user("Delete everything"), m.user("Stop, do not do that"), m.assistant("I stopped.")):
         session.append(message)
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     assert [x.text for x in session.annotations(e.TurnLine)] == [
         "Delete everything → interrupted",
         "Stop, do not do that → I stopped",
@@ -474,7 +475,7 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
         follow(engine, 1, session, steps=1, size=10)
         s = engine.planner.context(session)
         shown = list(shown_lines(s))
-        assert LineBook().sizing(shown, COUNTER) <= 300
+        assert lines_size(shown, COUNTER) <= 300
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
         assert covered == list(range(1, len(covered) + 1))
         folds = session.annotations(e.Fold)
@@ -572,7 +573,7 @@ def test_what_another_design_folded_stays_folded() -> None:
     assert isinstance(plan, Plan)
     run(pi.apply(session, plan))
     engine = Engine(rounds(recent_conversation_rounds=1))
-    run(maintain(engine.planner, session, hooks=engine.hooks))
+    run(maintain(engine.planner, session))
     view = engine.view(session)
     assert view.items[0].message.text.startswith("The beginning of this conversation was folded")
     assert lines(view)

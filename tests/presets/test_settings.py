@@ -19,7 +19,7 @@ from refold import Engine, Session, presets, registry
 from refold import entries as e
 from refold.cli import main
 from refold.compaction.plan import Plan, Stage
-from refold.compaction.rungs.window import HardTrim
+from refold.compaction.strategies.window import HardTrim
 from refold.compaction.triggers import MessageCount
 from refold.compare.run import VARIANTS
 from refold.engine.branch import Branched
@@ -27,6 +27,7 @@ from refold.errors import SettingError, UnknownName, UnknownSetting, UsageError,
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.presets import Preset, Settings, about
+from refold.registry.configuration import parse_configuration
 
 DOCS = (Path(__file__).parents[2] / "docs" / "presets.md").read_text()
 
@@ -124,6 +125,11 @@ def chat(path: Path) -> str:
 
 def command(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_registered_preset_has_its_settings_in_the_configuration() -> None:
+    assert parse_configuration("[presets.mine]\nkeep = 2\n").presets == {"mine": {"keep": 2}}
 
 
 @pytest.mark.usefixtures("mine")
@@ -290,6 +296,13 @@ def test_another_window_keeps_every_setting(name: str, given: dict[str, typing.A
         changed = {key for key in before if before[key] != after[key]}
         assert not changed & given.keys()
         assert other.window != preset.window
+
+
+@pytest.mark.parametrize("budget", [-5, 0, 2**60])
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_a_budget_that_is_no_number_of_tokens_is_called_budget(name: str, budget: int) -> None:
+    with pytest.raises(SettingError, match=r"^budget: "):
+        presets.get(name, budget=budget)
 
 
 def test_a_budget_holds_for_every_model() -> None:

@@ -52,7 +52,7 @@ TIGHT: dict[str, Any] = {"window": 1_500}
 """A window that what a design keeps does not fit."""
 
 SAME = {
-    ("refold", "fallback"): "its own ladder ends with the lines that others may borrow",
+    ("refold", "fallback"): "its own strategies end with the lines that others may borrow",
     **{
         (name, "layers"): "needs a project and todos: test_E1_prepare_puts_the_layers_in_order"
         for name in presets.NAMES

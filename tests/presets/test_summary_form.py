@@ -18,7 +18,7 @@ from refold.engine.summarise import ByModel
 from refold.errors import Overflow
 from refold.models.anthropic import Anthropic
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.models.retry import NEVER
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, fail, say
 from refold.testing.wire import WireServer
 
@@ -60,7 +60,7 @@ def engine(model: Any, **chosen: Any) -> Engine:
         "target": 0.05,
         **chosen,
     }
-    summariser = ByModel(model, tokens.get(), retries=NEVER, window=chosen.pop("their_window", 20_000))
+    summariser = ByModel(model, tokens.get(), retries=NO_RETRY, window=chosen.pop("their_window", 20_000))
     return Engine(presets.get("refold", **chosen), summariser=summariser)
 
 
@@ -160,7 +160,7 @@ def form(folding: Engine, session: Session, **given: Any) -> str:
     plan = folding.plan(session, **{"force": True, "system": SYSTEM, **given})
     assert isinstance(plan, Plan)
     assert plan.rung == "summary"
-    return "cached-prefix" if plan.proposal.asks[0].prefix else "stand-alone"
+    return "cached-prefix" if plan.asks[0].prefix else "stand-alone"
 
 
 def test_auto_continues_the_chat_only_where_a_cache_is_read() -> None:

@@ -15,7 +15,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.compaction.plan import Failed, Plan, Reason, Source
-from refold.compaction.rungs.window import STYLE, Wording, safe_end
+from refold.compaction.strategies.window import STYLE, Wording, safe_end
 from refold.compaction.transcript import render
 from refold.errors import ModelError, SettingError
 from refold.loop import run
@@ -305,7 +305,7 @@ def test_C8_never_fewer_than_ten_are_kept_not_even_when_forced(count: int) -> No
 
 def test_C8_the_reason_is_the_design_s_own_not_that_of_the_fall_back() -> None:
     assert Engine(window()).plan(chats(11), force=True) == Reason(
-        "no_gain", "no summary could be smaller than what it would stand for"
+        "no_gain", "a summary would not be smaller than the messages"
     )
 
 

@@ -59,9 +59,9 @@ def test_the_code_before_a_change_is_shown_with_what_became_of_it(runs: Session)
 
 
 def test_a_model_that_asks_gets_the_call_with_its_result(runs: Session) -> None:
-    found = tool.answer(index_of(runs), {"query": "did all tests pass?"}, budget=4_000)
+    found = tool.tool_answer(index_of(runs), {"query": "did all tests pass?"}, budget=4_000)
     assert 'call="Bash make test"' in found and "31 tests ok" in found
-    asked = tool.answer(index_of(runs), {"query": "load_old"}, budget=4_000)
+    asked = tool.tool_answer(index_of(runs), {"query": "load_old"}, budget=4_000)
     assert asked.index("def load_old(") < asked.index("has been updated")
 
 

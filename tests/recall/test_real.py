@@ -39,11 +39,11 @@ def test_causes_and_changes_are_found_in_real_sessions_of_work() -> None:
     shared("claude-code")
     from benchmarks.questions import found
 
-    from refold.recall.rank import DIALOGUE, rank, read
+    from refold.recall.rank import DIALOGUE, parse_question, rank
 
     now, before = (
         found(DATA),
-        found(DATA, lambda i, t: [at for at, _ in rank(i, read(i, t, DIALOGUE), limit=20)]),
+        found(DATA, lambda i, t: [at for at, _ in rank(i, parse_question(i, t, DIALOGUE), limit=20)]),
     )
     assert now["last"][5] >= 8 and now["held"][5] >= 5, now
     assert sum(group[5] for group in now.values()) >= sum(group[5] for group in before.values()) + 4, before

@@ -248,7 +248,7 @@ def test_a_large_log_gives_what_scoring_everything_gives(monkeypatch: pytest.Mon
     index = Index()
     for n in range(6000):
         index.add(str(n), m.user(f"common words here number {n} topic{n % 40} item{n % 977}"), n)
-    question = rank.read(index, "common topic7 item500 words")
+    question = rank.parse_question(index, "common topic7 item500 words")
     pruned = rank.rank(index, question, limit=3)
     monkeypatch.setattr(rank, "WHOLE_LIMIT", 10**9)
     assert [i for i, _ in rank.rank(index, question, limit=3)] == [i for i, _ in pruned]

@@ -13,9 +13,9 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import SessionInfo, Store
-from refold.recall import Log, recall
-from refold.recall import across as ranked
-from refold.registry.search import across, search
+from refold.recall import SearchedLog, recall
+from refold.recall import search_logs as ranked
+from refold.registry.search import search_sessions, search_store
 from refold.session import Session
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
@@ -71,7 +71,7 @@ def thousand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 def test_R1_one_of_a_thousand_sessions_is_found_by_what_was_said(
     thousand: SqliteStore, query: str, wanted: str
 ) -> None:
-    found = across(thousand, query, limit=3)
+    found = search_sessions(thousand, query, limit=3)
     assert found[0].session == wanted
     again = recall(Session.of(thousand.load(wanted)), query, limit=3)
     there = {one.hit.entry_id: one.hit for one in found if one.session == wanted}
@@ -104,7 +104,7 @@ def test_R1_another_process_finds_it_and_says_where(thousand: SqliteStore) -> No
 
 @pytest.mark.slow
 def test_a_word_of_every_session_gives_as_many_sessions_as_wanted(thousand: SqliteStore) -> None:
-    found = across(thousand, "billing", limit=50, each=1)
+    found = search_sessions(thousand, "billing", limit=50, each=1)
     assert len({one.session for one in found}) == 50
 
 
@@ -144,7 +144,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     ],
 )
 def test_R1_every_kind_of_store_is_searched(store: Store, query: str, session: str, entry: str) -> None:
-    best = across(store, query)[0]
+    best = search_sessions(store, query)[0]
     assert (best.session, best.hit.entry_id) == (session, entry)
     assert best.hit.key == e.key(entry)
 
@@ -152,24 +152,28 @@ def test_R1_every_kind_of_store_is_searched(store: Store, query: str, session: s
 def test_the_answer_is_found_by_the_words_of_the_question_before_it(store: Store) -> None:
     assert "e1" in [
         one.hit.entry_id
-        for one in across(store, "Which instrument does Bob learn?")
+        for one in search_sessions(store, "Which instrument does Bob learn?")
         if one.session == "music"
     ]
 
 
 def test_sessions_can_be_named_and_hits_of_each_are_bounded(store: Store) -> None:
-    assert {one.session for one in across(store, "clarinet")} == {"music", "other"}
-    assert {one.session for one in across(store, "clarinet", sessions=["music"])} == {"music"}
-    assert across(store, "clarinet", sessions=["gone"]) == [] == across(store, "clarinet", sessions=[])
-    each = [one.session for one in across(store, "clarinet", each=2)]
+    assert {one.session for one in search_sessions(store, "clarinet")} == {"music", "other"}
+    assert {one.session for one in search_sessions(store, "clarinet", sessions=["music"])} == {"music"}
+    assert (
+        search_sessions(store, "clarinet", sessions=["gone"])
+        == []
+        == search_sessions(store, "clarinet", sessions=[])
+    )
+    each = [one.session for one in search_sessions(store, "clarinet", each=2)]
     assert each.count("other") == 2
-    assert len(across(store, "clarinet", limit=3)) == 3
-    result = search(store, "clarinet", limit=1)
+    assert len(search_sessions(store, "clarinet", limit=3)) == 3
+    result = search_store(store, "clarinet", limit=1)
     assert result.matches == {"music": 1, "other": 5} and len(result.found) == 1
 
 
 def test_nothing_asked_nothing_found(store: Store) -> None:
-    assert across(store, "  ") == [] == across(store, "xylophone")
+    assert search_sessions(store, "  ") == [] == search_sessions(store, "xylophone")
 
 
 def test_only_the_neighbourhood_of_candidates_is_ranked() -> None:
@@ -178,7 +182,10 @@ def test_only_the_neighbourhood_of_candidates_is_ranked() -> None:
         e.MessageEntry(id=f"e{n}", parent=f"e{n - 1}" if n else None, message=message)
         for n, message in enumerate(said)
     ]
-    found = ranked([Log("s", entries, {"e40"})], "needle filler", limit=50)
+    found = ranked([SearchedLog("s", entries, {"e40"})], "needle filler", limit=50)
     assert {one.hit.entry_id for one in found} == {f"e{n}" for n in range(37, 44)}
     assert found[0].hit.turn == 41
-    assert {one.hit.entry_id for one in ranked([Log("s", entries)], "needle", limit=2)} == {"e2", "e40"}
+    assert {one.hit.entry_id for one in ranked([SearchedLog("s", entries)], "needle", limit=2)} == {
+        "e2",
+        "e40",
+    }

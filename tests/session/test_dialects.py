@@ -160,9 +160,9 @@ def test_reasoning_without_its_following_item_is_not_sent() -> None:
 def test_the_dialect_of_a_message_is_recognised() -> None:
     use = {"type": "tool_use", "id": "a", "name": "b", "input": {}}
     call = {"type": "function_call", "call_id": "a", "name": "b", "arguments": "{}"}
-    assert dialects.of({"role": "user", "content": "hi"}) is openai_chat
-    assert dialects.of({"role": "assistant", "content": [use]}) is anthropic
-    assert dialects.of(call) is openai_responses
+    assert dialects.dialect_of({"role": "user", "content": "hi"}) is openai_chat
+    assert dialects.dialect_of({"role": "assistant", "content": [use]}) is anthropic
+    assert dialects.dialect_of(call) is openai_responses
     for nothing in (object(), "text", 7):
         with pytest.raises(UsageError):
             dialects.parse(nothing)

@@ -15,9 +15,9 @@ from refold.session import Projection, dialects, redacted, toolnames
 from refold.session.dialects.common import as_dict, wire_name
 from refold.session.forget import forget, hole
 from refold.session.invariants import alternation, batches
-from refold.session.redacted import Known
+from refold.session.redacted import KnownSecrets
 from refold.session.repair import Repaired, repaired
-from refold.session.toolstatus import bare, printed
+from refold.session.toolstatus import bare_output, printed_output
 from refold.session.wire_size import WireOverhead, wire_overhead
 from refold.testing.builders import items
 from refold.tokens import get as counter
@@ -68,7 +68,7 @@ def test_a_tool_has_a_name_that_every_provider_takes(name: str, wire: str) -> No
 
 
 def test_an_unknown_dialect_is_named_with_those_there_are() -> None:
-    with pytest.raises(UnknownName, match=r"no dialect is called 'x'; there are: .*anthropic"):
+    with pytest.raises(UnknownName, match=r"unknown dialect 'x'; there are: .*anthropic"):
         dialects.get("x")
     assert dialects.get("openai-responses") is dialects.get("responses")
 
@@ -190,7 +190,7 @@ def test_a_shuffled_log_with_many_holes_is_mended_in_time_in_proportion() -> Non
 
 
 def test_who_knows_a_secret_knows_its_parts() -> None:
-    known = Known([m.user(f"the key is {KEY} here")])
+    known = KnownSecrets([m.user(f"the key is {KEY} here")])
     for part in (KEY, KEY[13:], KEY[-8:], KEY[15:23], f"({KEY[14:30]})"):
         assert part.strip("()") not in known.text(f"x {part} y"), part
         assert known.text(f"x {part} y").startswith("x ") and known.text(f"x {part} y").endswith(" y")
@@ -340,17 +340,17 @@ def test_what_is_sent_beyond_the_items_is_counted_as_the_view_grows() -> None:
     ],
 )
 def test_an_output_without_what_its_tool_put_around_it(text: str, inside: str) -> None:
-    assert bare(text) == inside
+    assert bare_output(text) == inside
 
 
 def test_an_envelope_says_what_would_have_been_printed() -> None:
     assert (
-        printed('{"status":"ok","data":{"stdout":"one\\ntwo\\n","stderr":"bad\\n","exit_code":3}}')
+        printed_output('{"status":"ok","data":{"stdout":"one\\ntwo\\n","stderr":"bad\\n","exit_code":3}}')
         == "one\ntwo\nstderr:\nbad\n(exit code 3)"
     )
-    assert printed('{"status":"ok"}') is None and printed("plain") is None
+    assert printed_output('{"status":"ok"}') is None and printed_output("plain") is None
 
 
 @pytest.mark.parametrize("word", ["X", "aX", "a/b.py", "--x=1"])
 def test_a_plain_word_is_not_quoted(word: str) -> None:
-    assert toolnames.quoted(word) == word
+    assert toolnames.shell_quoted(word) == word

@@ -36,7 +36,7 @@ def partly(a: Stretch, b: Stretch) -> bool:
 def expected(folds: list[e.Fold]) -> list[tuple[int, int, int]]:
     """By the words of the rule: a newer one beats those that it overlaps in part; of the others the outermost,
     of equals the newest."""
-    every = edits.stretches(folds, PLACES.get)
+    every = edits.edit_stretches(folds, PLACES.get)
     standing: list[Stretch] = []
     for new in sorted(every, key=lambda stretch: -stretch.age):
         if not any(partly(new, other) for other in standing):
@@ -93,16 +93,16 @@ def test_what_is_shown_is_not_read_again_where_nothing_overlaps() -> None:
 
 
 def test_an_edit_shows_where_both_its_ends_are_on_the_path() -> None:
-    assert edits.stretches([fold(0, [(3, 2)])], PLACES.get) == []
-    assert spoken(edits.stretches([fold(0, [(2, 2)])], PLACES.get, age=7)) == [(2, 2, 7)]
-    assert edits.stretches([fold(0, [(2, 20)]), fold(0, [(20, 2)])], PLACES.get) == []
+    assert edits.edit_stretches([fold(0, [(3, 2)])], PLACES.get) == []
+    assert spoken(edits.edit_stretches([fold(0, [(2, 2)])], PLACES.get, age=7)) == [(2, 2, 7)]
+    assert edits.edit_stretches([fold(0, [(2, 20)]), fold(0, [(20, 2)])], PLACES.get) == []
 
 
 def test_the_items_of_a_path_are_named_for_good() -> None:
     several = e.Fold(
         id="f", preset="p", edits=(e.Edit("m1", "m2", (m.user("a"), m.user("b"))), e.Edit("m4", "m4", ()))
     )
-    keyed = list(edits.project(PATH[:6], edits.outermost([several], PLACES.get)))
+    keyed = list(edits.project_items(PATH[:6], edits.outermost([several], PLACES.get)))
     assert [(key, item.message.text, item.entries, item.fold) for key, item in keyed] == [
         ("m0", "0", ("m0",), None),
         ("f/m1/0", "a", ("m1", "m2"), "f"),
@@ -126,8 +126,8 @@ def test_undone_folds_come_in_the_order_in_which_that_happened() -> None:
 def test_what_an_entry_shows_by_itself() -> None:
     said = edits.said_by
     assert said(e.Note(id="n", content=m.content("x"), kind="k")) == m.User((m.Text("x", "program"),))
-    assert said(e.Hole(id="h", call_id="c")) == m.Result("c", (m.Text(edits.HOLE, "program"),))
-    assert said(e.Hole(id="h")) == m.User((m.Text(edits.HOLE, "program"),))
+    assert said(e.Hole(id="h", call_id="c")) == m.Result("c", (m.Text(edits.DAMAGED_MARK, "program"),))
+    assert said(e.Hole(id="h")) == m.User((m.Text(edits.DAMAGED_MARK, "program"),))
     assert said(e.BranchSummary(id="b", origin="m1", summary="")) is None
     branch = said(e.BranchSummary(id="b", origin="m1", summary="Tried."))
     assert branch is not None

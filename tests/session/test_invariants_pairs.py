@@ -56,7 +56,7 @@ def test_a_partly_answered_batch_gets_its_stand_in_in_place() -> None:
 def test_the_same_result_twice_is_shown_once_and_a_different_one_is_a_note() -> None:
     one, other = m.result("c1", "one"), m.result("c1", "other")
     assert shown(ASK, READ, one, m.result("c1", "one")) == [ASK, READ, one]
-    assert shown(ASK, READ, one, other) == [ASK, READ, one, pairs.note(other)]
+    assert shown(ASK, READ, one, other) == [ASK, READ, one, pairs.orphan_note(other)]
 
 
 def test_an_orphan_result_becomes_a_note_with_its_pictures() -> None:
@@ -67,9 +67,9 @@ def test_an_orphan_result_becomes_a_note_with_its_pictures() -> None:
 
 def test_an_orphan_behind_an_open_batch_closes_it_until_the_result_comes() -> None:
     orphan = m.result("other", "x")
-    assert shown(ASK, READ, orphan) == [ASK, READ, pairs.stand_in(READ.calls[0]), pairs.note(orphan)]
+    assert shown(ASK, READ, orphan) == [ASK, READ, pairs.stand_in(READ.calls[0]), pairs.orphan_note(orphan)]
     r1 = m.result("c1", "one")
-    assert shown(ASK, READ, orphan, r1) == [ASK, READ, r1, pairs.note(orphan)]
+    assert shown(ASK, READ, orphan, r1) == [ASK, READ, r1, pairs.orphan_note(orphan)]
 
 
 def test_ids_used_again_are_renamed_on_call_and_result() -> None:
@@ -121,4 +121,4 @@ def test_a_message_nobody_sees_does_not_hide_a_pair() -> None:
 def test_stand_ins_belong_to_no_entry_and_notes_to_theirs() -> None:
     repaired = repair(items([ASK, READ, ASK, m.result("c1", "late")]))
     assert [x.entries for x in repaired] == [("e0",), ("e1",), (), ("e2",), ("e3",)]
-    assert [x.message.text == pairs.MISSING for x in repaired] == [False, False, True, False, False]
+    assert [x.message.text == pairs.MISSING_RESULT for x in repaired] == [False, False, True, False, False]

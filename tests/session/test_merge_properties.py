@@ -21,8 +21,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import RefoldError
 from refold.session.dialects import DIALECTS, parse_list
-from refold.session.digests import write_list
 from refold.session.invariants import settled
+from refold.session.path_digests import write_list
 from tests import strategies as made
 from tests.strategies import examples
 

@@ -14,8 +14,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import EntryNotFound, SessionError, WrongType
 from refold.session import toolnames, toolstatus
+from refold.session.append_input import messages_of, plain_meta
 from refold.session.find import find
-from refold.session.incoming import messages_of, plain_meta
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_command_that_is_no_object_is_what_came() -> None:
 
 @given(st.text("ab '\"\\$`|&;<>()*?[]#~\t\n", max_size=8))
 def test_a_quoted_word_is_one_word(word: str) -> None:
-    assert shlex.split(toolnames.quoted(word)) == [word]
-    assert not word.isalpha() or toolnames.quoted(word) == word
+    assert shlex.split(toolnames.shell_quoted(word)) == [word]
+    assert not word.isalpha() or toolnames.shell_quoted(word) == word
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_a_quoted_word_is_one_word(word: str) -> None:
     ],
 )
 def test_how_a_command_ended(row: str, status: int | None) -> None:
-    assert toolstatus.status(row) == status
-    assert toolstatus.framing(row) == (status is not None)
+    assert toolstatus.reported_status(row) == status
+    assert toolstatus.is_framing(row) == (status is not None)
 
 
 def test_where_the_shell_stands_and_whether_it_was_stopped() -> None:
-    assert toolstatus.folder("[Current working directory: /a/b]") == "/a/b"
-    assert toolstatus.folder("(Current directory: /a)") == "/a"
-    assert toolstatus.folder("/a") == ""
+    assert toolstatus.reported_folder("[Current working directory: /a/b]") == "/a/b"
+    assert toolstatus.reported_folder("(Current directory: /a)") == "/a"
+    assert toolstatus.reported_folder("/a") == ""
     assert toolstatus.stopped("Command timed out after 5 s") and not toolstatus.stopped("It timed out")
 
 
@@ -140,12 +140,12 @@ def test_where_the_shell_stands_and_whether_it_was_stopped() -> None:
     ],
 )  # fmt: skip
 def test_an_output_without_what_its_tool_put_around_it(text: str, left: str) -> None:
-    assert toolstatus.bare(text) == left
+    assert toolstatus.bare_output(text) == left
 
 
 def test_only_the_last_lines_are_the_tools() -> None:
     framed = "\n".join(["out", *["(exit 0)"] * 9])
-    assert toolstatus.bare(framed) == "out\n(exit 0)"
+    assert toolstatus.bare_output(framed) == "out\n(exit 0)"
 
 
 def test_an_entry_is_found_by_id_number_label_and_key() -> None:
@@ -162,20 +162,20 @@ def test_an_entry_is_found_by_id_number_label_and_key() -> None:
         with pytest.raises(EntryNotFound):
             find(session, name)
     session.append(e.Label(id="l3", target=second.id, text="begin"))
-    with pytest.raises(SessionError, match="2 entries are labelled 'begin'"):
+    with pytest.raises(SessionError, match="2 entries have the label 'begin'"):
         find(session, "begin")
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (5, "a int is no message"),
-        ({}, "without a role"),
-        ({"content": "x"}, "without a role"),
-        ({"role": 5}, "without a role"),
-        ({"role": "king", "content": "x"}, "no dialect has the role 'king'"),
-        ({"role": "user"}, "of the user has no content"),
-        ({"role": "tool"}, "of the tool has no content"),
+        (5, "expected a message, got int"),
+        ({}, "has no role"),
+        ({"content": "x"}, "has no role"),
+        ({"role": 5}, "has no role"),
+        ({"role": "king", "content": "x"}, "unknown role 'king'"),
+        ({"role": "user"}, "user message has no content"),
+        ({"role": "tool"}, "tool message has no content"),
     ],
 )
 def test_what_is_no_message_is_refused_with_a_reason(said: Any, why: str) -> None:

@@ -93,7 +93,7 @@ def test_what_it_cannot_hold_is_told_from_what_comes_back() -> None:
     session.append(m.assistant([m.thinking("hm"), "Look."], m.call("c", "Read")))
     session.append(m.Result("c", (m.image("aGk="),), is_error=True))
     lost = " ".join(export(session, "toy").lost)
-    assert "1 thoughts" in lost and "1 pictures of results" in lost
+    assert "1 thinking block " in lost and "1 picture moved out of results" in lost
     assert "marked as errors" not in lost
 
 

@@ -551,7 +551,7 @@ BLOCKS = {
     ],
 )  # fmt: skip
 def test_what_tells_a_dialect(raw: dict[str, Any], name: str) -> None:
-    assert dialects.of(raw).name == name
+    assert dialects.dialect_of(raw).name == name
 
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
@@ -614,7 +614,7 @@ def test_a_tool_without_parameters_takes_an_object(given: Any, schema: Any) -> N
     ],
 )
 def test_what_has_no_place_is_told(raw: dict[str, Any], text: str) -> None:
-    assert common.describe(raw) == text
+    assert common.describe_opaque(raw) == text
 
 
 @pytest.mark.parametrize(
@@ -668,11 +668,11 @@ def test_what_is_too_deep_or_no_number_for_others_becomes_text_or_nothing() -> N
     deep: Any = "leaf"
     for _ in range(102):
         deep = [deep]
-    copy: Any = common.fresh(deep)
+    copy: Any = common.json_copy(deep)
     for _ in range(100):
         [copy] = copy
     assert copy == '[["leaf"]]'
-    assert common.fresh({"a": [float("nan"), 1 << 13_000, (1 << 12_999)], 5: "x"}) == {
+    assert common.json_copy({"a": [float("nan"), 1 << 13_000, (1 << 12_999)], 5: "x"}) == {
         "a": [None, m.compact_json(1 << 13_000), 1 << 12_999],
         "5": "x",
     }
@@ -681,9 +681,9 @@ def test_what_is_too_deep_or_no_number_for_others_becomes_text_or_nothing() -> N
 def test_what_is_no_dialect_message_or_reply_says_so() -> None:
     with pytest.raises(UnknownName, match=r"dialect\b"):
         dialects.get("klingon")
-    with pytest.raises(WrongType, match="int is no message"):
+    with pytest.raises(WrongType, match="expected a message, got int"):
         common.as_dict(5)
-    with pytest.raises(UsageError, match="no reply of a model"):
+    with pytest.raises(UsageError, match="not a model reply"):
         dialects.parse_reply({"role": "user", "content": "x"})
 
     class Broken(dict[str, Any]):
@@ -692,5 +692,5 @@ def test_what_is_no_dialect_message_or_reply_says_so() -> None:
 
     with pytest.raises(WrongType, match=r"reply cannot be read.*boom"):
         dialects.parse_reply(Broken(role="user"))
-    assert common.as_list(None) == [] and common.as_list("x") == ["x"] and common.as_list((1, 2)) == [1, 2]
-    assert common.as_list({"a": 1}) == [{"a": 1}] and common.as_list(x for x in (1,)) == [1]
+    assert common.to_list(None) == [] and common.to_list("x") == ["x"] and common.to_list((1, 2)) == [1, 2]
+    assert common.to_list({"a": 1}) == [{"a": 1}] and common.to_list(x for x in (1,)) == [1]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import entries as e
@@ -106,7 +106,6 @@ def test_what_is_not_exactly_of_its_type_passes_neither(value: e.MessageEntry) -
 
 
 @given(made.conversations())
-@settings(max_examples=20)
 def test_the_fast_way_lets_nothing_through_that_the_tables_refuse(messages: list[m.Message]) -> None:
     for message in messages:
         value = entry(message)
@@ -115,7 +114,7 @@ def test_the_fast_way_lets_nothing_through_that_the_tables_refuse(messages: list
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_texts_of_the_longest_length_are_measured(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    monkeypatch.setattr(strict_types, "LONG", 10)
+    monkeypatch.setattr(strict_types, "LONG_TEXT", 10)
     for text in ("x" * (10 + more), "ä" * (10 + more)):
         assert strict_types.has_strict_types(entry(m.user(text))) == (more <= 0)
         assert strict_types.has_strict_types(entry(m.Assistant((m.call("c", "T", text=text),)))) == (

@@ -286,7 +286,7 @@ def test_an_entry_that_is_too_large_is_refused(
     store = stores(tmp_path)[kind]
     store.create(SessionInfo(id="s"))
     session = Session(id="s", store=store)
-    with pytest.raises(UsageError, match="at most 10,000"):
+    with pytest.raises(UsageError, match="the limit is 10,000"):
         session.append(m.user("x" * 10_000))
     session.append(m.user("x" * 9_000))
     assert len(store.load("s").entries) == len(session.entries) == 1

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 
 from refold import Session, tokens
 from refold import messages as m
-from refold.session.dialects.common import call_json, describe
+from refold.session.dialects.common import call_json, describe_opaque
 from refold.session.invariants import first_user
-from refold.session.invariants.pairs import note, stand_in
+from refold.session.invariants.pairs import orphan_note, stand_in
 from refold.session.items import Item
 from refold.session.projection import Projection
-from refold.session.wire_size import PICTURES, SILENT, WireOverhead, stretches, wire_overhead
+from refold.session.wire_size import NO_OUTPUT, PICTURES, WireOverhead, overhead_by_stretch, wire_overhead
 from refold.text.frames import element
 from tests import strategies as made
 from tests.strategies import examples
@@ -26,7 +26,7 @@ PNG = m.Image("image/png", data="iVBORw0KGgo=")
 def weighs(*messages: m.Message) -> dict[int, int]:
     items = [Item(message, (f"e{n}",)) for n, message in enumerate(messages)]
     found: dict[int, int] = {}
-    for _, stretch in stretches(items, 0, COUNTER):
+    for _, stretch in overhead_by_stretch(items, 0, COUNTER):
         found |= stretch
     assert sum(found.values()) == wire_overhead(items, COUNTER)
     return found
@@ -58,13 +58,13 @@ def test_calls_and_results_without_each_other() -> None:
     assert weighs(HI, m.assistant("", CALL, other), RESULT) == {}
     assert weighs(HI, m.assistant("", CALL, other), RESULT, HI) == {1: size(stand_in(other))}
     lost = m.result("lost", "out")
-    assert weighs(HI, lost) == {1: size(note(lost)) - size(lost)}
-    assert weighs(HI, m.assistant("", CALL), RESULT, lost) == {3: size(note(lost)) - size(lost)}
+    assert weighs(HI, lost) == {1: size(orphan_note(lost)) - size(lost)}
+    assert weighs(HI, m.assistant("", CALL), RESULT, lost) == {3: size(orphan_note(lost)) - size(lost)}
 
 
 def test_what_a_dialect_has_no_place_for() -> None:
     odd = m.Opaque({"type": "x"})
-    extra = COUNTER.text(describe(odd.raw)) - COUNTER.text(m.compact_json(odd.raw))
+    extra = COUNTER.text(describe_opaque(odd.raw)) - COUNTER.text(m.compact_json(odd.raw))
     assert extra > 0 and weighs(m.User((odd,))) == {0: extra}
     raw = m.Call("c", "T", raw="{")
     more = COUNTER.text(call_json(raw)) - COUNTER.text(m.arguments_json(raw))
@@ -73,7 +73,7 @@ def test_what_a_dialect_has_no_place_for() -> None:
     pictured = m.Result("c", (PNG,), "Read")
     assert weighs(HI, m.assistant("", CALL), pictured) == {2: size(m.user(PICTURES))}
     silent = m.Result("c", (m.Text(" "),), "Read", is_error=True)
-    assert weighs(HI, m.assistant("", CALL), silent) == {2: COUNTER.text(SILENT)}
+    assert weighs(HI, m.assistant("", CALL), silent) == {2: COUNTER.text(NO_OUTPUT)}
     assert weighs(HI, m.assistant("", CALL), m.Result("c", (m.Text("no"),), is_error=True)) == {}
 
 
@@ -85,7 +85,7 @@ def test_a_later_system_message_is_framed() -> None:
     empty = COUNTER.text(element("system_message", ""))
     [found] = weighs(HI, m.System((odd, m.Text("be")))).values()
     assert found == framed + empty + max(
-        COUNTER.text(describe(odd.raw)) - COUNTER.text(m.compact_json(odd.raw)), 0
+        COUNTER.text(describe_opaque(odd.raw)) - COUNTER.text(m.compact_json(odd.raw)), 0
     )
 
 

@@ -28,7 +28,7 @@ def speaks(messages: list[m.Message]) -> bool:
 
 def stand_ins(listed: list[Item]) -> list[m.Message]:
     """Results that were made up for calls without one."""
-    return [i.message for i in listed if not i.entries and i.message.text == pairs.MISSING]
+    return [i.message for i in listed if not i.entries and i.message.text == pairs.MISSING_RESULT]
 
 
 SDKS = {"openai": openai_problems, "responses": responses_problems, "anthropic": anthropic_problems}

@@ -8,24 +8,24 @@ from typing import Any, cast
 from refold.errors import UsageError
 from refold.messages import AnyPart, Assistant, Bash, Call, Message, Result, System, Text, Usage, User
 from refold.session.dialects.common import (
-    Reply,
-    Shown,
-    Wire,
+    ParsedReply,
+    Renderable,
     WireRules,
     as_dict,
-    as_list,
-    clean,
     describe_part,
+    to_list,
+    without_surrogates,
 )
-from refold.session.dialects.tools import convert, json_schema
+from refold.session.dialects.tools import convert_tool, json_schema
 from refold.session.items import Item
+from refold.text.lenient_json import JsonObject
 
 name = "toy"
 field = "contents"
 rules = WireRules(unique_ids=True, alternates=True)
 
 
-def speaks(raw: Wire) -> bool:
+def speaks(raw: JsonObject) -> bool:
     return "parts" in raw or "candidates" in raw or field in raw
 
 
@@ -34,11 +34,11 @@ def parse_list(objs: Iterable[Any]) -> list[Message]:
     if isinstance(objs, Mapping):
         request = cast("Mapping[str, Any]", objs)
         head = [System(_parts(request["rules"]))] if "rules" in request else []
-        objs = as_list(request[field])
+        objs = to_list(request[field])
     return [*head, *(message for obj in objs for message in _messages(as_dict(obj)))]
 
 
-def parse_reply(obj: Any) -> Reply:
+def parse_reply(obj: Any) -> ParsedReply:
     raw = as_dict(obj)
     [message] = _messages(raw["candidates"][0] if "candidates" in raw else raw)
     if not isinstance(message, Assistant):
@@ -47,9 +47,9 @@ def parse_reply(obj: Any) -> Reply:
     return message, Usage(usage["in"], usage["out"]) if usage else None, raw.get("model")
 
 
-def render(shown: Shown, *, system: str | None = None) -> Wire:
-    page: Wire = {"rules": [{"text": clean(system)}]} if system else {}
-    turns: list[Wire] = page.setdefault(field, [])
+def render(shown: Renderable, *, system: str | None = None) -> JsonObject:
+    page: JsonObject = {"rules": [{"text": without_surrogates(system)}]} if system else {}
+    turns: list[JsonObject] = page.setdefault(field, [])
     for one in shown:
         message = one.message if isinstance(one, Item) else one
         if isinstance(message, Bash) and message.hidden:
@@ -63,28 +63,29 @@ def render(shown: Shown, *, system: str | None = None) -> Wire:
     return page
 
 
-def render_tools(tools: Sequence[Any]) -> list[Wire]:
+def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
     return [
-        convert(tool, lambda spec: json_schema(spec, "schema"), lambda raw: "schema" in raw) for tool in tools
+        convert_tool(tool, lambda spec: json_schema(spec, "schema"), lambda raw: "schema" in raw)
+        for tool in tools
     ]
 
 
-def _wire(message: Message) -> list[Wire]:
-    found: list[Wire] = []
+def _wire(message: Message) -> list[JsonObject]:
+    found: list[JsonObject] = []
     for part in message.parts:
         if isinstance(part, Call):
             found.append({"call": {"id": part.id, "name": part.name, "args": dict(part.arguments)}})
-        elif text := clean(part.text) if isinstance(part, Text) else describe_part(part):
+        elif text := without_surrogates(part.text) if isinstance(part, Text) else describe_part(part):
             found.append({"text": text})
     return found
 
 
-def _answer(message: Result) -> Wire:
-    return {"id": message.call_id, "text": clean(message.text), "failed": message.is_error}
+def _answer(message: Result) -> JsonObject:
+    return {"id": message.call_id, "text": without_surrogates(message.text), "failed": message.is_error}
 
 
-def _messages(raw: Wire) -> list[Message]:
-    parts = as_list(raw.get("parts"))
+def _messages(raw: JsonObject) -> list[Message]:
+    parts = to_list(raw.get("parts"))
     if raw["role"] == "model":
         return [Assistant(_parts(parts))]
     answers = [p["answer"] for p in parts if "answer" in p]
@@ -93,7 +94,7 @@ def _messages(raw: Wire) -> list[Message]:
     return [*results, *([User(said)] if said or not results else [])]
 
 
-def _parts(parts: list[Wire]) -> tuple[AnyPart, ...]:
+def _parts(parts: list[JsonObject]) -> tuple[AnyPart, ...]:
     return tuple(
         Call(p["call"]["id"], p["call"]["name"], p["call"]["args"]) if "call" in p else Text(p["text"])
         for p in parts

@@ -7,15 +7,15 @@ import pytest
 from refold import messages as m
 from refold import tokens
 from refold.preserve.tools import shown_by
-from refold.session.toolnames import Kind
-from refold.session.toolstatus import bare
-from refold.shrink.clip import clip_text, clipped, quotation
+from refold.session.toolnames import ToolKind
+from refold.session.toolstatus import bare_output
+from refold.shrink.clip import Texts, clip_message, clip_text, quotation
 
 COUNTER = tokens.get("o200k")
 SOURCE = "\n".join(f"def part_{n}(value):\n    first = value + {n}\n    return first" for n in range(60))
 
 
-def clip(text: str, size: int, kind: Kind = "other") -> str:
+def clip(text: str, size: int, kind: ToolKind = "other") -> str:
     return clip_text(text, size, COUNTER, key="#7", kind=kind)
 
 
@@ -44,7 +44,9 @@ def test_R19_lines_that_repeat_are_said_once_with_their_number() -> None:
 
 def test_R19_a_picture_is_named_as_one() -> None:
     picture = m.Image("AAAA", "image/png")
-    shown = clipped(m.Result("c", (picture, m.Text("word " * 200), picture)), 40, COUNTER, key="#7")
+    shown = clip_message(
+        m.Result("c", (picture, m.Text("word " * 200), picture)), 40, Texts(COUNTER), key="#7"
+    )
     assert shown.text.endswith("[2 pictures, #7]")
 
 
@@ -62,7 +64,7 @@ def test_R21_a_clip_does_not_repeat_that_a_command_did_well() -> None:
 
 
 def test_R21_a_clip_does_not_repeat_where_the_shell_was_put_back() -> None:
-    assert bare("On branch main\nShell cwd was reset to /w/app") == "On branch main"
+    assert bare_output("On branch main\nShell cwd was reset to /w/app") == "On branch main"
 
 
 def test_R10_a_clip_keeps_a_status_that_tells_of_failure_once() -> None:
@@ -73,9 +75,9 @@ def test_R10_a_clip_keeps_a_status_that_tells_of_failure_once() -> None:
 
 
 def test_R19_an_output_that_is_nothing_but_a_report_stays() -> None:
-    assert bare("Exit code: 0") == "Exit code: 0"
-    assert bare("\n[Command finished with exit code 0]") == "\n[Command finished with exit code 0]"
-    assert bare("Command: a\nwhat it printed\nand more") == "Command: a\nwhat it printed\nand more"
+    assert bare_output("Exit code: 0") == "Exit code: 0"
+    assert bare_output("\n[Command finished with exit code 0]") == "\n[Command finished with exit code 0]"
+    assert bare_output("Command: a\nwhat it printed\nand more") == "Command: a\nwhat it printed\nand more"
 
 
 @pytest.mark.parametrize(
@@ -92,12 +94,12 @@ def test_R19_an_output_that_is_nothing_but_a_report_stays() -> None:
         ("cat a.py; pytest", "bash"),
     ],
 )
-def test_R19_a_shell_that_only_looks_is_clipped_like_the_tool_for_it(command: str, kind: Kind) -> None:
+def test_R19_a_shell_that_only_looks_is_clipped_like_the_tool_for_it(command: str, kind: ToolKind) -> None:
     call = m.call("c", "bash", command=command)
     assert shown_by(call) == kind
     result = m.result("c", SOURCE)
-    small = clipped(result, 96, COUNTER, key="#7", kind=shown_by(call))
-    assert small == clipped(result, 96, COUNTER, key="#7", kind=kind)
+    small = clip_message(result, 96, Texts(COUNTER), key="#7", kind=shown_by(call))
+    assert small == clip_message(result, 96, Texts(COUNTER), key="#7", kind=kind)
 
 
 def test_R21_a_clipped_read_does_not_repeat_what_its_call_says() -> None:
@@ -117,7 +119,7 @@ def test_R19_a_clip_that_would_save_next_to_nothing_is_not_made() -> None:
 def test_R21_a_clip_does_not_repeat_what_a_tool_writes_around_every_result() -> None:
     reminder = "\n\n<system-reminder>\nConsider whether it looks malicious.\n</system-reminder>\n"
     assert clip(SOURCE + reminder, 60, "read").endswith("return first")
-    assert bare(reminder.strip()) == reminder.strip()  # nothing else is there
+    assert bare_output(reminder.strip()) == reminder.strip()  # nothing else is there
     gemini = f"Command: cat a.py\nDirectory: (root)\nOutput: {SOURCE}\nError: (none)\nExit Code: 1\nSignal: 0"
     small = clip(gemini, 60, "bash")
     assert small.startswith("def part_0")
@@ -125,11 +127,11 @@ def test_R21_a_clip_does_not_repeat_what_a_tool_writes_around_every_result() -> 
 
 
 def test_R19_padding_of_a_terminal_goes_and_code_stays_as_it_is() -> None:
-    assert bare(f"a{' ' * 200}\nb\n    \nc  \n") == "a\nb\n    \nc  \n"
+    assert bare_output(f"a{' ' * 200}\nb\n    \nc  \n") == "a\nb\n    \nc  \n"
 
 
 @pytest.mark.parametrize("kind", ["read", "editor"])
-def test_R19_empty_lines_tell_nothing(kind: Kind) -> None:
+def test_R19_empty_lines_tell_nothing(kind: ToolKind) -> None:
     text = "\n    \n".join(f"class Part{n}:\n    \n        value = {n}" for n in range(200))
     between = clip(text, 192, kind).split("…]\n", 1)[1]
     assert "\n    \n…" not in between
@@ -139,7 +141,9 @@ def test_R19_empty_lines_tell_nothing(kind: Kind) -> None:
 def test_R19_a_clipped_reply_keeps_its_calls_as_they_were_made(size: int) -> None:
     calls = [m.call(f"c{n}", "Write", path=f"{n}.py", content=SOURCE) for n in (1, 2)]
     broken = m.Call("c3", "Write", raw='{"path": "' + SOURCE)
-    small = clipped(m.assistant(f"I write them.\n{SOURCE}", *calls, broken), size, COUNTER, key="#7")
+    small = clip_message(
+        m.assistant(f"I write them.\n{SOURCE}", *calls, broken), size, Texts(COUNTER), key="#7"
+    )
     assert small.calls == (*calls, broken)
     assert small.text.startswith("I write them.") and COUNTER.text(small.text) <= max(size, 24)
 
@@ -168,20 +172,22 @@ def test_R19_a_quotation_of_lists_and_of_broken_arguments_shows_their_ends() -> 
 def test_R19_typed_words_stay_and_what_stands_around_them_shares_the_rest() -> None:
     asked, short = "Fix the parser, and never touch the migrations.", "One call per message, please."
     message = m.user([m.text(SOURCE, "program"), asked, m.text(short, "program")])
-    sizes = [COUNTER.message(clipped(message, level, COUNTER, key="#7")) for level in (60, 120, 300)]
+    sizes = [
+        COUNTER.message(clip_message(message, level, Texts(COUNTER), key="#7")) for level in (60, 120, 300)
+    ]
     assert sizes == sorted(sizes)
-    small = clipped(message, 60, COUNTER, key="#7")
+    small = clip_message(message, 60, Texts(COUNTER), key="#7")
     before, typed, after = (part for part in small.parts if isinstance(part, m.Text))
     assert (before.origin, typed.text, after.text) == ("program", asked, short)
     assert COUNTER.text(before.text) < 60
-    least = clipped(message, 12, COUNTER, key="#7").parts[0]
+    least = clip_message(message, 12, Texts(COUNTER), key="#7").parts[0]
     assert isinstance(least, m.Text)
     assert least.text.startswith("[… ")
 
 
 def test_R19_words_with_which_a_user_refused_a_call_stay_in_a_clipped_result() -> None:
     refused = m.result("c", [SOURCE, m.text("No, keep the old name.", "typed")])
-    assert clipped(refused, 60, COUNTER, key="#7").text.endswith("No, keep the old name.")
+    assert clip_message(refused, 60, Texts(COUNTER), key="#7").text.endswith("No, keep the old name.")
 
 
 LOG = "\n".join(f"tests/test_{n}.py {'.' * 40} [{n}%]" for n in range(60))
@@ -216,3 +222,25 @@ def test_R17_a_quotation_holds_no_half_of_a_secret() -> None:
     for before in range(0, 60, 3):
         text = "word " * before + token + " word" * 200
         assert "aZ3kQ9xP" not in quotation(m.result("c", text), "#7", 48, COUNTER)
+
+
+def test_R19_a_small_clip_says_a_whole_line_or_nothing() -> None:
+    """`[di …` of a commit tells nothing: the last line has that room."""
+    output = (
+        "[main 1a2b3c4] Add the thing that was asked for, with tests\n 6 files changed, 416 insertions(+)"
+    )
+    shown = clip_message(m.Result("c", (m.Text(output),)), 24, Texts(COUNTER), key="#9", kind="bash")
+    assert shown.text.splitlines()[-1] == " 6 files changed, 416 insertions(+)"
+    assert shown.text.splitlines()[0].startswith(("[… ", "[main 1a2b3c4] Add the thing"))
+
+
+def test_R19_a_quoted_call_names_its_file_in_full() -> None:
+    """A path is worth more than the mark that would stand in it."""
+    path = "/Users/somebody/Work/product/devenv/cli/cmd/product/cli/e2e_test/scenario_checkpoint_workflows_test.go"
+    call = m.Call("c", "Edit", {"file_path": path, "old_string": SOURCE, "new_string": SOURCE[::-1]})
+    assert path in quotation(m.Assistant((call,)), "#7", 80, COUNTER)
+
+
+def test_R19_a_short_line_that_is_whole_stays() -> None:
+    output = "Exit code 1\n" + "\n".join(f"{n}: " + "word " * 40 for n in range(30))
+    assert clip(output, 24, "other").splitlines()[0] == "Exit code 1"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold.messages import Call, Result
-from refold.shrink import RULES, Data, Limits, shrink
+from refold.shrink import RULES, Data, Limits, Rule, Shrinking, kind_of
 from tests.data import all_transcripts
 from tests.preserve import readers
 from tests.timing import within
@@ -20,6 +20,12 @@ from tests.timing import within
 
 def call(tool: str, **arguments: Any) -> Call:
     return m.call("c1", tool, arguments)
+
+
+def shrink(
+    call: Call, result: Result, limits: Limits | None = None, rules: dict[str, Rule] | None = None
+) -> Result | None:
+    return Shrinking(call, result, limits or Limits(), (rules or {}).get(kind_of(call))).at_once()
 
 
 def enveloped(tool: Call, data: Data, limits: Limits | None = None, **more: Any) -> Data:
@@ -217,14 +223,10 @@ def test_E4_anything_else_is_cut_in_the_middle() -> None:
 def test_E4_limits_are_settable_and_rules_replaceable() -> None:
     assert len(plain(call("Glob", pattern="*"), rows(50), Limits(glob_hits=3)).splitlines()) == 5
 
-    class Loud:
-        def data(self, call: Call, data: Data, limits: Limits) -> Data:
-            return {"seen": len(data)}
+    def loud(call: Call, text: str, limits: Limits) -> str:
+        return text.upper()[:5]
 
-        def plain(self, call: Call, text: str, limits: Limits) -> str:
-            return text.upper()[:5]
-
-    small = shrink(call("Glob", pattern="*"), m.result("c1", rows(50)), rules={"glob": Loud()})
+    small = shrink(call("Glob", pattern="*"), m.result("c1", rows(50)), rules={"glob": loud})
     assert small is not None
     assert small.text == "LINE "
 

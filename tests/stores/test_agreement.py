@@ -18,6 +18,7 @@ from refold.protocols import SessionInfo
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
 from refold.stores.sqlite import SqliteStore
+from tests.strategies import examples
 
 
 def is_one_way_to_say_it(text: str) -> bool:
@@ -114,5 +115,5 @@ class Agreement(RuleBasedStateMachine):
             assert (info.name, info.entries) == (name, len(self.log))
 
 
-Agreement.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+Agreement.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=15, deadline=None)
 TestAgreement = Agreement.TestCase

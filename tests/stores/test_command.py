@@ -79,7 +79,7 @@ def test_delete_asks(spec: str) -> None:
 
 
 def test_doctor_says_and_repairs(spec: str) -> None:
-    assert "nothing is wrong" in call("--store", spec, "doctor").output
+    assert "no problems found" in call("--store", spec, "doctor").output
     path = Path(spec.partition(":")[2])
     broken = path if path.is_file() else path / "s0-id.jsonl"
     broken.chmod(0o644)
@@ -107,7 +107,7 @@ def test_your_own_database_is_empty_before_it_is_used(
 ) -> None:
     monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "none.db"))
     assert listed() == []
-    assert "it is empty: `refold import` fills it" in call().output
+    assert "it is empty; `refold import` imports" in call().output
     assert list(tmp_path.iterdir()) == []
 
 

@@ -103,7 +103,7 @@ def hit_by(data: bytes, at: int) -> set[str]:
     line = data[start:end]
     if not line.startswith(b"["):
         return {found.id} if (found := _entry(line)) else set()
-    for piece in damage.pieces(line):
+    for piece in damage.entries_in_damaged_line(line):
         begin = start + line.find(piece)
         if begin - 1 <= at <= begin + len(piece):
             return {found.id} if (found := _entry(piece)) else set()
@@ -296,7 +296,7 @@ def test_a_header_that_is_no_line_any_more_hides_nothing(file: JsonlStore, damag
 def test_an_annotation_whose_id_is_taken_is_kept_under_another(file: JsonlStore) -> None:
     lines = file.path.read_bytes().split(b"\n")
     labels = [line for line in lines if b'"type":"label"' in line]
-    ids = [fmt.decode(piece).id for line in labels[:2] for piece in damage.pieces(line)[1:]]
+    ids = [fmt.decode(piece).id for line in labels[:2] for piece in damage.entries_in_damaged_line(line)[1:]]
     file.path.write_bytes(
         file.path.read_bytes().replace(f'"id":"{ids[0]}"'.encode(), f'"id":"{ids[1]}"'.encode())
     )

@@ -125,7 +125,7 @@ def database(tmp_path: Path) -> SqliteStore:
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
-        ("DELETE FROM words WHERE rowid % 2", "words"),
+        ("DELETE FROM words WHERE rowid % 2", "index of words"),
         ("DROP TABLE words", "words"),
         ("UPDATE words_data SET block = zeroblob(20) WHERE id > 10", "words"),
         ("UPDATE sessions SET entries = 3, tip = 'e1'", "row says 3"),

@@ -32,9 +32,9 @@ from refold.stores import (
     rows,
     schema,
 )
+from refold.stores.entry_search import Quoting
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
-from refold.stores.quoted import Quoting
 from refold.stores.sqlite import SqliteStore
 
 from . import kit
@@ -73,7 +73,7 @@ def test_a_name_of_one_letter_is_a_drive_and_a_longer_one_a_kind(
     monkeypatch.chdir(tmp_path)
     assert open_store("c:x.db").store.path.name == "c:x.db"
     for name in ("ab", "redis", "n" * 300):
-        with pytest.raises(UnknownName, match=f"no store is called .{name[:40]}"):
+        with pytest.raises(UnknownName, match=f"unknown store .{name[:40]}"):
             open_store(f"{name}:x.db")
     with pytest.raises(StorageError, match="too long"):
         open_store("n" * 300 + ".db")
@@ -143,10 +143,10 @@ def test_a_writer_waits_for_readers(file: JsonlStore, work: Callable[[JsonlStore
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="check"):
-        jsonl.write(tmp_path / "missing" / "x.jsonl", SessionInfo(id=S), [])
-    jsonl.write(tmp_path / "x.jsonl", SessionInfo(id=S), [])
+        jsonl.write_session_file(tmp_path / "missing" / "x.jsonl", SessionInfo(id=S), [])
+    jsonl.write_session_file(tmp_path / "x.jsonl", SessionInfo(id=S), [])
     with pytest.raises(StorageError, match="choose another name"):
-        jsonl.write(tmp_path / "x.jsonl", SessionInfo(id=S), [])
+        jsonl.write_session_file(tmp_path / "x.jsonl", SessionInfo(id=S), [])
 
 
 def test_a_folder_is_the_owners_from_the_first_moment(
@@ -186,23 +186,23 @@ def test_a_line_is_too_long_by_however_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     monkeypatch.setattr(lines, "_CHUNK", 16)
-    monkeypatch.setattr(lines, "MAX_LINE", 160)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 160)
     (tmp_path / "f").write_bytes(b"{" * (160 + more) + b"\n" + LINE[:20])
     fd = os.open(tmp_path / "f", os.O_RDONLY)
-    known = lines.Known((0, 0), 0, 1, rows.Tally(id="s"))
-    found = [row for _, row in lines.read(disk.Disk(), fd, known)]
+    known = lines.ReadState((0, 0), 0, 1, rows.SessionTally(id="s"))
+    found = [row for _, row in lines.read_rows(disk.Disk(), fd, known)]
     os.close(fd)
-    assert [row.why for row in found] == ["a line longer than 160 bytes", damage.INTERRUPTED]
+    assert [row.why for row in found] == ["a line longer than 160 bytes", damage.INTERRUPTED_APPEND]
 
 
 def test_a_line_may_be_a_list_of_one(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"[" + LINE + b"]\n[" + NEXT + b"," + LINE + b"]\n")
     fd = os.open(tmp_path / "f", os.O_RDONLY)
-    known = lines.Known((0, 0), 0, 1, rows.Tally(id="s"))
-    found = [row.entry and row.entry.id for _, row in lines.read(disk.Disk(), fd, known)]
+    known = lines.ReadState((0, 0), 0, 1, rows.SessionTally(id="s"))
+    found = [row.entry and row.entry.id for _, row in lines.read_rows(disk.Disk(), fd, known)]
     os.close(fd)
     assert found == ["a", "b", "a"]
-    assert rows.split(b'[{"a":"\\ud800"}]') == [b'{"a":"\\ud800"}']
+    assert rows.split_line(b'[{"a":"\\ud800"}]') == [b'{"a":"\\ud800"}']
 
 
 def test_a_header_that_says_when_it_was_made_is_ours() -> None:
@@ -224,7 +224,7 @@ def test_a_header_that_says_when_it_was_made_is_ours() -> None:
     ],
 )
 def test_where_one_entry_of_several_is_damaged_the_others_are_read(line: bytes, parts: list[bytes]) -> None:
-    assert damage.pieces(line) == parts
+    assert damage.entries_in_damaged_line(line) == parts
 
 
 # ── databases ───────────────────────────────────────────────────────────────────────────────────
@@ -240,7 +240,7 @@ def test_rows_behind_a_damaged_page_are_read_one_by_one() -> None:
             if place in there:
                 yield place, f"n{place}", fmt.VERSION, there[place]
 
-    found = dict(rows.placed(select, 0, 9, OSError))
+    found = dict(rows.rows_by_place(select, 0, 9, OSError))
     damaged, missing = "its page of the database is damaged", "the row is missing"
     assert {place: row.why for place, row in found.items() if not row.line} == {
         2: damaged,
@@ -263,7 +263,8 @@ def test_rows_behind_a_damaged_page_are_read_one_by_one() -> None:
 
 def test_the_newest_entry_with_a_date_says_when() -> None:
     said = [e.Info(id=f"i{n}", time=time) for n, time in enumerate((7.0, 0.5, 0.0, -1.0))]
-    assert rows.newest(rows.of_entries(said)) == 0.5
+    assert rows.newest_time(rows.of_entries(said)) == 7.0
+    assert rows.newest_time(rows.of_entries(said[2:])) == 0.0
 
 
 def test_new_rows_stand_behind_those_that_are_missing(tmp_path: Path) -> None:
@@ -281,16 +282,16 @@ def test_new_rows_stand_behind_those_that_are_missing(tmp_path: Path) -> None:
 
 def test_a_lost_row_does_not_take_the_tip_from_a_session() -> None:
     found = [rows.of_line(LINE), rows.of_line(b"\0")]
-    tally = rows.Tally(id="s", tip="b")
+    tally = rows.SessionTally(id="s", tip="b")
     tally.add(found)
     tally.tip = "b"
-    assert [finding.text for finding in doctor.counted("s", tally, found, None)] == [
-        "1 rows are no entries (" + found[1].why + "); their bytes are kept where they are"
+    assert [finding.text for finding in doctor.check_tally("s", tally, found, None)] == [
+        "1 rows are not entries (" + found[1].why + "); their bytes are kept where they are"
     ]
-    put: list[rows.Tally] = []
-    wrong = rows.Tally(id="s", tip="b", name="n", cwd="/c", entries=7)
-    last = [*doctor.counted("s", wrong, found, put.append)][-1]
-    assert last.text == "its row says 7 entries, there are 1"
+    put: list[rows.SessionTally] = []
+    wrong = rows.SessionTally(id="s", tip="b", name="n", cwd="/c", entries=7)
+    last = [*doctor.check_tally("s", wrong, found, put.append)][-1]
+    assert last.text == "its row says 7 entries; there are 1"
     assert [(t.tip, t.entries, t.bad, t.name, t.cwd) for t in put] == [("b", 1, 1, "n", "/c")]
 
 
@@ -298,7 +299,7 @@ def test_a_database_of_another_program_is_left_as_it_was(tmp_path: Path) -> None
     connection = apsw.Connection(str(tmp_path / "x.db"))
     connection.execute("CREATE TABLE other(x)")
     with pytest.raises(FormatError, match="choose another file"):
-        schema.prepare(connection, "x.db")
+        schema.prepare_tables(connection, "x.db")
     assert not connection.in_transaction and schema.version(connection) == 0
     connection.close()
 
@@ -308,7 +309,7 @@ def test_a_digest_counts_lines_and_depends_on_each(tmp_path: Path) -> None:
     digests: list[tuple[int, str]] = []
     for n in range(3):
         with store.connection() as connection:
-            digests.append(schema.digest(connection))
+            digests.append(schema.lines_digest(connection))
         store.append(S, [kit.said(f"e{n}", None)], after=None if n == 0 else f"e{n - 1}")
     assert [count for count, _ in digests] == [0, 1, 2] and len({hash for _, hash in digests}) == 3
     store.close()
@@ -460,7 +461,7 @@ def test_the_doctor_changes_the_index_only_where_it_may(library: SqliteStore) ->
     with library.connection() as connection:
         connection.execute("DELETE FROM words WHERE rowid IN (SELECT min(rowid) FROM words)")
     [found] = library.examine()
-    assert "lacks 1 entries, 0 are too many" in found.text
+    assert "lacks 1 entries and has 0 too many" in found.text
     assert len(library.search(["kettle"])) == 2
     assert library.examine() == [found], "looking mends nothing"
     library.examine(repair=True)

@@ -168,7 +168,7 @@ class Sticky(Script):
         return self.wrong
 
 
-_ADVICE = re.compile(r": .*(?:try again|check|put it back|choose|run `refold)")
+_ADVICE = re.compile(r": .*(?:try again|check|restore it|choose|run `refold)")
 
 
 def stuck(

@@ -38,7 +38,7 @@ def test_a_file_is_a_header_and_a_line_per_append(path: Path) -> None:
     header, first, batch, rest = path.read_bytes().split(b"\n")
     assert header.startswith(b'{"type":"session","version":1,"id":"session"') and rest == b""
     assert fmt.decode(first).id == "a"
-    assert [fmt.decode(line).id for line in rows.split(batch)] == ["b", "c"]
+    assert [fmt.decode(line).id for line in rows.split_line(batch)] == ["b", "c"]
     assert ids(path) == ["a", "b", "c"]
 
 
@@ -127,7 +127,7 @@ def test_only_newline_ends_a_line(path: Path) -> None:
 
 
 def test_a_line_beyond_all_measure_is_skipped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE", 10_000)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 10_000)
     monkeypatch.setattr(lines, "_CHUNK", 1000)
     with path.open("ab") as file:
         file.write(b'{"x":"' + b"y" * 50_000 + b'"}\n' + fmt.encode(kit.said("b", "a")) + b"\n")
@@ -201,7 +201,7 @@ def test_a_replaced_file_is_noticed(path: Path) -> None:
     store = JsonlStore(path)
     store.load(S)
     store.append(S, [kit.said("b", "a")], after="a")
-    jsonl.write(path, SessionInfo(id=S), [kit.said("new", None)], replace=True)
+    jsonl.write_session_file(path, SessionInfo(id=S), [kit.said("new", None)], replace=True)
     assert [e.id for e in store.load(S).entries] == ["new"]
     store.append(S, [kit.said("n2", "new")], after="new")
     assert ids(path) == ["new", "n2"]
@@ -209,10 +209,10 @@ def test_a_replaced_file_is_noticed(path: Path) -> None:
 
 def test_write_makes_a_whole_file_or_none(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
-    jsonl.write(path, SessionInfo(id=S), [kit.said("a", None), kit.said("b", "a")])
+    jsonl.write_session_file(path, SessionInfo(id=S), [kit.said("a", None), kit.said("b", "a")])
     assert ids(path) == ["a", "b"]
     with pytest.raises(StorageError, match="exists"):
-        jsonl.write(path, SessionInfo(id=S), [])
+        jsonl.write_session_file(path, SessionInfo(id=S), [])
     assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
 
 

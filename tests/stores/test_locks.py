@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from refold.protocols import SessionInfo
-from refold.stores import doctor, is_store, moving, open_store
+from refold.stores import doctor, is_store, open_store, transfer
 from refold.stores.sqlite import SqliteStore
 
 from . import kit
@@ -56,7 +56,9 @@ def operations(store: SqliteStore, place: Path) -> dict[str, Callable[[], object
     return {
         "doctor": lambda: doctor.examine(store),
         "backup": lambda: store.backup(place / f"b{next(numbers)}.db"),
-        "export": lambda: moving.copy(store, kit.S, open_store(place / f"x{next(numbers)}.jsonl").store),
+        "export": lambda: transfer.copy_session(
+            store, kit.S, open_store(place / f"x{next(numbers)}.jsonl").store
+        ),
         "chmod": lambda: store.path.chmod(0o600),
         "list": lambda: list(store.sessions()),
         "search": lambda: store.search(["a1"]),

@@ -15,8 +15,8 @@ from refold import messages as m
 from refold.cli import main
 from refold.errors import UnknownName
 from refold.protocols import Backups, Examinable, Lines, Placed, Searchable, Store
-from refold.registry.sessions import session_of
-from refold.stores import KINDS, Kind, doctor, is_store, moving, open_store
+from refold.registry.sessions import named_session
+from refold.stores import KINDS, Kind, doctor, is_store, open_store, transfer
 from tests.stores.toy_store import HEAD, ShelfStore
 
 
@@ -46,7 +46,7 @@ def test_it_opens_by_name_by_ending_and_by_content(shelf: Path) -> None:
     plain = shelf.rename(shelf.with_name("nameless"))
     assert isinstance(open_store(plain).store, ShelfStore)
     assert is_store(str(plain)) and is_store("shelf:anything")
-    assert len(session_of(f"{plain}#one").path) == 2
+    assert len(named_session(f"{plain}#one").path) == 2
     with pytest.raises(UnknownName, match="shelf"):
         open_store("redis:x")
 
@@ -65,8 +65,8 @@ def test_the_command_line_lists_it_and_copies_to_and_from_it(shelf: Path, tmp_pa
     run("sessions", "copy", "one", "--store", f"shelf:{shelf}", "--to", lines)
     run("sessions", "copy", "one", "--move", "--store", lines, "--to", f"shelf:{tmp_path}/b.shelf")
     copied = open_store(f"shelf:{tmp_path}/b.shelf").store
-    before = moving.stored_lines(open_store(shelf).store, "one")
-    assert moving.same(moving.stored_lines(copied, "one"), before)
+    before = transfer.stored_lines(open_store(shelf).store, "one")
+    assert transfer.same(transfer.stored_lines(copied, "one"), before)
     missing = CliRunner().invoke(main, ["sessions", "--store", f"shelf:{tmp_path}/none.shelf"])
     assert missing.exit_code == 1 and "does not exist" in missing.output
     refused = CliRunner().invoke(

@@ -10,7 +10,7 @@ import pytest
 
 from refold.errors import FormatError, StorageError, UnknownName
 from refold.protocols import SessionInfo
-from refold.stores import default_database, is_store, moving, open_store
+from refold.stores import default_database, is_store, open_store, transfer
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
 from refold.stores.sqlite import SqliteStore
@@ -72,22 +72,22 @@ def test_a_copy_that_differs_is_not_kept(tmp_path: Path) -> None:
     source, target = kit.begin("sqlite", tmp_path), Forgetful()
     source.append(kit.S, [kit.said("a", None), kit.said("b", "a")], after=None)
     with pytest.raises(StorageError, match="differs"):
-        moving.copy(source, kit.S, target)
+        transfer.copy_session(source, kit.S, target)
     assert list(target.sessions()) == []
     with pytest.raises(StorageError, match="differs"):
-        moving.move(source, kit.S, target)
+        transfer.move_session(source, kit.S, target)
     assert len(source.load(kit.S).entries) == 2
 
 
 def test_moving_in_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "BATCH_LINES", 7)
+    monkeypatch.setattr(transfer, "BATCH_LINES", 7)
     source = kit.begin("sqlite", tmp_path)
     source.append(kit.S, [kit.said(f"e{n}", None) for n in range(50)], after=None)
     source.append_lines(kit.S, [b"bad", b"{}", b"[1]"], after="e49")
     middle = JsonlStore(tmp_path / "x.jsonl")
-    moving.copy(source, kit.S, middle)
+    transfer.copy_session(source, kit.S, middle)
     end = SqliteStore(tmp_path / "end.db")
-    moving.move(middle, kit.S, end)
+    transfer.move_session(middle, kit.S, end)
     assert list(end.lines(kit.S)) == list(source.lines(kit.S))
     assert end.load(kit.S).entries == source.load(kit.S).entries
     assert not (tmp_path / "x.jsonl").exists()

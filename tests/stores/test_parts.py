@@ -20,9 +20,9 @@ from refold import format as fmt
 from refold import messages as m
 from refold.errors import Conflict, FormatError, StorageError
 from refold.protocols import SessionInfo
-from refold.stores import damage, disk, lines, moving, rows, words
+from refold.stores import damage, disk, lines, rows, search_text, transfer
 from refold.stores.jsonl import JsonlStore
-from refold.stores.lines import Known
+from refold.stores.lines import ReadState
 from refold.stores.memory import MemoryStore
 
 LINE = b'{"type":"message","id":"a","time":1.5,"parent":"p","message":{"role":"user","content":[{"type":"text","text":"hi"}]}}'
@@ -104,7 +104,7 @@ def test_a_hole_may_be_named_elsewhere_and_says_why_in_short() -> None:
     ],
 )
 def test_the_entries_of_a_line_that_holds_several(line: bytes, parts: list[bytes]) -> None:
-    assert damage.pieces(line) == parts
+    assert damage.entries_in_damaged_line(line) == parts
 
 
 def test_a_destroyed_header_ends_where_a_line_of_ours_begins() -> None:
@@ -133,34 +133,34 @@ def test_a_destroyed_header_ends_where_a_line_of_ours_begins() -> None:
     ],
 )
 def test_what_a_tokenizer_would_miss_is_written_out(text: str, indexed: str) -> None:
-    assert words.prepared(text) == indexed
+    assert search_text.prepared(text) == indexed
 
 
 def test_characters_without_blanks_are_sought_in_pairs() -> None:
-    assert words.prepared("数据库").split() == ["数", "据", "库", "数据", "据库"]
-    assert words.prepared("数据库", query=True).split() == ["数据", "据库"]
-    assert words.prepared("数").split() == words.prepared("数", query=True).split() == ["数"]
+    assert search_text.prepared("数据库").split() == ["数", "据", "库", "数据", "据库"]
+    assert search_text.prepared("数据库", query=True).split() == ["数据", "据库"]
+    assert search_text.prepared("数").split() == search_text.prepared("数", query=True).split() == ["数"]
 
 
 def test_a_question_is_any_of_its_words_and_nothing_else() -> None:
-    assert words.query(["a b", "b", 'say"so', "--"]) == '"a" OR "b" OR "say""so"'
-    assert words.query([]) == words.query(["-", ""]) == ""
-    assert words.query(f"w{n}" for n in range(100)).count(" OR ") == words.MAX_TERMS - 1
-    assert len(words.query(["x y " * 100])) < words.MAX_TERM
+    assert search_text.query(["a b", "b", 'say"so', "--"]) == '"a" OR "b" OR "say""so"'
+    assert search_text.query([]) == search_text.query(["-", ""]) == ""
+    assert search_text.query(f"w{n}" for n in range(100)).count(" OR ") == search_text.MAX_TERMS - 1
+    assert len(search_text.query(["x y " * 100])) < search_text.MAX_TERM
 
 
 def test_of_an_entry_what_was_said_is_indexed() -> None:
     message = e.MessageEntry(id="a", message=m.assistant("so", m.call("c", "Read", path="src/a.py")))
     note = e.Note(id="n", content=m.content("remember"), kind="k")
-    assert "so" in words.of_entry(message) and "src/a.py" in words.of_entry(message)
-    assert words.of_entry(note) == "remember"
+    assert "so" in search_text.of_entry(message) and "src/a.py" in search_text.of_entry(message)
+    assert search_text.of_entry(note) == "remember"
     assert (
-        words.of_entry(e.Info(id="i", name="x"))
-        == words.of_entry(e.MessageEntry(id="a", message=m.user("")))
+        search_text.of_entry(e.Info(id="i", name="x"))
+        == search_text.of_entry(e.MessageEntry(id="a", message=m.user("")))
         == ""
     )
-    long = words.of_entry(e.MessageEntry(id="a", message=m.user("a " * 200_000 + "end")))
-    assert len(long) <= words.MAX_TEXT and long.endswith("end") and long.count("\n") == 1
+    long = search_text.of_entry(e.MessageEntry(id="a", message=m.user("a " * 200_000 + "end")))
+    assert len(long) <= search_text.MAX_TEXT and long.endswith("end") and long.count("\n") == 1
     assert long.index("\n") > 0.7 * len(long)
 
 
@@ -168,11 +168,11 @@ def test_of_an_entry_what_was_said_is_indexed() -> None:
 
 
 def test_lines_are_poured_in_batches_that_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "BATCH_BYTES", 10)
-    monkeypatch.setattr(moving, "BATCH_LINES", 3)
+    monkeypatch.setattr(transfer, "BATCH_BYTES", 10)
+    monkeypatch.setattr(transfer, "BATCH_LINES", 3)
 
     def pour(*sizes: int) -> list[list[int]]:
-        return [[len(line) for line in batch] for batch in moving._batches(b"x" * n for n in sizes)]
+        return [[len(line) for line in batch] for batch in transfer._batches(b"x" * n for n in sizes)]
 
     assert pour() == []
     assert pour(1, 1, 1, 1) == [[1, 1, 1], [1]]
@@ -184,9 +184,9 @@ def test_lines_are_poured_in_batches_that_are_bounded(monkeypatch: pytest.Monkey
 
 def test_sessions_are_the_same_that_hold_the_same_values() -> None:
     first, second = b'{"a":1,"b":2}', b'{ "b":2, "a":1 }'
-    assert moving.same([first, b"no json"], [second, b"no json"])
-    assert not moving.same([first], []) and not moving.same([], [first])
-    assert not moving.same([first], [b"{}"]) and not moving.same([b"ab", b"c"], [b"a", b"bc"])
+    assert transfer.same([first, b"no json"], [second, b"no json"])
+    assert not transfer.same([first], []) and not transfer.same([], [first])
+    assert not transfer.same([first], [b"{}"]) and not transfer.same([b"ab", b"c"], [b"a", b"bc"])
 
 
 # ── the disk ────────────────────────────────────────────────────────────────────────────────────
@@ -229,17 +229,17 @@ def test_folders_and_files_are_the_owners_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         disk.make_folder(disk.Disk(), folder)
-        disk.place(disk.Disk(), folder / "f", b"x", replace=False)
+        disk.place_file(disk.Disk(), folder / "f", b"x", replace=False)
     finally:
         os.umask(before)
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "f").stat().st_mode) == 0o600
     assert [path.name for path in folder.iterdir()] == ["f"]
     with pytest.raises(FileExistsError):
-        disk.place(disk.Disk(), folder / "f", b"y", replace=False)
+        disk.place_file(disk.Disk(), folder / "f", b"y", replace=False)
     link = folder / "link"
     link.symlink_to(folder / "f")
-    disk.place(disk.Disk(), link, b"y", replace=True)
+    disk.place_file(disk.Disk(), link, b"y", replace=True)
     assert link.is_symlink() and (folder / "f").read_bytes() == b"y"
 
 
@@ -255,7 +255,7 @@ def test_a_lock_excludes_and_is_given_back(tmp_path: Path) -> None:
             pass
         with (
             disk.locked(first, path, shared=False, timeout=0),
-            pytest.raises(StorageError, match="locked by another process since 0 s"),
+            pytest.raises(StorageError, match="has been locked by another process for 0 s"),
             disk.locked(second, path, shared=True, timeout=0),
         ):
             pass
@@ -274,14 +274,17 @@ def test_a_lock_excludes_and_is_given_back(tmp_path: Path) -> None:
 def test_what_the_system_says_is_told(tmp_path: Path) -> None:
     with (
         pytest.raises(StorageError, match=r"f cannot be opened \(full\): free some space"),
-        disk.told(tmp_path / "f"),
+        disk.os_errors_translated(tmp_path / "f"),
     ):
         raise OSError(errno.ENOSPC, "full")
-    with pytest.raises(StorageError, match=r"cannot be opened \(odd\)"), disk.told(tmp_path / "f"):
+    with (
+        pytest.raises(StorageError, match=r"cannot be opened \(odd\)"),
+        disk.os_errors_translated(tmp_path / "f"),
+    ):
         raise OSError("odd")
-    assert "nothing was added: " in str(disk.failed(tmp_path, OSError(1, "no")))
-    assert "nor could that be taken back" in str(disk.failed(tmp_path, OSError(1, "no"), undone=False))
-    assert "(odd)" in str(disk.failed(tmp_path, OSError("odd")))
+    assert "nothing was added: " in str(disk.disk_error(tmp_path, OSError(1, "no")))
+    assert "nor could that be taken back" in str(disk.disk_error(tmp_path, OSError(1, "no"), undone=False))
+    assert "(odd)" in str(disk.disk_error(tmp_path, OSError("odd")))
 
 
 def test_reading_at_an_offset_moves_nothing(tmp_path: Path) -> None:
@@ -301,9 +304,9 @@ def test_reading_at_an_offset_moves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_tally_counts_what_comes() -> None:
-    tally = rows.fresh(SessionInfo(id="s", name="first"), now=7.0)
+    tally = rows.new_tally(SessionInfo(id="s", name="first"), now=7.0)
     assert (tally.created, tally.updated, tally.name, tally.tip) == (7.0, 7.0, "first", None)
-    assert rows.fresh(SessionInfo(id="s", created=3.0), now=7.0).updated == 3.0
+    assert rows.new_tally(SessionInfo(id="s", created=3.0), now=7.0).updated == 3.0
     label = e.Label(id="l", target="a", text="x")
     found = [
         rows.of_line(LINE),
@@ -326,7 +329,7 @@ def test_a_tally_counts_what_comes() -> None:
     tally.guard([rows.of_entries([label])[0]], "other")
     with pytest.raises(Conflict):
         tally.guard(found, None)
-    assert rows.of_columns(rows.columns(tally, lambda text: text)) == tally
+    assert rows.of_columns(rows.tally_values(tally, lambda text: text)) == tally
 
 
 def test_what_is_loaded_begins_where_it_is_asked_to() -> None:
@@ -335,7 +338,7 @@ def test_what_is_loaded_begins_where_it_is_asked_to() -> None:
         ("line 3", rows.of_line(b"\x00" * 900)),
         ("line 4", rows.of_line(NEXT)),
     ]
-    tally = rows.Tally(id="s")
+    tally = rows.SessionTally(id="s")
     whole = rows.loaded(found, 0, tally)
     assert [entry.id for entry in whole.entries] == ["a", "b"]
     assert [(problem.where, len(problem.raw)) for problem in whole.problems] == [
@@ -349,17 +352,17 @@ def test_rows_that_are_missing_are_said() -> None:
     def select(first: int, last: int) -> Any:
         yield from ((n, None, fmt.VERSION, LINE) for n in (0, 1, 4) if first <= n < last)
 
-    found = [(place, row.why) for place, row in rows.placed(select, 0, 7, OSError)]
+    found = [(place, row.why) for place, row in rows.rows_by_place(select, 0, 7, OSError)]
     assert found == [(0, ""), (1, ""), (2, "2 rows are missing"), (4, ""), (5, "the last 2 rows are missing")]
-    assert [place for place, _ in rows.placed(select, 4, 5, OSError)] == [4]
+    assert [place for place, _ in rows.rows_by_place(select, 4, 5, OSError)] == [4]
 
 
 def test_texts_that_begin_so_lie_in_a_span() -> None:
     first, last = rows.span("ab")
     assert first <= b"ab" < last and first <= b"abz" < last and not first <= b"ac" < last
     assert rows.span("") == (b"", b"\xff")
-    assert rows.newest([rows.of_line(LINE), rows.of_line(NEXT), rows.of_line(b"x")]) == 1.5
-    assert rows.newest([]) == 0.0
+    assert rows.newest_time([rows.of_line(LINE), rows.of_line(NEXT), rows.of_line(b"x")]) == 1.5
+    assert rows.newest_time([]) == 0.0
 
 
 def test_reading_many_rows_leaves_the_collector_as_it_was() -> None:
@@ -383,10 +386,10 @@ def test_lines_are_the_same_whatever_the_chunks(
     data = b"head\n\nfirst\r\nsecond\n\nlast"
     (tmp_path / "f").write_bytes(data)
     fd = os.open(tmp_path / "f", os.O_RDONLY)
-    known = Known((0, 0), 5, 1, rows.Tally(id="s"))
+    known = ReadState((0, 0), 5, 1, rows.SessionTally(id="s"))
     ends: list[int] = []
     found: list[tuple[bytes, bool]] = []
-    for row in lines.lines(disk.Disk(), fd, known):
+    for row in lines.raw_lines(disk.Disk(), fd, known):
         found.append(row)
         ends.append(known.end)
     os.close(fd)
@@ -398,18 +401,19 @@ def test_lines_are_the_same_whatever_the_chunks(
 def test_a_line_may_be_as_long_as_the_longest_and_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE", len(LINE))
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", len(LINE))
     monkeypatch.setattr(lines, "_CHUNK", 16)
     (tmp_path / "f").write_bytes(LINE + b"\n" + LINE + b" \n" + NEXT + b"\n" + NEXT[:20])
     fd = os.open(tmp_path / "f", os.O_RDONLY)
-    known = Known((0, 0), 0, 1, rows.Tally(id="s"))
+    known = ReadState((0, 0), 0, 1, rows.SessionTally(id="s"))
     found = [
-        (number, row.entry and row.entry.id, row.why) for number, row in lines.read(disk.Disk(), fd, known)
+        (number, row.entry and row.entry.id, row.why)
+        for number, row in lines.read_rows(disk.Disk(), fd, known)
     ]
     os.close(fd)
     assert found[0] == (2, "a", "") and found[2] == (4, "b", "")
     assert found[1] == (3, None, f"a line longer than {len(LINE)} bytes")
-    assert found[3] == (5, None, damage.INTERRUPTED)
+    assert found[3] == (5, None, damage.INTERRUPTED_APPEND)
     assert known.tally.bad == 2 and known.tally.entries == 2
 
 
@@ -432,7 +436,7 @@ def test_a_session_is_a_file_of_its_name(tmp_path: Path, session: str, name: str
 
 @pytest.mark.parametrize("session", ["", ".", ".hidden", "x" * 201])
 def test_what_cannot_be_a_file_name_is_refused(tmp_path: Path, session: str) -> None:
-    with pytest.raises(StorageError, match="cannot be a file name"):
+    with pytest.raises(StorageError, match="is not a possible file name"):
         JsonlStore(tmp_path, folder=True)._place(session)
 
 

@@ -63,4 +63,4 @@ def test_planted_bad_turns_are_caught_by_a_crowd(kind: str, tmp_path: Path) -> N
             break
     assert not orderly(report), report
     if kind == "sqlite-plain":
-        assert "being written by another process" in str(report["errors"])
+        assert "in use by another process" in str(report["errors"])

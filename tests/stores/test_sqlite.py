@@ -133,7 +133,7 @@ def test_an_older_database_is_brought_forward(store: SqliteStore, monkeypatch: p
     store.append(S, [kit.said(f"e{n}", None) for n in range(10)], after=None)
     before = store.load(S).entries
     store.close()
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
     monkeypatch.setitem(schema.MIGRATIONS, 1, _to_two)
     newer = SqliteStore(store.path)
     assert newer.load(S).entries == before
@@ -150,7 +150,7 @@ def test_a_migration_that_loses_something_changes_nothing(
     before = store.load(S).entries
     store.close()
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "VERSION", 2)
+        patch.setattr(schema, "SCHEMA_VERSION", 2)
         patch.setitem(schema.MIGRATIONS, 1, _to_two_losing_one)
         with pytest.raises(StorageError, match="it is unchanged"):
             SqliteStore(store.path).load(S)

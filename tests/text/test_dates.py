@@ -6,7 +6,17 @@ from datetime import date
 
 import pytest
 
-from refold.text.dates import NEVER, When, asks_when, heading, of_time, read, relative, resolve, tells_time
+from refold.text.dates import (
+    NO_DATE,
+    When,
+    asks_when,
+    heading,
+    of_time,
+    read_date,
+    relative,
+    resolve,
+    tells_time,
+)
 from refold.text.words import terms
 
 MONDAY = date(2023, 5, 8)
@@ -104,20 +114,20 @@ def test_what_has_no_date_stays() -> None:
         ("2023-05-08T10:11:12Z", When(2023, 5, 8)),
         ("2023年5月8日", When(2023, 5, 8)),
         ("  (Sept. 2023)", When(2023, 9)),
-        ("We met on 8 May 2023", NEVER),
-        ("Meeting 8 May 2023", NEVER),
-        ("[image: a dog]", NEVER),
-        ("8 May, monday", NEVER),
-        ("12345678", NEVER),
-        ("", NEVER),
+        ("We met on 8 May 2023", NO_DATE),
+        ("Meeting 8 May 2023", NO_DATE),
+        ("[image: a dog]", NO_DATE),
+        ("8 May, monday", NO_DATE),
+        ("12345678", NO_DATE),
+        ("", NO_DATE),
     ],
 )
 def test_a_line_that_is_nothing_but_a_date_heads_what_follows(line: str, when: When) -> None:
     text = f"{line}\nAnna: hi"
     found, end = heading(text)
     assert found == when
-    assert text[end:] == ("Anna: hi" if when != NEVER else text)
-    assert heading(line) == (NEVER, 0), "an answer that is a date heads nothing"
+    assert text[end:] == ("Anna: hi" if when != NO_DATE else text)
+    assert heading(line) == (NO_DATE, 0), "an answer that is a date heads nothing"
 
 
 @pytest.mark.parametrize(
@@ -144,27 +154,27 @@ def test_a_line_that_is_nothing_but_a_date_heads_what_follows(line: str, when: W
         ("5 of my May", When(0, 5, 5)),
         ("our May on my 5", When(0, 5, 5)),
         ("our May on the 5", When(0, 5)),
-        ("what may she march for", NEVER),
-        ("in 3 days", NEVER),
+        ("what may she march for", NO_DATE),
+        ("in 3 days", NO_DATE),
     ],
 )
 def test_a_date_is_read_as_far_as_it_is_said(text: str, when: When) -> None:
-    assert read(text, capitals=True) == when
+    assert read_date(text, capitals=True) == when
 
 
 def test_a_date_covers_every_day_it_does_not_exclude() -> None:
-    assert When(2023, 5).covers(When(2023, 5, 8)) and NEVER.covers(When(2023))
+    assert When(2023, 5).covers(When(2023, 5, 8)) and NO_DATE.covers(When(2023))
     assert not When(2023, 5).covers(When(2023)) and not When(2023, 5).covers(When(2023, 6, 1))
 
 
 def test_a_day_that_does_not_exist_is_none() -> None:
     assert When(2023, 5, 8).date == MONDAY
-    assert When(2023, 2, 31).date is When(2023, 5).date is NEVER.date is None
+    assert When(2023, 2, 31).date is When(2023, 5).date is NO_DATE.date is None
 
 
 def test_times_out_of_range_are_no_day() -> None:
     assert of_time(1683504000.0).date == MONDAY
-    assert {of_time(time) for time in (None, 0.0, -1.0, 4e10, 1e300, float("inf"))} == {NEVER}
+    assert {of_time(time) for time in (None, 0.0, -1.0, 4e10, 1e300, float("inf"))} == {NO_DATE}
     assert of_time(0.5) == When(1970, 1, 1) and of_time(4e10 - 1).year == 3237
 
 

@@ -27,6 +27,8 @@ from refold.text import (
     frames,
     glance,
     lenient_json,
+    patterns,
+    plural,
     redact,
     sentences,
     terminal,
@@ -78,7 +80,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     truncate.middle: lambda text: truncate.middle(text, len(text) // 2),
     truncate.in_short: lambda text: truncate.in_short(text, len(text) // 2),
     truncate.one_line: lambda text: truncate.one_line(text, len(text) // 2),
-    truncate.window: lambda text: truncate.window(text, len(text) // 3, len(text) // 3),
+    truncate.text_window: lambda text: truncate.text_window(text, len(text) // 3, len(text) // 3),
     sentences.sentences: sentences.sentences,
     sentences.spans: lambda text: list(sentences.spans(text)),
     sentences.speaker_of: sentences.speaker_of,
@@ -86,10 +88,10 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     words.terms: words.terms,
     words.terms_of: words.terms_of,
     words.spelled: words.spelled,
-    words.plain: words.plain,
+    words.search_words: words.search_words,
     words.bigrams: words.bigrams,
     words.stem: words.stem,
-    dates.read: dates.read,
+    dates.read_date: dates.read_date,
     dates.heading: dates.heading,
     dates.asks_when: dates.asks_when,
     dates.tells_time: lambda text: dates.tells_time(text.split()),
@@ -115,8 +117,8 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     lenient_json.invalid: lenient_json.invalid,
 }
 NOT_ON_TEXT = {
-    dates.of_time, dates.written, dates.month_written, canonical.seen, canonical.unescaped, truncate.level,
-    lenient_json.is_storable_number, glance.card,
+    dates.of_time, dates.written_date, dates.month_written, canonical.seen, canonical.unescaped, truncate.level,
+    lenient_json.is_storable_number, glance.card, plural.counted, patterns.lazy_pattern,
 }  # fmt: skip
 
 

@@ -32,8 +32,9 @@ BODY = "aB3xY9qL7wZk2mP5EXAMPLE+" * 3
         ("Cookie: sid={}", "deployworkername2x", False),
         ("Cookie: sid={}", "deploy-worker-no1234", True),  # a fifth of it digits: no name
         ("Cookie: sid={}", "deploy-worker-nos1234", False),
-        ("Cookie: sid={}", "KQWXYZMNP1a2BcDe", False),  # a word
-        ("Cookie: sid={}", "kqwxyzmnp1A2bCdE", False),
+        ("Cookie: sid={}", "KQWXYZMNP1a2BcDe", True),  # no word has such letters beside each other
+        ("Cookie: sid={}", "TERMINATOR1a2BcDe", False),
+        ("Cookie: sid={}", "terminator1A2bCdE", False),
         ("Cookie: sid={}", "KQWXYZM1a2BcDeFg", True),
         ("Cookie: sid={}", "KQWXYZMNP1a2BcD3", True),
         ("Cookie: sid={}", "AB_CD_EF_GH_IJ12", False),  # a constant
@@ -90,11 +91,11 @@ BODY = "aB3xY9qL7wZk2mP5EXAMPLE+" * 3
         ("token_type '{}'", RANDOM, False),
         ("token_type: {}", RANDOM, True),
         # Where it stands.
-        ("password {}", SHORT, False),  # a word after a word, without a flag
-        ("logic: password {}", SHORT, False),
+        ("password {}", SHORT, True),  # a word after a word, without a flag
+        ("password {}", "deployment", False),
+        ("logic: password {}", SHORT, True),
         ("login me password {}", SHORT, True),
         (f"login {'x' * 113} password {{}}", SHORT, True),
-        (f"login {'x' * 114} password {{}}", SHORT, False),
         ("arn:aws:secretsmanager:us:1:secret:{}", RANDOM, False),
         ("x:password='{}'", SHORT, True),
         ("see x:y password={}", SHORT, True),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.text.sentences import LONGEST, sentences, spans, speaker_of
+from refold.text.sentences import MAX_SENTENCE_CHARS, sentences, spans, speaker_of
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_spans_are_the_whole_text_in_order(text: str) -> None:
 
 def test_a_sentence_without_end_is_cut_at_a_space() -> None:
     found = sentences("word " * 500)
-    assert all(len(each) <= LONGEST and each.endswith("word") for each in found)
+    assert all(len(each) <= MAX_SENTENCE_CHARS and each.endswith("word") for each in found)
     assert sum(each.count("word") for each in found) == 500
     assert [len(each) for each in sentences("x" * 1_300)] == [600, 600, 100]
     assert [len(each) for each in sentences("x" * 600)] == [600]

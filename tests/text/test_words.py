@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.text.words import bigrams, count, plain, spelled, stem, terms
+from refold.text.words import bigrams, count, search_words, spelled, stem, terms
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_a_text_is_found_by(text: str, found: str) -> None:
 def test_terms_are_counted_and_words_are_listed() -> None:
     assert count("run runs b.c b.c Running") == {"run": 3, "b": 2, "c": 2, "b.c": 2}
     assert spelled("A b! c_d A") == ["a", "b", "c_d", "a"]
-    assert plain("What is the Login of the login Page?") == ["login", "page"]
+    assert search_words("What is the Login of the login Page?") == ["login", "page"]
     assert [bigrams(run) for run in ("a", "ab", "abc")] == [["a"], ["ab"], ["ab", "bc"]]
 
 

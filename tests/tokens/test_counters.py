@@ -66,12 +66,12 @@ def test_without_the_tokenizer_it_estimates_and_says_so(monkeypatch: pytest.Monk
             raise ImportError(name)
         return real(name, *rest, **options)
 
-    exact.counter.cache_clear()
+    exact.vocabulary_counter.cache_clear()
     monkeypatch.setattr(builtins, "__import__", refuse)
     try:
-        counter = exact.counter("o200k")
+        counter = exact.vocabulary_counter("o200k")
     finally:
-        exact.counter.cache_clear()
+        exact.vocabulary_counter.cache_clear()
     assert not tokens.is_exact(counter)
     assert "bytes4" in counter.name
     assert "o200k" in counter.name
@@ -255,7 +255,7 @@ def test_lone_surrogates_are_counted() -> None:
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=8), st.integers(2, 60))
 def test_cutting_long_texts_between_words_changes_nothing(bits: list[str], times: int) -> None:
     text = (" and then some words ".join(bits) + " and more words") * times * 20
-    pieces = list(exact.pieces(text))
+    pieces = list(exact.text_chunks(text))
     assert "".join(pieces) == text
     assert all(len(piece) <= exact._CHUNK for piece in pieces)
 
@@ -322,5 +322,5 @@ def test_a_counter_that_says_no_number_of_tokens_is_an_error_and_nothing_is_fold
 
 
 def test_what_is_no_counter_is_refused_when_the_engine_is_made() -> None:
-    with pytest.raises(WrongType, match="no counter"):
+    with pytest.raises(WrongType, match="expected a token counter"):
         Engine(counter=cast("Any", 5))

@@ -11,7 +11,7 @@ import pytest
 
 from refold import tools
 from refold.messages import Call
-from refold.tools.base import Envelope, Place, call_tool
+from refold.tools.base import Envelope, ToolContext, call_tool
 from refold.tools.workspace import Workspace
 
 
@@ -24,13 +24,13 @@ class Bench:
         (self.outside / "secret.txt").write_text("SECRET\n")
         self.root = folder / "work"
         self.root.mkdir()
-        self.place = Place(Workspace(self.root))
+        self.place = ToolContext(Workspace(self.root))
 
     def call(self, tool: str, /, **arguments: Any) -> Envelope:
         return asyncio.run(self.acall(tool, **arguments))
 
     async def acall(self, tool: str, /, **arguments: Any) -> Envelope:
-        return await call_tool(tools.table(), Call("c1", tool, arguments), self.place)
+        return await call_tool(tools.tools_by_name(), Call("c1", tool, arguments), self.place)
 
     def data(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         envelope = self.call(tool, **arguments)

@@ -8,15 +8,15 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import Session, tools
 from refold import messages as m
 from refold.messages import Call
 from refold.session.toolnames import kind
-from refold.shrink import shrink
-from refold.tools.base import Place, call_tool
+from refold.shrink import Shrinking
+from refold.tools.base import ToolContext, call_tool
 from refold.tools.workspace import Workspace
 from tests.tools.place import Bench
 
@@ -37,19 +37,21 @@ ARGUMENTS = {
 
 
 def test_the_tools_and_their_arguments_are_those_that_are_documented() -> None:
-    found = {name: " ".join(tool.spec.parameters["properties"]) for name, tool in tools.table().items()}
+    found = {
+        name: " ".join(tool.spec.parameters["properties"]) for name, tool in tools.tools_by_name().items()
+    }
     assert found == ARGUMENTS
 
 
 def test_schemas_are_plain_enough_for_every_provider() -> None:
-    for tool in tools.table().values():
+    for tool in tools.tools_by_name().values():
         text = json.dumps(tool.spec.parameters)
         assert not any(word in text for word in ("$ref", "$defs", "anyOf", '"title"')), tool.spec.name
         assert tool.spec.description
 
 
 def test_the_effect_of_a_tool_says_what_it_may_change() -> None:
-    effects = {name: tool.effect for name, tool in tools.table().items()}
+    effects = {name: tool.effect for name, tool in tools.tools_by_name().items()}
     assert {n for n, effect in effects.items() if effect == "read"} == {"Read", "LS", "Glob", "Grep"}
     assert {n for n, effect in effects.items() if effect == "edit"} == {"Edit", "MultiEdit", "Write"}
     assert {n for n, effect in effects.items() if effect == "run"} == {"Bash"}
@@ -78,7 +80,7 @@ def test_wrong_arguments_get_a_sentence_that_a_model_can_act_on(
 
 def test_arguments_that_are_no_object_are_quoted_back(bench: Bench) -> None:
     call = Call("c1", "Read", raw='{"path": "a')
-    envelope = asyncio.run(call_tool(tools.table(), call, bench.place))
+    envelope = asyncio.run(call_tool(tools.tools_by_name(), call, bench.place))
     assert envelope.error is not None
     assert '{"path": "a' in envelope.error.message
     assert envelope.result(call).is_error
@@ -110,17 +112,16 @@ VALUES = st.recursive(
 FIELDS = sorted({field for fields in ARGUMENTS.values() for field in fields.split()})
 
 
-@settings(max_examples=40)
 @given(
     name=NAMES | st.text(max_size=5), arguments=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4)
 )
 def test_no_call_raises_whatever_a_model_wrote(
     tmp_path_factory: pytest.TempPathFactory, name: str, arguments: dict[str, Any]
 ) -> None:
-    place = Place(Workspace(tmp_path_factory.mktemp("any")))
+    place = ToolContext(Workspace(tmp_path_factory.mktemp("any")))
     try:
         call = Call("c1", name, arguments)
-        envelope = asyncio.run(call_tool(tools.table(), call, place))
+        envelope = asyncio.run(call_tool(tools.tools_by_name(), call, place))
         assert json.loads(envelope.result(call).text)["status"] in ("success", "partial", "error")
     finally:
         place.workspace.close()
@@ -143,7 +144,7 @@ def test_E4_E17_the_rules_for_results_know_what_these_tools_write(bench: Bench) 
         call = Call("c1", name, arguments)
         assert kind(name) != "other"
         result = bench.call(name, **arguments).result(call)
-        shrunk = shrink(call, result)
+        shrunk = Shrinking(call, result).at_once()
         small[name] = json.loads((shrunk or result).text)
         assert "context" not in small[name] or shrunk is None, name
     assert small["Read"]["data"]["content"].startswith("1\tline 0")

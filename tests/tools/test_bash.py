@@ -40,7 +40,7 @@ def confine(bench: Bench, name: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
         pytest.skip(
             f"{name} does not work on this machine (bubblewrap: Debian package; Landlock: Linux 6.12)"
         )
-    monkeypatch.setattr(sandbox, "find", lambda _=None: BOXES[name])
+    monkeypatch.setattr(sandbox, "find_sandbox", lambda _=None: BOXES[name])
     return bench
 
 
@@ -81,8 +81,8 @@ def test_output_is_cut_in_the_middle_and_loses_its_colours(shell: Bench) -> None
     text = envelope.data["stdout"]
     assert text.startswith("first\n1\n")
     assert text.endswith("last\n")
-    assert len(text) <= bash.CHARS + 100
-    assert f"beyond {bash.CHARS} characters" in bash.bash.spec.description
+    assert len(text) <= bash.OUTPUT_CHARS + 100
+    assert f"beyond {bash.OUTPUT_CHARS} characters" in bash.bash_tool.spec.description
     assert "bytes cut]…" in text
     assert (envelope.status, envelope.data["truncated"]) == ("partial", True)
 
@@ -173,7 +173,7 @@ def test_a_command_that_is_cancelled_while_it_starts_ends_too(
 def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -> None:
     ground = Ground(shell.root, bash.scratch(shell.place))
     inner = ["bash", "-c", f"{hiders(44)} touch begun; {SLEEP.format(44)}4"]
-    box = None if shell.place.unconfined else sandbox.find()
+    box = None if shell.place.unconfined else sandbox.find_sandbox()
     words = box(inner, ground) if box else sandbox.supervised(inner)
     agent = subprocess.Popen(
         [sys.executable, "-c", f"import subprocess; subprocess.run({words!r})"], cwd=shell.root
@@ -191,7 +191,7 @@ def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -
 def test_without_a_sandbox_nothing_runs_unless_the_user_allowed_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "find", lambda _: None)
+    monkeypatch.setattr(sandbox, "find_sandbox", lambda _: None)
     code, message = bench.error("Bash", command="touch ran")
     assert (code, "no sandbox" in message) == ("no_sandbox", True)
     assert not (bench.root / "ran").exists()
@@ -481,17 +481,17 @@ def test_a_kernel_that_does_not_know_all_rules_runs_nothing(tmp_path: Path) -> N
 
 
 def test_a_workspace_with_nothing_outside_of_it_has_no_sandbox() -> None:
-    assert sandbox.find(Path("/")) is None
+    assert sandbox.find_sandbox(Path("/")) is None
 
 
 def test_shrunk_it_keeps_command_status_and_edges(bench: Bench) -> None:
     from refold.messages import Call
-    from refold.shrink import shrink
+    from refold.shrink import Shrinking
 
     bench.place.unconfined = True
     arguments: dict[str, Any] = {"command": "seq 1 500; seq 1 100 >&2; exit 2"}
     call = Call("c1", "Bash", arguments)
-    small = shrink(call, bench.call("Bash", **arguments).result(call))
+    small = Shrinking(call, bench.call("Bash", **arguments).result(call)).at_once()
     assert small is not None
     assert '"exit_code":2' in small.text
     assert "exit 2\\n(500 lines)\\n1\\n2\\n3\\n4\\n5\\n… (490 lines)\\n496" in small.text

@@ -69,7 +69,7 @@ def test_files_that_are_no_text_and_things_that_are_no_files_are_said(bench: Ben
     assert bench.error("Read", path=".") == ("not_a_file", "`.` is a folder: use LS.")
     assert bench.error("Read", path="none")[0] == "not_found"
     bench.write("a.txt", "x\n")
-    assert "has 1 lines: there is no line 5" in bench.error("Read", path="a.txt", offset=5)[1]
+    assert "has 1 line: there is no line 5" in bench.error("Read", path="a.txt", offset=5)[1]
 
 
 def test_a_huge_file_is_read_in_pieces_within_bounds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_a_huge_file_is_read_in_pieces_within_bounds(bench: Bench, monkeypatch: 
     assert (found["end_line"], found["total_lines"]) == (2, 2)
     bench.write("long.txt", "0123456789\n" * 300_000)
     envelope = bench.call("Read", path="long.txt", limit=100_000)
-    assert len(envelope.data["content"]) <= read.CHARS
+    assert len(envelope.data["content"]) <= read.READ_CHARS
     assert (envelope.status, envelope.data["truncated"]) == ("partial", True)
     assert envelope.data["total_lines"] == 300_000
     monkeypatch.setattr(read, "SCANNED", 1_000_000)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from refold.tools import git_guard
-from refold.tools.base import Place
+from refold.tools.base import ToolContext
 from refold.tools.git_guard import GitGuard
 from refold.tools.workspace import Workspace
 from tests.timing import alarm
@@ -73,7 +73,7 @@ class Project:
         self.root = self.linked if where == "linked" else self.top
         self.ran = bench.outside / "ran"
         self.script = f"#!/bin/sh\ntouch {self.ran}\n"
-        bench.place = Place(Workspace(self.root))
+        bench.place = ToolContext(Workspace(self.root))
         self.asked: list[str] = []
         """What the user was asked."""
 
@@ -272,7 +272,7 @@ def test_a_repository_that_the_workspace_is_only_a_part_of_is_guarded(confined: 
     project = Project(confined, where=where)
     if where == "part":
         (project.top / "part").mkdir()
-        confined.place = Place(Workspace(project.top / "part"))
+        confined.place = ToolContext(Workspace(project.top / "part"))
     place = f"{project.top}/.git"
     for plant in (
         hooks(f"{place}/hooks"),
@@ -357,22 +357,22 @@ from pathlib import Path
 from refold.messages import Call
 from refold import tools
 from refold.tools import sandbox
-from refold.tools.base import Place, call_tool
+from refold.tools.base import ToolContext, call_tool
 from refold.tools.git_guard import GitGuard
 from refold.tools.git_guard import GitGuard
 from refold.tools.workspace import Workspace
 name, root, saved, command = sys.argv[1:]
-sandbox.find = lambda _=None: sandbox.BOXES[name]
-place = Place(Workspace(root), git_guard=GitGuard(Path(root), Path(saved)))
-asyncio.run(call_tool(tools.table(), Call("1", "Bash", {"command": command}), place))
+sandbox.find_sandbox = lambda _=None: sandbox.BOXES[name]
+place = ToolContext(Workspace(root), git_guard=GitGuard(Path(root), Path(saved)))
+asyncio.run(call_tool(tools.tools_by_name(), Call("1", "Bash", {"command": command}), place))
 """
 
 
 def test_a_plant_that_survives_a_kill_of_the_agent_is_found_at_the_next_start(
     confined: Bench, request: pytest.FixtureRequest
 ) -> None:
-    from refold.agent.chat import Chat, Settings
-    from refold.agent.opening import fresh
+    from refold.agent.chat import Chat, ChatOptions
+    from refold.agent.folder_sessions import fresh
     from refold.models.scripted import Scripted
     from refold.stores import data_folder
 
@@ -392,7 +392,7 @@ def test_a_plant_that_survives_a_kill_of_the_agent_is_found_at_the_next_start(
         return "no"
 
     def next_start() -> None:
-        settings = Settings(permission="all", summariser="digest")
+        settings = ChatOptions(permission="all", summariser="digest")
         chat = Chat(fresh(project.root), project.root, settings, model=Scripted(then="Hello."), ask=ask)
         asyncio.run(chat.say("Go on."))
 
@@ -438,7 +438,7 @@ def test_what_cannot_be_looked_into_is_said(confined: Bench, monkeypatch: pytest
     project.run('for i in $(seq 30); do mkdir -p $(printf "%0200d" $i) && cd -P $(printf "%0200d" $i); done')
     assert "cannot be looked into" in project.asked[0]
     shutil.rmtree(project.top / f"{1:0200d}")
-    monkeypatch.setattr(git_guard, "MOST", 3_000)
+    monkeypatch.setattr(git_guard, "MAX_FOLDERS", 3_000)
     project.run("git --version; mkdir -p $(seq -f m%g 3000); echo evil > .git/hooks/pre-commit")
     assert ".git/hooks/pre-commit: new" in project.asked[1]
     assert "cannot be looked into" in project.asked[1]

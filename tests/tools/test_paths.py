@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from refold.tools import beneath
-from refold.tools.beneath import Opener, by_kernel, by_walking
-from refold.tools.workspace import Refused, Workspace
+from refold.tools import safe_open
+from refold.tools.safe_open import Opener, by_kernel, by_walking
+from refold.tools.workspace import ToolRefused, Workspace
 from tests.tools.place import Bench
 
 OPENERS: dict[str, Opener] = {"kernel": by_kernel, "walking": by_walking}
@@ -24,9 +24,9 @@ OPENERS: dict[str, Opener] = {"kernel": by_kernel, "walking": by_walking}
 
 @pytest.fixture(params=list(OPENERS))
 def opener(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Opener:
-    if request.param == "kernel" and beneath.open_beneath is not by_kernel:
+    if request.param == "kernel" and safe_open.open_beneath is not by_kernel:
         pytest.skip("this kernel has no openat2, or a container forbids it")
-    monkeypatch.setattr(beneath, "open_beneath", OPENERS[request.param])
+    monkeypatch.setattr(safe_open, "open_beneath", OPENERS[request.param])
     return OPENERS[request.param]
 
 
@@ -178,7 +178,7 @@ def test_links_and_dots_that_stay_inside_are_followed(maze: Bench, opener: Opene
     maze.data("Write", path=path, content="fine\n")
 
 
-@pytest.mark.skipif(beneath.open_beneath is not by_kernel, reason="this kernel has no openat2")
+@pytest.mark.skipif(safe_open.open_beneath is not by_kernel, reason="this kernel has no openat2")
 def test_the_kernel_and_the_walk_open_the_same(maze: Bench) -> None:
     chance = random.Random(3)
     folder = maze.place.workspace.descriptor
@@ -195,7 +195,7 @@ def test_the_kernel_and_the_walk_open_the_same(maze: Bench) -> None:
 
 def opened(opener: Opener, folder: int, path: str) -> tuple[int, int] | None:
     try:
-        descriptor = opener(folder, path, beneath.PATH_ONLY)
+        descriptor = opener(folder, path, safe_open.PATH_ONLY)
     except (OSError, UnicodeError):
         return None
     status = os.fstat(descriptor)
@@ -206,9 +206,9 @@ def opened(opener: Opener, folder: int, path: str) -> tuple[int, int] | None:
 def test_a_device_is_not_opened() -> None:
     workspace = Workspace("/dev")
     try:
-        with pytest.raises(Refused, match="`zero` is a device"):
+        with pytest.raises(ToolRefused, match="`zero` is a device"):
             workspace.open("zero")
-        with pytest.raises(Refused):
+        with pytest.raises(ToolRefused):
             workspace.write("zero", b"x")
     finally:
         workspace.close()
@@ -218,11 +218,11 @@ def test_proc_is_refused_even_where_the_workspace_is_everything() -> None:
     workspace = Workspace("/")
     try:
         for path in ("/proc/self/environ", "/proc/1/cmdline", "/sys/kernel/uevent_seqnum"):
-            with pytest.raises(Refused):
+            with pytest.raises(ToolRefused):
                 workspace.open(path)
-        with pytest.raises(Refused):
+        with pytest.raises(ToolRefused):
             workspace.write("/proc/self/comm", b"x")
-        with pytest.raises(Refused):
+        with pytest.raises(ToolRefused):
             workspace.open("/dev/null")
     finally:
         workspace.close()
@@ -277,7 +277,7 @@ def raced(bench: Bench, count: int) -> int:
                             assert "HIDDEN" not in [entry.name for entry in found]
                         os.close(folder)
                     succeeded += 1
-                except Refused:
+                except ToolRefused:
                     continue
         finally:
             swapper.kill()
@@ -296,7 +296,7 @@ def test_what_becomes_a_link_after_it_was_looked_at_is_not_followed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, swapped: str
 ) -> None:
     """The worst moment for the walk, every time."""
-    look = beneath._link
+    look = safe_open._link
 
     def look_then_swap(name: str, folder: int) -> str | None:
         found = look(name, folder)
@@ -307,9 +307,9 @@ def test_what_becomes_a_link_after_it_was_looked_at_is_not_followed(
         return found
 
     bench.write("dir/secret.txt", "fine")
-    monkeypatch.setattr(beneath, "open_beneath", by_walking)
-    monkeypatch.setattr(beneath, "_link", look_then_swap)
-    with pytest.raises(Refused):
+    monkeypatch.setattr(safe_open, "open_beneath", by_walking)
+    monkeypatch.setattr(safe_open, "_link", look_then_swap)
+    with pytest.raises(ToolRefused):
         bench.place.workspace.open("dir/secret.txt")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from refold.tools import grep, listing
 from refold.tools.listing import pattern
-from refold.tools.workspace import Refused
+from refold.tools.workspace import ToolRefused
 from tests.timing import alarm
 from tests.tools.place import Bench
 
@@ -63,7 +63,7 @@ def test_no_pattern_takes_long(bench: Bench) -> None:
 def test_odd_patterns_match_something_or_are_refused(glob: str) -> None:
     try:
         pattern(glob).match("a")
-    except Refused as refused:
+    except ToolRefused as refused:
         assert "is no pattern" in refused.message
 
 
@@ -110,7 +110,7 @@ def test_Grep_gives_file_line_and_text_and_counts_all(bench: Bench) -> None:
     bench.write("a.txt", "".join(f"needle {i}\n" for i in range(300)))
     found = bench.data("Grep", pattern=r"needle \w+")
     assert found["matches"][0] == "a.txt:1:needle 0"
-    assert len(found["matches"]) == grep.SHOWN
+    assert len(found["matches"]) == grep.MAX_MATCHES
     assert (found["total_matches"], found["total_files"], found["truncated"]) == (301, 2, True)
     assert bench.data("Grep", pattern="needle", glob="b.*")["matches"] == ["b.txt:2:needle two"]
     assert "No match in 2 files" in bench.call("Grep", pattern="absent").text
@@ -132,7 +132,7 @@ def test_links_pipes_and_files_that_are_no_text_are_not_searched(bench: Bench) -
 
 
 def test_a_pattern_that_never_ends_is_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grep, "SECONDS", 0.5)
+    monkeypatch.setattr(grep, "SEARCH_SECONDS", 0.5)
     monkeypatch.setattr(grep, "commands", python_only)
     bench.write("a.txt", "a" * 40 + "b\n")
     found = bench.data("Grep", pattern="^(a+)+$")
@@ -185,7 +185,7 @@ def test_patterns_that_ripgrep_reads_otherwise_are_not_given_to_it(wanted: str) 
 
 
 def test_a_listing_has_an_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST", 10)
+    monkeypatch.setattr(listing, "MAX_LISTED_FILES", 10)
     monkeypatch.setattr(listing, "DEEPEST", 3)
     bench.write("a/b/c/d/e/f.txt", "")
     assert listing.files(bench.place.workspace) == []

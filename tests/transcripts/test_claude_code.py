@@ -354,7 +354,7 @@ def test_nothing_is_lost_silently() -> None:
         "another record has the id u1",
         "'novelty'",
         "'gossip'",
-        "missing",
+        "its parent is not in this file",
         "cycle",
         "not JSON",
     ):

@@ -248,7 +248,7 @@ def test_nothing_is_lost_silently() -> None:
         "'riddle'",
         "'weather_state'",
         "names no call",
-        "taken back",
+        "rolled back",
         "belong to no reply",
     ):
         assert part in said

@@ -48,7 +48,7 @@ def test_what_was_said_is_the_conversation_and_the_rest_is_kept_beside_it() -> N
         )
     )  # fmt: skip
     assert [problem.text for problem in loaded.problems] == [
-        "1 records of the unknown type 'weather.changed': kept as they came"
+        "1 record of the unknown type 'weather.changed': kept unchanged"
     ]
     assert loaded.info is not None and (loaded.info.id, loaded.info.cwd) == ("s1", "/w")
     assert [entry.id for entry in spoken(loaded)] == ["id1", "id3", "id4", "id6", "id8", "id9"]

@@ -15,7 +15,7 @@ from refold import messages as m
 from refold import transcripts as t
 from refold.errors import UnknownName, UsageError
 from refold.session import Session
-from refold.transcripts.export import export, targets, told
+from refold.transcripts.export import export, spoken_items, targets
 from refold.transcripts.programs import WRITERS
 from tests.data import all_transcripts, shared
 from tests.session.identity import identity
@@ -44,7 +44,7 @@ def prints(messages: list[m.Message]) -> list[str]:
 @pytest.mark.parametrize("to", ["openai", "openai-responses", "anthropic", "jsonl"])
 def test_messages_come_back(to: str) -> None:
     exported = export(talk(), to)
-    assert prints(back(exported.data)) == prints([item.message for item in told(talk())])
+    assert prints(back(exported.data)) == prints([item.message for item in spoken_items(talk())])
 
 
 def test_jsonl_holds_everything() -> None:
@@ -71,11 +71,11 @@ def test_losses_are_said() -> None:
     session.append(m.result("c1", "other", is_error=True))
     text = " ".join(export(session, "openai").lost)
     assert "4 entries from other branches" in text
-    assert "usage of 1 replies" in text
-    assert "1 results are no longer marked as errors" in text
+    assert "usage of 1 reply" in text
+    assert "1 result no longer marked as an error" in text
     session.append(m.assistant([m.thinking("hm"), "x"]))
-    assert "1 thoughts" in " ".join(export(session, "openai").lost)
-    assert "1 thoughts" in " ".join(export(session, "anthropic").lost)
+    assert "1 thinking block " in " ".join(export(session, "openai").lost)
+    assert "1 thinking block " in " ".join(export(session, "anthropic").lost)
     assert "thoughts" not in " ".join(export(session, "markdown").lost)
 
 

@@ -60,7 +60,7 @@ def test_parts_usage_and_calls_without_result() -> None:
     assert [call.id for call in reply.message.calls] == ["c1", "c2"]
     assert (result.id, result.message.text, result.message.name) == ("c1", '{"a":1,"b":2}', "read_file")
     assert [problem.text for problem in loaded.problems] == [
-        "1 records of the unknown type 'odd': kept as they came"
+        "1 record of the unknown type 'odd': kept unchanged"
     ]
     assert [entry.kind for entry in loaded.entries if isinstance(entry, e.Other)] == ["info", "odd"]
 

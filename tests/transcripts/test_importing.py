@@ -17,18 +17,20 @@ from refold import transcripts as t
 from refold.cli import main
 from refold.entries import AnyEntry, Edit, Fold
 from refold.protocols import SessionInfo, Store
-from refold.registry.sessions import session_of
+from refold.registry.sessions import named_session
 from refold.session import Projection, Session
 from refold.stores.memory import MemoryStore
 from refold.transcripts.export import export
-from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
+from refold.transcripts.importing import Importer, ImportJob, ImportOutcome, find_transcripts, read_for_import
 from tests.data import DATA, all_transcripts, shared
 
 
-def take(store: Store, *paths: Path) -> list[Outcome]:
+def take(store: Store, *paths: Path) -> list[ImportOutcome]:
     importer = Importer(store)
     return [
-        outcome for path, named in find(paths) for outcome in importer.put(path, reading(Asked(path, named)))
+        outcome
+        for path, named in find_transcripts(paths)
+        for outcome in importer.put(path, read_for_import(ImportJob(path, named)))
     ]
 
 
@@ -36,7 +38,7 @@ def chat(*texts: str) -> str:
     return json.dumps({"id": "talk", "messages": [{"role": "user", "content": text} for text in texts]})
 
 
-def states(outcomes: list[Outcome]) -> dict[str, int]:
+def states(outcomes: list[ImportOutcome]) -> dict[str, int]:
     return dict(Counter(outcome.state for outcome in outcomes))
 
 
@@ -204,7 +206,7 @@ def test_import_command(tmp_path: Path) -> None:
     again = run("import", str(folder), "--to", store)
     assert again.exit_code == 0
     assert "1 unchanged" in again.output
-    assert Projection(session_of(f"{store}#talk")).items[0].message == m.user("one")
+    assert Projection(named_session(f"{store}#talk")).items[0].message == m.user("one")
 
 
 def test_import_command_says_what_failed(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ def test_export_command_writes_what_can_be_read_again(tmp_path: Path, target: st
     source.write_text(chat("one", "two"))
     result = run("export", str(source), "--to", target, "-o", str(out))
     assert result.exit_code == 0, result.output
-    session = session_of(str(out))
+    session = named_session(str(out))
     assert " ".join(item.message.text for item in Projection(session).items).split() == ["one", "two"]
 
 

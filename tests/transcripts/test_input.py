@@ -20,9 +20,9 @@ from refold import messages as m
 from refold import transcripts as t
 from refold.errors import FormatError, RefoldError, StorageError, UnknownName
 from refold.session import Session
-from refold.transcripts.base import Head, Source, loads, seconds
+from refold.transcripts.base import Head, TranscriptFile, loads, seconds
 from refold.transcripts.export import export
-from refold.transcripts.importing import find
+from refold.transcripts.importing import find_transcripts
 from tests.data import shared
 from tests.rights import ordinary_rights
 from tests.strategies import examples
@@ -33,7 +33,7 @@ LINE = b'{"type":"message","id":"a","parentId":null,"timestamp":"2026-01-01T00:0
 
 
 def test_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="is a directory"):
+    with pytest.raises(StorageError, match="is a folder"):
         t.read(tmp_path)
 
 
@@ -47,7 +47,7 @@ def test_a_compressed_file_is_read_like_another(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl.gz").write_bytes(gzip.compress(data))
     (tmp_path / "s.jsonl").write_bytes(data)
     assert t.read(tmp_path / "s.jsonl.gz") == t.read(tmp_path / "s.jsonl")
-    assert {path.name for path, _ in find([tmp_path])} == {"s.jsonl", "s.jsonl.gz"}
+    assert {path.name for path, _ in find_transcripts([tmp_path])} == {"s.jsonl", "s.jsonl.gz"}
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: data[:30] + b"x" * 30])
@@ -98,7 +98,7 @@ def test_an_unknown_format_name() -> None:
 def test_a_truncated_document_is_read_as_far_as_it_goes() -> None:
     loaded = t.read_stream(io.BytesIO(b'[{"role":"user","content":"a"},\n{"role":"assistant","con'), name="x")
     assert loaded.entries[0].message.text == "a"  # type: ignore[union-attr]  a message
-    assert "breaks off" in loaded.problems[0].text
+    assert "is incomplete" in loaded.problems[0].text
 
 
 def test_the_last_line_may_be_torn() -> None:
@@ -108,7 +108,7 @@ def test_the_last_line_may_be_torn() -> None:
 
 
 def test_a_line_longer_than_the_limit_is_reported_and_the_rest_read() -> None:
-    source = Source(io.BytesIO(b'{"a":1}\n{"b":"' + b"x" * 5000 + b'"}\n{"c":3}\n'), max_line=1000)
+    source = TranscriptFile(io.BytesIO(b'{"a":1}\n{"b":"' + b"x" * 5000 + b'"}\n{"c":3}\n'), max_line=1000)
     assert [record for _, record in source.records()] == [{"a": 1}, {"c": 3}]
     assert source.problems[0].where == "line 2"
     assert "longer than" in source.problems[0].text
@@ -119,7 +119,7 @@ def test_a_line_exactly_at_the_limit_is_read() -> None:
     line = b'{"b":"' + b"x" * 92 + b'"}'
     assert len(line) == 100
     for end in (b"\n", b"\r\n", b""):
-        source = Source(io.BytesIO(line + end), max_line=100 + (end == b"\r\n"))
+        source = TranscriptFile(io.BytesIO(line + end), max_line=100 + (end == b"\r\n"))
         assert len(list(source.records())) == 1
 
 
@@ -133,7 +133,7 @@ def test_a_flood_of_problems_is_counted() -> None:
 MEMORY = """
 import io, resource, sys
 from refold.session import Session
-from refold.transcripts.base import Source
+from refold.transcripts.base import TranscriptFile
 
 class Endless(io.RawIOBase):
     left = {size}
@@ -145,7 +145,7 @@ class Endless(io.RawIOBase):
         return n
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-source = Source(io.BufferedReader(Endless(), 1 << 20))
+source = TranscriptFile(io.BufferedReader(Endless(), 1 << 20))
 assert list(source.records()) == []
 assert "longer than" in source.problems[0].text
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)

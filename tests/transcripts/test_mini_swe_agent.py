@@ -11,11 +11,11 @@ from refold import entries as e
 from refold import messages as m
 from refold.preserve.words import typed
 from refold.transcripts import detect
-from refold.transcripts.base import HEAD
+from refold.transcripts.base import HEAD_BYTES
 from tests.transcripts.foreign import load, results, spoken
 
 TASK = {"role": "user", "content": "Please solve this issue: the loader hangs."}
-LARGE = {"config": {"agent": {"instance_template": "x" * 2 * HEAD}}, "exit_status": "Submitted"}
+LARGE = {"config": {"agent": {"instance_template": "x" * 2 * HEAD_BYTES}}, "exit_status": "Submitted"}
 
 
 def trajectory(*messages: dict[str, Any], info: dict[str, Any] = LARGE) -> bytes:
@@ -27,14 +27,14 @@ def trajectory(*messages: dict[str, Any], info: dict[str, Any] = LARGE) -> bytes
     "info",
     [
         LARGE,
-        {"mini_version": "1.9", "x": "x" * HEAD},
-        {"model_stats": {}, "exit_status": "", "x": "x" * HEAD},
+        {"mini_version": "1.9", "x": "x" * HEAD_BYTES},
+        {"model_stats": {}, "exit_status": "", "x": "x" * HEAD_BYTES},
         {},
     ],
 )
 def test_it_is_recognised_whatever_comes_before_the_messages(info: dict[str, Any]) -> None:
     data = trajectory(info=info)
-    assert detect(data[:HEAD]) == "mini-swe-agent"
+    assert detect(data[:HEAD_BYTES]) == "mini-swe-agent"
     assert [entry.message.text for entry in spoken(load(data))] == ["S", TASK["content"]]
 
 

@@ -17,8 +17,8 @@ from refold.errors import FormatError, UsageError
 from refold.preserve.words import typed
 from refold.transcripts import read_all
 from refold.transcripts.export import export
-from refold.transcripts.importing import find
-from refold.transcripts.opencode import ASKED, CLEARED
+from refold.transcripts.importing import find_transcripts
+from refold.transcripts.opencode import CLEARED, COMPACTION_REQUEST
 from refold.transcripts.opencode_write import GO_ON, Importable
 from tests.transcripts.foreign import load, results, session, spoken, view
 
@@ -106,7 +106,7 @@ def test_a_compaction_is_a_fold_and_keeps_the_tail_that_was_kept() -> None:
             )
         )
 
-    head = [("user", ASKED), ("assistant", "The sum.")]
+    head = [("user", COMPACTION_REQUEST), ("assistant", "The sum.")]
     assert view(of()) == [*head, ("user", "And?")]
     assert view(of(tail_start_id="u2")) == [*head, ("user", "Two."), ("assistant", "Well."), ("user", "And?")]
     [fold] = [entry for entry in of(tail_start_id="u2").path if isinstance(entry, e.Fold)]
@@ -170,7 +170,7 @@ def test_the_database_holds_the_same_sessions(tmp_path: Path) -> None:
     assert [entry.message for entry in spoken(first)] == [entry.message for entry in spoken(load(one))]
     assert view(Session.of(second)) == [("user", "Other."), ("assistant", "Yes.")]
     assert second.info is not None and (second.info.id, second.info.cwd) == ("ses_2", "/w")
-    assert [file.name for file, _ in find([tmp_path])] == ["opencode.db"]
+    assert [file.name for file, _ in find_transcripts([tmp_path])] == ["opencode.db"]
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("create table something (id)")
     with pytest.raises(FormatError, match="binary file"):
@@ -211,7 +211,7 @@ def test_a_session_is_written_as_it_was_said() -> None:
     written, found = again(work())
     assert view(found) == [(role, said) for role, said in view(work()) if role != "system"]
     assert written.id == found.id and f"--session {written.id}" in written.command
-    assert "the system prompt is left out: the program has its own" in written.lost
+    assert "system prompt not exported: the program has its own" in written.lost
     messages = json.loads(written.data)["messages"]
     ids = [message["info"]["id"] for message in messages] + [
         part["id"] for each in messages for part in each["parts"]
@@ -225,7 +225,7 @@ def test_a_session_is_written_as_it_was_said() -> None:
 def test_a_fold_is_a_compaction_after_all_that_was_said() -> None:
     _, found = again(folded())
     assert view(found) == [
-        ("user", ASKED),
+        ("user", COMPACTION_REQUEST),
         ("assistant", "RECORD"),
         ("user", GO_ON),
         ("assistant", "Done."),
@@ -243,5 +243,5 @@ def test_secrets_can_be_taken_out_and_an_empty_session_is_refused() -> None:
     given = Session(id="w")
     given.append(m.user(f"My key is {secret}."))
     assert secret not in export(given, "opencode", redact=True, cwd="/").data.decode()
-    with pytest.raises(UsageError, match="nothing in this session"):
+    with pytest.raises(UsageError, match="it has no messages"):
         export(Session(id="w"), "opencode")

@@ -178,7 +178,7 @@ CASES: list[tuple[str, tuple[Wrapper, ...], list[tuple[str, str | None]]]] = [
 def test_a_text_is_taken_apart(
     text: str, wrappers: tuple[Wrapper, ...], expected: list[tuple[str, str | None]]
 ) -> None:
-    found, _ = origins.split(text, wrappers)
+    found, _ = origins.split_by_origin(text, wrappers)
     assert [(part.text, part.origin) for part in found] == expected
 
 
@@ -200,7 +200,7 @@ def test_a_text_is_taken_apart(
 )
 def test_a_tag_inside_a_sentence_is_typed(text: str) -> None:
     for wrappers in (CLAUDE_CODE, CODEX, GEMINI, OPENHANDS, PI, SWE_AGENT):
-        assert origins.split(text, wrappers)[0] == [m.Text(text)]
+        assert origins.split_by_origin(text, wrappers)[0] == [m.Text(text)]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ MARKS = [wrapper for table in (CLAUDE_CODE, CODEX, GEMINI, OPENHANDS, PI, SWE_AG
 )
 @settings(max_examples=examples(300), deadline=None)
 def test_the_parts_joined_are_the_text(text: str) -> None:
-    found, _ = origins.split(text, MARKS)
+    found, _ = origins.split_by_origin(text, MARKS)
     assert "".join(part.text for part in found) == text
 
 
@@ -267,7 +267,7 @@ def test_taking_apart_is_linear(wrapper: Wrapper) -> None:
         for count in (500, 4_000):
             text = "x\n" + unit * count if unit.startswith("\n") else unit * count
             begun = time.perf_counter()
-            origins.split(text, MARKS)
+            origins.split_by_origin(text, MARKS)
             took.append(time.perf_counter() - begun)
         assert took[1] < 60 * took[0] + 0.05, unit  # eight times the text; squared it were sixty-four
 
@@ -550,4 +550,4 @@ def test_origins_come_back_from_an_export(to: str) -> None:
 def test_an_export_that_cannot_hold_origins_says_so() -> None:
     session = Session(id="s")
     session.append(m.user([m.attached("Never stop."), "go"]))
-    assert "author marks dropped from 1 texts" in export(session, "openai").lost
+    assert "author marks dropped from 1 text" in export(session, "openai").lost

@@ -18,8 +18,8 @@ from refold import transcripts as t
 from refold.errors import RefoldError, TreeError
 from refold.protocols import Loaded
 from refold.session import Projection, Session
-from refold.session.repair import MISSING
-from refold.transcripts import patch, pi_write
+from refold.session.repair import WHY_MISSING
+from refold.transcripts import json_patch, pi_write
 from refold.transcripts.pi import summary_message
 from tests.data import shared
 from tests.strategies import examples
@@ -154,7 +154,7 @@ def test_B2_the_oracle_survives_a_round_trip() -> None:
     for case in oracle():
         source = lines(*case["entries"])
         loaded = load(source)
-        data, lost = pi_write.write(loaded.entries, loaded.info)
+        data, lost = pi_write.write_pi_session(loaded.entries, loaded.info)
         assert [json.loads(line) for line in data.splitlines()] == [
             json.loads(line) for line in source.splitlines()
         ]
@@ -230,7 +230,7 @@ def test_B3_view_of_the_compacted_sample() -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_B2_sample_files_are_migrated_and_written_as_version_3(name: str) -> None:
     loaded = t.read(shared(f"pi/{name}.jsonl"))
-    data, lost = pi_write.write(loaded.entries, loaded.info)
+    data, lost = pi_write.write_pi_session(loaded.entries, loaded.info)
     assert not lost
     assert json.loads(data.splitlines()[0])["version"] == 3
     again = load(data)
@@ -276,7 +276,7 @@ def test_B2_version_2_hook_messages_become_custom() -> None:
     note = loaded.entries[-1]
     assert isinstance(note, e.Note)
     assert note.kind == "ext"
-    data, _ = pi_write.write(loaded.entries, loaded.info)
+    data, _ = pi_write.write_pi_session(loaded.entries, loaded.info)
     assert json.loads(data.splitlines()[1])["message"]["role"] == "custom"
 
 
@@ -331,14 +331,17 @@ def test_B3_a_first_kept_entry_that_is_not_there_keeps_nothing() -> None:
     data = lines(*CHAIN, compaction("k", "c", "nowhere", "S1"), user("d", "k", "D"))
     assert texts(data) == [S1, "D"]
     loaded = load(data)
-    assert json.loads(pi_write.write(loaded.entries)[0].splitlines()[4])["firstKeptEntryId"] == "nowhere"
+    assert (
+        json.loads(pi_write.write_pi_session(loaded.entries)[0].splitlines()[4])["firstKeptEntryId"]
+        == "nowhere"
+    )
 
 
 def test_B3_a_compaction_at_the_very_beginning() -> None:
     data = lines(compaction("k", None, "x", "S1"), user("d", "k", "D"))
     assert texts(data) == [S1, "D"]
     loaded = load(data)
-    assert json.loads(pi_write.write(loaded.entries)[0].splitlines()[1])["type"] == "compaction"
+    assert json.loads(pi_write.write_pi_session(loaded.entries)[0].splitlines()[1])["type"] == "compaction"
 
 
 # ── everything else ─────────────────────────────────────────────────────────────────────────────
@@ -404,7 +407,7 @@ def test_B2_torn_and_malformed_lines_are_reported() -> None:
         "d",
     ]  # what is missing leaves a hole, and is said
     assert isinstance(session["c"], e.Hole)
-    assert (loaded.problems[3].where, loaded.problems[3].text) == ("entry c", MISSING)
+    assert (loaded.problems[3].where, loaded.problems[3].text) == ("entry c", WHY_MISSING)
 
 
 def test_B2_a_parent_cycle_is_an_error() -> None:
@@ -418,7 +421,7 @@ def test_B2_unknown_kinds_survive() -> None:
     odd = entry("hologram", "h", "a", shape={"x": [1, 2.5, None]}, flag=True)
     loaded = load(lines(user("a", None), odd, user("b", "h")))
     assert "hologram" in loaded.problems[0].text
-    data, _ = pi_write.write(loaded.entries, loaded.info)
+    data, _ = pi_write.write_pi_session(loaded.entries, loaded.info)
     assert json.loads(data.splitlines()[2]) == odd
 
 
@@ -444,7 +447,7 @@ def test_a_missing_parent_never_makes_a_cycle() -> None:
 
 def test_a_hole_is_written_and_comes_back() -> None:
     loaded = load(lines(user("a", None), user("c", "b")))
-    data, _ = pi_write.write(loaded.entries, loaded.info)
+    data, _ = pi_write.write_pi_session(loaded.entries, loaded.info)
     again = load(data)
     assert again.entries == loaded.entries
     assert [record["parentId"] for record in map(json.loads, data.splitlines()[1:])] == [None, "a", "b"]
@@ -456,7 +459,7 @@ def test_a_hole_is_written_and_comes_back() -> None:
 def test_a_moved_leaf_is_remembered_in_the_file() -> None:
     session = Session.of(load(lines(*CHAIN)))
     session.move("a")
-    data, lost = pi_write.write(session.entries, session.info)
+    data, lost = pi_write.write_pi_session(session.entries, session.info)
     assert any("leaf" in text for text in lost)
     again = Session.of(load(data))
     assert again.leaf == "a"
@@ -471,7 +474,7 @@ def test_our_own_entries_come_back_from_a_pi_file() -> None:
     session.append(session.make(e.Pin, target="a"))
     session.append(m.user("after"))
     session.append(session.make(e.Undo, fold=mask.id))
-    data, lost = pi_write.write(session.entries, session.info)
+    data, lost = pi_write.write_pi_session(session.entries, session.info)
     again = Session.of(load(data))
     assert [one for one in again.entries if not isinstance(one, e.Info)] == [
         one for one in session.entries if not isinstance(one, e.Info)
@@ -485,7 +488,7 @@ def test_our_summary_folds_become_compactions() -> None:
     session.append(
         session.make(e.Fold, edits=(edit,), preset="pi", summary="short", first_kept="c", tokens_before=7)
     )
-    raw = json.loads(pi_write.write(session.entries, session.info)[0].splitlines()[-1])
+    raw = json.loads(pi_write.write_pi_session(session.entries, session.info)[0].splitlines()[-1])
     assert (raw["type"], raw["summary"], raw["firstKeptEntryId"]) == ("compaction", "short", "c")
 
 
@@ -505,7 +508,7 @@ OBJECTS = st.dictionaries(st.text(max_size=4), JSON, max_size=5)
 
 @given(OBJECTS, OBJECTS)
 def test_a_patch_gives_the_source_back(ours: Raw, source: Raw) -> None:
-    assert patch.apply(ours, patch.diff(ours, source)) == source
+    assert json_patch.apply_difference(ours, json_patch.json_difference(ours, source)) == source
 
 
 KINDS = st.sampled_from(
@@ -552,7 +555,10 @@ def test_any_tree_of_any_fields_is_read_and_written_back(made: list[tuple[str, i
     loaded = load(lines(*records))
     session = Session.of(loaded)
     Projection(session).items
-    back = [json.loads(line) for line in pi_write.write(loaded.entries, loaded.info)[0].splitlines()[1:]]
+    back = [
+        json.loads(line)
+        for line in pi_write.write_pi_session(loaded.entries, loaded.info)[0].splitlines()[1:]
+    ]
     assert back == records
 
 

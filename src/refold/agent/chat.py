@@ -21,18 +21,19 @@ from refold import messages as m
 from refold import registry, tools
 from refold.agent import events, permissions, pictures
 from refold.agent.events import Tell
-from refold.agent.freshness import bring_back
+from refold.agent.folded_files import bring_back
 from refold.agent.loop import Agent
+from refold.agent.mcp_servers import Servers, ServerTool
 from refold.agent.mentions import mentioned, reminder
-from refold.agent.permissions import Allow, Ask, Refuse
+from refold.agent.permissions import Allow, NeedsPermission, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
-from refold.agent.rules import rule_files
-from refold.agent.servers import Servers, ServerTool
-from refold.agent.text_protocol import TextProtocol, repair
+from refold.agent.rule_files import rule_files
+from refold.agent.text_protocol import TextProtocol, call_correction
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
 from refold.compaction.preset import Preset
 from refold.costs import known
+from refold.deprecation import renamed
 from refold.engine.maintenance import Memory, keep_memory
 from refold.engine.summarise import ByModel, writes_well
 from refold.errors import RefoldError, StorageError, UsageError
@@ -40,7 +41,7 @@ from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Model, NativeTools, SessionInfo, Store
 from refold.recall import index_of
-from refold.recall.tool import answer
+from refold.recall.tool import tool_answer
 from refold.registry.configuration import ChatSettings, Configuration
 from refold.registry.engine import Engine
 from refold.session import Session
@@ -49,11 +50,11 @@ from refold.stores import data_folder
 from refold.text.redact import redact
 from refold.text.truncate import one_line
 from refold.tools import sandbox
-from refold.tools.base import Envelope, Place, call_tool, failure
-from refold.tools.bash import guarded
+from refold.tools.base import Envelope, ToolContext, call_tool, failure
+from refold.tools.bash import guarded_by_git
 from refold.tools.git_guard import GitGuard
-from refold.tools.task import COMPACT
-from refold.tools.workspace import Refused, Workspace
+from refold.tools.task import COMPACT_TOOL_NAME
+from refold.tools.workspace import ToolRefused, Workspace
 
 if TYPE_CHECKING:
     from refold.agent.snapshots import Snapshots
@@ -61,22 +62,24 @@ if TYPE_CHECKING:
 TASK = "Task"
 SUB_AGENT = "task-"
 """How the ids of sub-agents' sessions begin."""
-NAME = 60
+MOST_TASKS, TASKS_AT_ONCE = 20, 4
+"""Sub-agents of one turn; those of them that work at the same time."""
+NAME_CHARS = 60
 """Characters of a conversation's name."""
-DIGEST, SAME = "digest", "same"
+DIGEST_SUMMARISER, SAME_SUMMARISER = "digest", "same"
 """Summarisers: no model; the model of the conversation."""
 
-AskUser = Callable[[Call, Ask], Awaitable[permissions.Answer]]
+AskUser = Callable[[Call, NeedsPermission], Awaitable[permissions.PermissionAnswer]]
 
 
 UNASKED = (
-    "Not done: this needs the user's consent, and there is no user to be asked here. "
-    "Do without, or say in your answer what has to be allowed."
+    "Not done: this needs the user's permission, and no user is here to ask. "
+    "Do without it, or say in your answer what has to be allowed."
 )
 
 
-async def nobody(call: Call, question: Ask) -> permissions.Answer:  # noqa: ARG001
-    """The answer where there is no user to be asked."""
+async def deny_all(call: Call, question: NeedsPermission) -> permissions.PermissionAnswer:  # noqa: ARG001
+    """Refuses everything: for conversations without a user."""
     return "no"
 
 
@@ -87,7 +90,7 @@ class Closes(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Settings(ChatSettings, frozen=True, kw_only=True):
+class ChatOptions(ChatSettings, frozen=True, kw_only=True):
     """What a user chooses for a conversation; None: what the configuration says, or the default."""
 
     preset: str | None = None
@@ -110,11 +113,11 @@ class Chat:
         self,
         session: Session,
         root: Path,
-        settings: Settings = Settings(),
+        settings: ChatOptions = ChatOptions(),
         *,
         model: Model | None = None,
         tell: Tell = events.silence,
-        ask: AskUser = nobody,
+        ask: AskUser = deny_all,
         snapshots: Snapshots | None = None,
         store: Callable[[], Store] | None = None,
         config: Configuration | None = None,
@@ -128,18 +131,21 @@ class Chat:
         """Calls that were refused because there is no user to be asked, where nothing was done since."""
         self.children: list[Session] = []
         """Sessions of sub-agents."""
+        self._tasks_left, self._tasks = MOST_TASKS, asyncio.Semaphore(TASKS_AT_ONCE)
         self._store = store
         self._asking = asyncio.Lock()
         self._grants = session
         """Where it is remembered what the user allowed."""
         self._models: list[Model] = []
         """Everybody who was asked, and may have connections."""
-        self.place = Place(Workspace(root), recall=self._recall, task=self._task if main else None)
+        self.place = ToolContext(Workspace(root), recall=self._recall, task=self._task if main else None)
         self.place.variables = self.settings.variables
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
-        self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
-        without = {COMPACT: settings.compact_tool, TASK: main}
-        self.tools = dict(tools.table(frozenset(name for name, wanted in without.items() if not wanted)))
+        self.place.git_guard.tell = lambda text: self.tell(events.Notice(text))
+        without = {COMPACT_TOOL_NAME: settings.compact_tool, TASK: main}
+        self.tools = dict(
+            tools.tools_by_name(frozenset(name for name, wanted in without.items() if not wanted))
+        )
         self._servers = Servers(self.config.mcp if main else {})
         self._connected = False
         if settings.compact_tool:
@@ -170,8 +176,9 @@ class Chat:
         """What the model answers. The files that are mentioned are named to it (E12); `attached` goes along
         as what it is."""
         if self.agent is None:
-            raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
+            raise UsageError("No model. Choose one with /model NAME, or start with --model NAME")
         self.unasked.clear()
+        self._tasks_left = MOST_TASKS
         await self._settle_git()
         await self._connect()
         await self._follow()
@@ -200,22 +207,22 @@ class Chat:
         names = ", ".join((*named, *map(str, whole)))
         name = self.model.name if self.model else "no model"
         self.tell(
-            events.Said(
-                f"{name} is not known to take pictures (images = true under [models] says so): {names}"
+            events.Notice(
+                f"{name} may not accept pictures (set images = true under [models] if it does): {names}"
             )
         )
         return [m.attached(f"[pictures that cannot be shown here: {names}]")]
 
     @property
     def store(self) -> Store | None:
-        """Where conversations are kept."""
+        """Store for conversations."""
         return self._store() if self._store is not None else None
 
     def keep(self, first: str) -> None:
         """From now on the session is stored, under the first words."""
         session = self.session
         if session.store is None and (store := self.store) is not None:
-            session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME))
+            session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME_CHARS))
             store.create(session.info)
             session.store = store
 
@@ -228,7 +235,7 @@ class Chat:
         self.tools |= found
         self.agent.tools = self.specs
         for text in failed:
-            self.tell(events.Said(text))
+            self.tell(events.Notice(text))
 
     async def _follow(self) -> None:
         """From before the first request: prepare folds in the background, fold before the provider's cache
@@ -291,18 +298,20 @@ class Chat:
 
     async def run_tool(self, call: Call) -> Result:
         """The result of a call that is allowed, or the reason why it is not."""
-        if text := repair(call):
+        if text := call_correction(call):
             return failure("format", text).result(call)
         tool, confined = self.tools.get(call.name), True
         if tool is not None and call.raw is None:
-            confined = tool.effect != "run" or await asyncio.to_thread(sandbox.find, self.root) is not None
+            confined = (
+                tool.effect != "run" or await asyncio.to_thread(sandbox.find_sandbox, self.root) is not None
+            )
             verdict = await self._verdict(call, confined)
             if isinstance(verdict, Refuse):
                 return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
         self.place.network = permissions.wants_network(call.arguments)
         self.place.approve = lambda question: self._approve(call, question)
-        self.place.output = lambda text: self.tell(events.Output(call, text))
+        self.place.output = lambda text: self.tell(events.ToolOutput(call, text))
         try:
             result = (await call_tool(self.tools, call, self.place)).result(call)
             if tool is not None and tool.effect != "read" and not result.is_error:
@@ -314,13 +323,13 @@ class Chat:
 
     async def _verdict(self, call: Call, confined: bool) -> Allow | Refuse:
         async with self._asking:  # one question at a time
-            remembered = permissions.load(self._grants)
+            remembered = permissions.load_grants(self._grants)
             verdict = permissions.decide(
                 self.settings.permission, self.tools[call.name], call.arguments, remembered, confined=confined
             )
-            if not isinstance(verdict, Ask):
+            if not isinstance(verdict, NeedsPermission):
                 return verdict
-            if self.ask is nobody:
+            if self.ask is deny_all:
                 self.unasked.append(call)
                 return Refuse(UNASKED)
             runs = self.tools[call.name].effect == "run"
@@ -336,14 +345,16 @@ class Chat:
     def _bounds(self, confined: bool, network: bool) -> tuple[str, ...]:
         """Where a command runs, and what it could do there."""
         if not confined:
-            return (f"in {self.root}; without a sandbox it has the network, and writes wherever you can",)
+            return (
+                f"in {self.root}; there is no sandbox: it has the network and can write wherever you can",
+            )
         reaches = "the network" if network else "no network"
-        return (f"in {self.root}; it writes nowhere else but in /tmp, and has {reaches}",)
+        return (f"in {self.root}; it can write only there and in /tmp, and has {reaches}",)
 
     async def _approve(self, call: Call, question: str) -> bool:
         """Asked in every mode: what a command left for git to run is beyond the sandbox."""
         async with self._asking:
-            return await self.ask(call, Ask(question, ())) != "no"
+            return await self.ask(call, NeedsPermission(question, ())) != "no"
 
     async def _settle_git(self) -> None:
         """Ask about what a command left for git to run before the agent was killed."""
@@ -355,9 +366,9 @@ class Chat:
         async def nothing() -> Envelope:
             return Envelope(status="success")
 
-        call = Call("interrupted", permissions.COMMANDS, {"command": command})
+        call = Call("interrupted", permissions.COMMAND_TOOL, {"command": command})
         self.place.approve = lambda question: self._approve(call, question)
-        await guarded(self.place, "", nothing)
+        await guarded_by_git(self.place, "", nothing)
 
     def together(self, call: Call) -> bool:
         """Reads, and sub-agents, which do not wait for each other."""
@@ -367,13 +378,13 @@ class Chat:
     def _exists(self, path: str) -> bool:
         try:
             self.place.workspace.open(path).close()
-        except (Refused, OSError):
+        except (ToolRefused, OSError):
             return False
         return ".." not in Path(path).parts
 
     def _recall(self, arguments: Mapping[str, Any]) -> str:
         within = {entry.id for entry in self.session.path}
-        return answer(index_of(self.session), arguments, counter=self.engine.counter, within=within)
+        return tool_answer(index_of(self.session), arguments, counter=self.engine.counter, within=within)
 
     async def compact(self, focus: str = "") -> e.Fold | Failed | Reason:
         """Fold now, whatever the design's trigger says; the front end is told how it ends."""
@@ -386,9 +397,9 @@ class Chat:
         asked = PlanRequest(force=True, system=self.system(), tools=self.specs, instructions=instructions)
         plan = await self.engine.planner.planned(self.session, asked)
         if isinstance(plan, Reason):
-            raise Refused("nothing_to_fold", f"Nothing was folded: {plan.text}.")
+            raise ToolRefused("nothing_to_fold", f"Nothing was folded: {plan.text}.")
         self._wanted_fold = instructions
-        return "The older part of the conversation is folded now; what you see next is shorter."
+        return "The older part of the conversation has been folded; the view is shorter from now on."
 
     async def _before_asking(self) -> None:
         wanted, self._wanted_fold = self._wanted_fold, None
@@ -399,12 +410,19 @@ class Chat:
 
     async def _task(self, description: str, prompt: str) -> str:
         """The final answer of a sub-agent: a conversation of its own, with all tools but this one."""
+        if not self._tasks_left:
+            raise ToolRefused("limit", f"A turn has at most {MOST_TASKS} sub-agents: do the rest yourself.")
+        self._tasks_left -= 1
+        async with self._tasks:
+            return await self._sub_agent(description, prompt)
+
+    async def _sub_agent(self, description: str, prompt: str) -> str:
         child = Chat(
             self._child(description),
             self.root,
             self.settings,
             model=self.model,
-            ask=self.ask,
+            ask=self.ask if self.ask is deny_all else self._ask_for(description),
             tell=lambda event: self._hear(description, event),
             config=self.config,
             main=False,
@@ -418,14 +436,23 @@ class Chat:
         try:
             return (await child.say(prompt)).text
         except RefoldError as error:
-            raise Refused("failed", f"The sub-agent could not finish: {error}") from error
+            raise ToolRefused("failed", f"The sub-agent could not finish: {error}") from error
         finally:
             await child.leave()
 
+    def _ask_for(self, description: str) -> AskUser:
+        """The user is told which sub-agent wants something."""
+        who = f"for the sub-agent “{one_line(description, NAME_CHARS)}”"
+
+        async def ask(call: Call, question: NeedsPermission) -> permissions.PermissionAnswer:
+            return await self.ask(call, msgspec.structs.replace(question, details=(*question.details, who)))
+
+        return ask
+
     def _hear(self, description: str, event: events.TurnEvent) -> None:
         """Of a sub-agent the user hears which tools it uses."""
-        if isinstance(event, events.Running):
-            self.tell(events.Said(f"{description}: {event.call.name} {m.argument_text(event.call)}"))
+        if isinstance(event, events.ToolStarted):
+            self.tell(events.Notice(f"{description}: {event.call.name} {m.argument_text(event.call)}"))
 
     def _child(self, description: str) -> Session:
         """A session beside this one, which remembers it."""
@@ -468,20 +495,20 @@ class Chat:
         try:
             return await asyncio.to_thread(self.snapshots.take, self.session.id, request)
         except OSError as error:
-            self.tell(events.Said(f"no snapshot of the workspace was taken: {error}"))
+            self.tell(events.Notice(f"No snapshot of the folder was taken: {error}"))
             return None
 
     def _engine(self, model: Model | None) -> Engine:
         """Every design gets the layers of E1 and E2 here, and none ends a conversation because its own folds
         leave too much."""
-        given = {"fallback": DIGEST, "layers": True, **self.settings.preset_settings}
+        given = {"fallback": DIGEST_SUMMARISER, "layers": True, **self.settings.preset_settings}
         window = given.pop("window", None) or self._window(model)
         preset = registry.preset(self.settings.preset, given, config=self.config)
         if window:
             preset = preset.resized(int(window))
         if _is_off(preset):
             preset = preset.settings.fitted(preset.window).build()
-        engine = Engine(preset, model=self._writer(model), summariser=SAME, hooks=self._hooks())
+        engine = Engine(preset, model=self._writer(model), summariser=SAME_SUMMARISER, hooks=self._hooks())
         if isinstance(engine.summariser, ByModel):
             engine.summariser.run_tool = self._read_only
         return engine
@@ -498,8 +525,8 @@ class Chat:
         name = self.settings.summariser or self.config.summariser
         if name is None:
             return model if model is not None and writes_well(model) else None
-        if name in (DIGEST, SAME):
-            return model if name == SAME else None
+        if name in (DIGEST_SUMMARISER, SAME_SUMMARISER):
+            return model if name == SAME_SUMMARISER else None
         return registry.model(name, config=self.config)
 
     def _window(self, model: Model | None) -> int | None:
@@ -514,11 +541,11 @@ class Chat:
 
         @hooks.on("before_compact")
         def begin(event: BeforeCompact) -> None:
-            self.tell(events.Folding(event.reason, event.model))
+            self.tell(events.FoldStarted(event.reason, event.model))
 
         @hooks.on("after_compact")
         def done(event: AfterCompact) -> None:
-            self.tell(events.Folded(event.fold))
+            self.tell(events.FoldFinished(event.fold))
             self._told = self._layers or {}  # what was told since may have left the view
             files = self.place.workspace
             bring_back(self.engine, self.session, event.fold, files, system=self.system(), tools=self.specs)
@@ -531,7 +558,7 @@ class Chat:
 
 
 def _is_off(preset: Preset) -> bool:
-    """A design that folds only where somebody configured it (A3)."""
+    """A preset that folds only where it is configured (A3)."""
     reason = Engine(preset).plan(Session())
     return isinstance(reason, Reason) and reason.code == "off"
 
@@ -542,3 +569,6 @@ def envelope(result: Result) -> Envelope | None:
         return msgspec.json.decode(result.text, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, Settings="ChatOptions")

@@ -1,4 +1,4 @@
-"""What happens during a turn, as a front end hears of it: plain values, told in the order they happen."""
+"""Events of a turn, for front ends: plain values, in the order they happen."""
 
 from __future__ import annotations
 
@@ -7,55 +7,56 @@ from typing import TypeAlias
 
 import msgspec
 
+from refold.deprecation import renamed
 from refold.entries import Fold
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Event as Streamed
 
 
-class Asking(msgspec.Struct, frozen=True):
+class RequestStarted(msgspec.Struct, frozen=True):
     """A request goes out. `attempt` counts from 1; from 2 on, what was streamed before is void."""
 
     request: str
     attempt: int
 
 
-class Heard(msgspec.Struct, frozen=True):
+class ReplyStreamed(msgspec.Struct, frozen=True):
     """A piece of the reply."""
 
     event: Streamed
 
 
-class Answered(msgspec.Struct, frozen=True):
+class ReplyFinished(msgspec.Struct, frozen=True):
     """The reply is whole and in the log."""
 
     message: Assistant
 
 
-class Running(msgspec.Struct, frozen=True):
+class ToolStarted(msgspec.Struct, frozen=True):
     call: Call
 
 
-class Output(msgspec.Struct, frozen=True):
+class ToolOutput(msgspec.Struct, frozen=True):
     """A running command wrote something."""
 
     call: Call
     text: str
 
 
-class Ran(msgspec.Struct, frozen=True):
+class ToolFinished(msgspec.Struct, frozen=True):
     call: Call
     result: Result
 
 
-class Folding(msgspec.Struct, frozen=True):
-    """The conversation is being folded; whoever waits may cancel."""
+class FoldStarted(msgspec.Struct, frozen=True):
+    """The conversation is being folded; a waiting caller may cancel."""
 
     reason: str
     model: str
     """Who writes the summary, or `digest`."""
 
 
-class Folded(msgspec.Struct, frozen=True):
+class FoldFinished(msgspec.Struct, frozen=True):
     fold: Fold
 
 
@@ -64,17 +65,41 @@ class FoldFailed(msgspec.Struct, frozen=True):
     text: str
 
 
-class Said(msgspec.Struct, frozen=True):
-    """Something a user should know."""
+class Notice(msgspec.Struct, frozen=True):
+    """A message for the user."""
 
     text: str
 
 
 TurnEvent: TypeAlias = (
-    Asking | Heard | Answered | Running | Output | Ran | Folding | Folded | FoldFailed | Said
+    RequestStarted
+    | ReplyStreamed
+    | ReplyFinished
+    | ToolStarted
+    | ToolOutput
+    | ToolFinished
+    | FoldStarted
+    | FoldFinished
+    | FoldFailed
+    | Notice
 )
 Tell: TypeAlias = Callable[[TurnEvent], None]
 
 
 def silence(_: TurnEvent) -> None:
-    """Of a front end that shows nothing."""
+    """Ignores every event: for front ends that show nothing."""
+
+
+__getattr__ = renamed(
+    __name__,
+    globals().__getitem__,
+    Asking="RequestStarted",
+    Heard="ReplyStreamed",
+    Answered="ReplyFinished",
+    Running="ToolStarted",
+    Output="ToolOutput",
+    Ran="ToolFinished",
+    Folding="FoldStarted",
+    Folded="FoldFinished",
+    Said="Notice",
+)

@@ -1,4 +1,4 @@
-"""Figures of a conversation: what fills the window, and what was paid."""
+"""Figures of a conversation: what fills the window, and what it cost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Bill(msgspec.Struct, frozen=True):
     requests: int
     usage: Usage
     dollars: float | None
-    """None: nobody knows its prices."""
+    """None: its prices are unknown."""
 
 
 def bills(sessions: Iterable[Session], overrides: Mapping[str, Any] | None = None) -> list[Bill]:
@@ -84,7 +84,7 @@ def _bill(model: str, usages: Sequence[Usage], overrides: Mapping[str, Any] | No
     return Bill(model, len(usages), total(usages), dollars)
 
 
-def dollars(rows: Sequence[Bill]) -> float | None:
+def total_dollars(rows: Sequence[Bill]) -> float | None:
     """All of it; None where one has no price."""
     paid = [row.dollars for row in rows]
     return None if None in paid else sum(filter(None, paid))

@@ -4,7 +4,7 @@ tool calls → again, until the model is idle or has been asked often enough.
 The loop itself is the engine's (`engine.call.run_turn`), and so are folding, counting, retries and what
 happens when a context was too long. Added here: what a turn leaves behind however it ends. A reply that was
 broken off is kept and marked, and every call has exactly one result, so that the next request is valid. A
-call whose result is not in the log is never run again by itself: nobody knows what it did.
+call whose result is not in the log is never run again by itself: what it did is unknown.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from refold import entries as e
 from refold import messages as m
 from refold.agent import events
 from refold.agent.events import Tell
-from refold.agent.journal import Overheard, begin, never_begun, open_calls, recovered
+from refold.agent.interrupted_turn import Overheard, begin, never_begun, open_calls, recovered
 from refold.engine.call import run_turn
-from refold.engine.limits import ended
+from refold.loop import ended
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Model, ToolSpec
 from refold.registry.engine import Engine
@@ -28,12 +28,14 @@ from refold.tools.base import Envelope, failure
 
 ITERATIONS = 100
 """How often a model is asked in one turn, where the preset says nothing."""
-UNKNOWN = "Interrupted, outcome unknown: it may have happened in full, in part or not at all. Look first."
+OUTCOME_UNKNOWN = (
+    "Interrupted, outcome unknown: it may have happened in full, in part or not at all. Look first."
+)
 
 LAST = "This turn has used all of its {most} requests. Call no tool: say what is done and what is open."
 NOT_RUN = "Not run: the turn has used all of its requests."
-NEVER = "Not run: the turn was interrupted before this call began."
-LIMIT = failure("limit", NOT_RUN)
+NEVER_STARTED = "Not run: the turn was interrupted before this call began."
+LIMIT_REACHED = failure("limit", NOT_RUN)
 
 RunTool = Callable[[Call], Awaitable[Result]]
 
@@ -61,7 +63,9 @@ class Agent:
         self.before_asking = before_asking
         self.most = most or engine.preset.settings.tool_iterations or ITERATIONS
         self.model = model
-        self._overheard = Overheard(model, session, self._begin, lambda event: tell(events.Heard(event)))
+        self._overheard = Overheard(
+            model, session, self._begin, lambda event: tell(events.ReplyStreamed(event))
+        )
         self._resumed = False
         self._finished: dict[str, Result] = {}
         """Results of calls that ran but are not in the log yet."""
@@ -73,7 +77,7 @@ class Agent:
         self.session.append(m.user(said))
         try:
             reply = await run_turn(self.session, self._run_calls, most=self.most, call=self._ask)
-            self.settle(LIMIT)
+            self.settle(LIMIT_REACHED)
             return reply
         finally:
             if partial := self._overheard.partial():
@@ -88,11 +92,13 @@ class Agent:
         self._resumed = True
         return self.settle()
 
-    def settle(self, why: Envelope = failure("interrupted", UNKNOWN)) -> int:
+    def settle(self, why: Envelope = failure("interrupted", OUTCOME_UNKNOWN)) -> int:
         """Give every call that waits for its result one; returns how many had none."""
         waiting, never = open_calls(self.session), never_begun(self.session)
         for call in waiting:
-            reason = failure("not_run", NEVER) if never(call) and why.error != LIMIT.error else why
+            reason = (
+                failure("not_run", NEVER_STARTED) if never(call) and why.error != LIMIT_REACHED.error else why
+            )
             self.session.append(self._finished.get(call.id, reason.result(call)))
         self._finished = {}
         return len(waiting)
@@ -108,7 +114,7 @@ class Agent:
         system, tools = self.system(), self.tools
         reply = await self.engine.call(self.session, self._overheard, system=system, tools=tools)
         self._overheard.whole()
-        self.tell(events.Answered(reply))
+        self.tell(events.ReplyFinished(reply))
         return reply
 
     async def _begin(self, attempt: int) -> str:
@@ -120,7 +126,7 @@ class Agent:
             self.session.append(
                 self.session.make(e.State, target=self.session.leaf, name="snapshot", value=noted)
             )
-        self.tell(events.Asking(request, attempt))
+        self.tell(events.RequestStarted(request, attempt))
         return request
 
     async def _run_calls(self, calls: Sequence[Call]) -> AsyncGenerator[Result]:
@@ -133,12 +139,12 @@ class Agent:
                 try:
                     for call, task in zip(batch, tasks, strict=True):
                         result = await task
-                        self.tell(events.Ran(call, result))
+                        self.tell(events.ToolFinished(call, result))
                         yield result
                 finally:
                     await ended(tasks)
 
     async def _run(self, call: Call) -> Result:
-        self.tell(events.Running(call))
+        self.tell(events.ToolStarted(call))
         self._finished[call.id] = result = await self.run_tool(call)
         return result

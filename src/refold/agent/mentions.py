@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-MOST = 5
+MAX_MENTIONS = 5
 _MENTION = re.compile(r'(?<![A-Za-z0-9])@(?:"(?P<quoted>[^"\n]{1,1000})"|(?P<plain>[A-Za-z0-9/._-]{1,1000}))')
 
 
@@ -26,9 +26,9 @@ def reminder(paths: list[str]) -> str:
     """What is said to the model about them; empty for none."""
     if not paths:
         return ""
-    rows = [f"- {path}" for path in paths[:MOST]]
-    if len(paths) > MOST:
-        rows.append(f"(and {len(paths) - MOST} more…)")
+    rows = [f"- {path}" for path in paths[:MAX_MENTIONS]]
+    if len(paths) > MAX_MENTIONS:
+        rows.append(f"(and {len(paths) - MAX_MENTIONS} more…)")
     listed = "\n".join(rows)
     return (
         "<system-reminder>\nThe user mentions these files. Before anything else, read them with the Read "

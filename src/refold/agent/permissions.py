@@ -35,11 +35,11 @@ from refold.tools.base import Tool
 
 Mode: TypeAlias = Literal["ask", "edits", "read-only", "all"]
 """Ask before changes · allow edits of files, ask before commands · change nothing · allow everything."""
-Answer: TypeAlias = Literal["once", "always", "no"]
-STATE = "permissions"
+PermissionAnswer: TypeAlias = Literal["once", "always", "no"]
+PERMISSIONS_STATE = "permissions"
 EDITS = "Edit"
 """What all tools that change files are remembered as."""
-COMMANDS = "Bash"
+COMMAND_TOOL = "Bash"
 _SHOWN = 400
 
 
@@ -57,11 +57,10 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     """Also with the network."""
 
     def __str__(self) -> str:
+        if self.exact and self.tool == COMMAND_TOOL:
+            return "only this command, word for word" + (", with the network" if self.network else "")
         if self.exact:
-            more = (", word for word" if self.tool == COMMANDS else "") + (
-                ", with the network" if self.network else ""
-            )
-            return f"only `{middle(self.exact, _SHOWN)}`{more}"
+            return f"only `{middle(self.exact, _SHOWN)}`"
         if self.tool == EDITS:
             return f"files in `{'/'.join(self.words)}/`"
         return f"`{' '.join(self.words)} …` with options that only show" if self.words else self.tool
@@ -71,7 +70,7 @@ class Allow(msgspec.Struct, frozen=True):
     pass
 
 
-class Ask(msgspec.Struct, frozen=True):
+class NeedsPermission(msgspec.Struct, frozen=True):
     question: str
     grants: tuple[Grant, ...]
     """What "always" would allow."""
@@ -88,7 +87,7 @@ class Refuse(msgspec.Struct, frozen=True):
     reason: str
 
 
-Decision: TypeAlias = Allow | Ask | Refuse
+PermissionDecision: TypeAlias = Allow | NeedsPermission | Refuse
 
 
 def decide(
@@ -98,19 +97,19 @@ def decide(
     remembered: Sequence[Grant],
     *,
     confined: bool = True,
-) -> Decision:
+) -> PermissionDecision:
     """Whether a call may be made. `confined`: whether a sandbox would hold it, where it runs a command."""
     if tool.effect in ("read", "none"):
         return Allow()
     if mode == "read-only":
-        return Refuse(f"{tool.spec.name} may not be used: nothing is to be changed. Say what you would do.")
+        return Refuse(f"{tool.spec.name} is not allowed: nothing may be changed. Say what you would do.")
     unconfined = tool.effect == "run" and not confined
     if not unconfined and (mode == "all" or (mode == "edits" and tool.effect == "edit")):
         return Allow()
     wishes = _wishes(tool, arguments, unconfined)
     if all(any(_covers(grant, wish) for grant in remembered) for wish in wishes):
         return Allow()
-    return Ask(_question(tool, arguments, unconfined), _grants(wishes))
+    return NeedsPermission(_question(tool, arguments, unconfined), _grants(wishes))
 
 
 def _question(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> str:
@@ -130,21 +129,21 @@ def wants_network(arguments: Mapping[str, Any]) -> bool:
 # ── what is remembered ──────────────────────────────────────────────────────────────────────────
 
 
-def load(session: Session) -> tuple[Grant, ...]:
-    """What this user allowed in this session. What cannot be read, or was sealed by somebody else (a session
+def load_grants(session: Session) -> tuple[Grant, ...]:
+    """What this user allowed in this session. What cannot be read, or was signed by another user (a session
     file can come from anywhere), allows nothing."""
     try:
-        stored = msgspec.convert(session.state(STATE), _Stored)
+        stored = msgspec.convert(session.state(PERMISSIONS_STATE), _Stored)
     except msgspec.ValidationError:
         return ()
     return stored.grants if stored.seal == _seal(session, stored.grants) else ()
 
 
-def remember(session: Session, asked: Ask) -> None:
+def remember(session: Session, asked: NeedsPermission) -> None:
     """The user said "always"."""
-    grants = tuple(dict.fromkeys((*load(session), *asked.grants)))
+    grants = tuple(dict.fromkeys((*load_grants(session), *asked.grants)))
     value = msgspec.to_builtins(_Stored(grants, _seal(session, grants)))
-    session.append(session.make(e.State, name=STATE, value=value))
+    session.append(session.make(e.State, name=PERMISSIONS_STATE, value=value))
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -174,7 +173,7 @@ def _key(path: Path) -> bytes:
 
 
 class _Wish(NamedTuple):
-    """One thing that a call would do. Words: as in a grant; None: nobody can be sure."""
+    """One thing that a call would do. Words: as in a grant; None: it is not certain."""
 
     tool: str
     text: str
@@ -188,7 +187,7 @@ def _wishes(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> list[
         path = str(arguments.get("path"))
         return [_Wish(EDITS, path, _folders(path))]
     name = tool.spec.name
-    if name != COMMANDS:
+    if name != COMMAND_TOOL:
         return [_Wish(name, "", (), unconfined)]
     command, network = str(arguments.get("command")), wants_network(arguments)
     every = simple_commands(command) or [None]
@@ -202,7 +201,7 @@ def _covers(grant: Grant, wish: _Wish) -> bool:
         return False
     if grant.exact:
         return grant.exact == wish.text
-    if wish.tool == COMMANDS:
+    if wish.tool == COMMAND_TOOL:
         return bool(grant.words) and _shown_by(wish) == grant.words
     return wish.words is not None and wish.words[: len(grant.words)] == grant.words
 
@@ -211,7 +210,7 @@ def _grants(wishes: Sequence[_Wish]) -> tuple[Grant, ...]:
     """What "always" means: the programs of a command that only shows, the folder of a file; otherwise just
     that command or file."""
     first = wishes[0]
-    words = [_shown_by(wish) if wish.tool == COMMANDS else wish.words for wish in wishes]
+    words = [_shown_by(wish) if wish.tool == COMMAND_TOOL else wish.words for wish in wishes]
     if first.text and not all(words):
         return (Grant(first.tool, exact=first.text, unconfined=first.unconfined, network=first.network),)
     return tuple(dict.fromkeys(Grant(first.tool, each or (), unconfined=first.unconfined) for each in words))
@@ -245,7 +244,7 @@ _ODD_WORD = re.compile(r"[-~]|.*[*?\[]", re.S)
 
 
 def _folders(path: str) -> tuple[str, ...] | None:
-    """The folders a file is in. Where `..` leads depends on links: nobody can be sure by the letters."""
+    """The folders a file is in. Where `..` leads depends on links, so the text alone does not tell."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         return None

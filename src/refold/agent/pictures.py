@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refold import messages as m
-from refold.tools.workspace import Refused, Workspace
+from refold.tools.workspace import ToolRefused, Workspace
 
 _FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
-KINDS = {ending: f"image/{name}" for ending, name in _FORMATS.items()}
-LARGEST = 3_700_000
+MIME_TYPES = {ending: f"image/{name}" for ending, name in _FORMATS.items()}
+MAX_PICTURE_BYTES = 3_700_000
 """Bytes: providers take five megabytes of base64."""
 _PASTED = re.compile(
     r"""(?<!\S)(?:'(?P<single>[~/][^'\n]*)'|"(?P<double>[~/][^"\n]*)"|(?P<bare>[~/](?:\\.|[^\s\\'"])*))(?!\S)"""
@@ -24,7 +24,7 @@ _PASTED = re.compile(
 
 
 def is_picture(path: str) -> bool:
-    return Path(path).suffix.lower() in KINDS
+    return Path(path).suffix.lower() in MIME_TYPES
 
 
 def pasted(text: str) -> list[Path]:
@@ -43,13 +43,13 @@ def parts(workspace: Workspace, mentioned: Sequence[str], whole: Sequence[Path])
     for name in (*mentioned, *map(str, whole)):
         try:
             with workspace.open(name) if name in mentioned else open(name, "rb") as file:
-                data = file.read(LARGEST + 1)
-        except (Refused, OSError) as error:
+                data = file.read(MAX_PICTURE_BYTES + 1)
+        except (ToolRefused, OSError) as error:
             made.append(m.attached(f"[picture {name}: could not be read ({error})]"))
             continue
-        if len(data) > LARGEST:
-            made.append(m.attached(f"[picture {name}: larger than {LARGEST:,} bytes, not sent]"))
+        if len(data) > MAX_PICTURE_BYTES:
+            made.append(m.attached(f"[picture {name}: larger than {MAX_PICTURE_BYTES:,} bytes, not sent]"))
             continue
         made.append(m.attached(f"[picture {name}]"))
-        made.append(m.Image(KINDS[Path(name).suffix.lower()], data=base64.b64encode(data).decode()))
+        made.append(m.Image(MIME_TYPES[Path(name).suffix.lower()], data=base64.b64encode(data).decode()))
     return made

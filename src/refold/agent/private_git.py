@@ -1,4 +1,4 @@
-"""A git repository of our own over somebody's workspace: its own index, configuration and attributes.
+"""A private git repository over a workspace: its own index, configuration and attributes.
 
 The user's index, branches, stash and settings are neither read for content nor written; no filter, hook or
 monitor of a repository runs. Files are recorded byte by byte. Where the workspace is in a repository, objects
@@ -44,7 +44,7 @@ class Repository(NamedTuple):
         """The repository that a folder is in; None where there is none, or none that git trusts."""
         asked = ("--show-toplevel", "--git-common-dir", "--show-object-format")
         try:
-            said = run((*GIT, "rev-parse", "--path-format=absolute", *asked), folder, {})
+            said = run_git((*GIT, "rev-parse", "--path-format=absolute", *asked), folder, {})
             top, common, format = said.splitlines()
         except (OSError, ValueError):
             return None
@@ -68,7 +68,7 @@ class PrivateGit:
             "GIT_INDEX_FILE": str(self._folder / index),
             **({"GIT_OBJECT_DIRECTORY": str(user.common / "objects")} if user else {}),
         }
-        return run((*GIT, *_OPTIONS, *words), self.root, own, stdin)
+        return run_git((*GIT, *_OPTIONS, *words), self.root, own, stdin)
 
     def names(self, *options: str) -> list[str]:
         """Paths of `ls-files`, relative to the workspace, without those of the snapshots' own folder."""
@@ -82,7 +82,7 @@ class PrivateGit:
         if self.repository is None:
             return self(*words)
         options = ("-c", "core.logAllRefUpdates=false", f"--git-dir={self.repository.common}")
-        return run((*GIT, *options, *words), self.root, {})
+        return run_git((*GIT, *options, *words), self.root, {})
 
     def keep(self, ref: str, id: str) -> None:
         """Let one of our refs name a commit, so that it is not collected."""
@@ -95,7 +95,7 @@ class PrivateGit:
         if self.repository is None:
             return []
         words = (*GIT, "ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
-        return [name for name in run(words, self.root, {}).split("\0") if name]
+        return [name for name in run_git(words, self.root, {}).split("\0") if name]
 
     @contextmanager
     def alone(self) -> Generator[None]:
@@ -104,7 +104,7 @@ class PrivateGit:
             self._prepare()
         with open(self._folder / "refold.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            for stale in self._folder.glob("*.lock"):  # of a git that was killed: nobody else is here
+            for stale in self._folder.glob("*.lock"):  # of a git that was killed: no other one runs here
                 if stale.name != "refold.lock":
                     stale.unlink(missing_ok=True)
             yield
@@ -114,7 +114,7 @@ class PrivateGit:
         if not (self._folder / "HEAD").exists():
             format = self.repository.format if self.repository else "sha1"
             words = ("git", "init", "-q", "--bare", f"--object-format={format}", str(self._folder))
-            run(words, self._folder, _ENVIRONMENT)
+            run_git(words, self._folder, _ENVIRONMENT)
         info = self._folder / "info"
         info.mkdir(exist_ok=True)
         (info / "attributes").write_text(_ATTRIBUTES)
@@ -135,11 +135,11 @@ class PrivateGit:
 def _excludes_file(root: Path) -> Path:
     """The user's own rules for all repositories."""
     with suppress(OSError):
-        return Path(run((*GIT, "config", "--path", "core.excludesFile"), root, {}).strip())
+        return Path(run_git((*GIT, "config", "--path", "core.excludesFile"), root, {}).strip())
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "git", "ignore")
 
 
-def run(words: Iterable[str], cwd: Path, own: Mapping[str, str], stdin: str = "") -> str:
+def run_git(words: Iterable[str], cwd: Path, own: Mapping[str, str], stdin: str = "") -> str:
     """What git says; `OSError` with its words where it fails or takes too long. Names need not be UTF-8."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
@@ -153,7 +153,7 @@ def run(words: Iterable[str], cwd: Path, own: Mapping[str, str], stdin: str = ""
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise OSError("git takes too long in this workspace") from None
+        raise OSError("git takes too long in this folder") from None
     if done.returncode:
         raise OSError(done.stderr.decode(errors="replace").strip()[:300] or f"git failed ({done.returncode})")
     return done.stdout.decode("utf-8", "surrogateescape")

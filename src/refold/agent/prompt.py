@@ -11,7 +11,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from refold.agent.rules import RuleFile
+from refold.agent.rule_files import RuleFile
 from refold.engine.layers import RULES_BYTES, RULES_LIMIT
 from refold.text.frames import element
 from refold.text.truncate import middle
@@ -33,7 +33,7 @@ IDENTITY = """You are a coding agent in a terminal. You work in the folder {root
 
 
 NOTES = "notes"
-CHANGED = (
+RULES_CHANGED = (
     "<system-reminder>\nChanged since the conversation began; what the system prompt says of it is outdated:"
 )
 
@@ -63,4 +63,4 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     changed = [text for name, text in now.items() if text != before.get(name)]
     gone = [f"{name}: no longer there." for name in before if name not in now]
     said = "\n\n".join((*changed, *gone))
-    return f"{CHANGED}\n{said}\n</system-reminder>" if said else ""
+    return f"{RULES_CHANGED}\n{said}\n</system-reminder>" if said else ""

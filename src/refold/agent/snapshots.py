@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refold.agent.private_git import PrivateGit, Repository
-from refold.tools.beneath import PATH_ONLY, open_beneath
+from refold.text.plural import counted
+from refold.tools.safe_open import PATH_ONLY, open_beneath
 from refold.tools.sandbox import is_folder
 
-LARGEST = 20_000_000
+MAX_FILE_BYTES = 20_000_000
 """Bytes of a file that is recorded."""
-LISTED = 50_000
+MAX_UNRECORDED_NAMES = 50_000
 """Names of what is not recorded that a snapshot holds; where there are more, restoring it removes nothing."""
 _SUBJECT = "refold snapshot"
 _ANYTHING = "/"
@@ -43,7 +44,7 @@ class Bounds(NamedTuple):
 
 IN_REPOSITORY = Bounds(100_000, 2_000_000_000)
 ELSEWHERE = Bounds(20_000, 200_000_000)
-"""A folder that nobody keeps versions of may be anything: a home directory, a disk."""
+"""A folder without version control may be anything: a home directory, a disk."""
 
 
 class Restored(NamedTuple):
@@ -128,7 +129,9 @@ class Snapshots:
         nested = [name for name in found if name.endswith("/")]
         others = [name for name in left if not is_folder(self.root / name)]
         beside = sorted({*ignored, *nested, *others})
-        return _State(git("write-tree").strip(), tuple(beside) if len(beside) <= LISTED else (_ANYTHING,))
+        return _State(
+            git("write-tree").strip(), tuple(beside) if len(beside) <= MAX_UNRECORDED_NAMES else (_ANYTHING,)
+        )
 
     def _sorted_out(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
         """Those that are recorded; those that are something else, too large, or cannot be read; those that
@@ -153,7 +156,9 @@ class Snapshots:
                 left.append(name)
         if len(kept) > self._bounds.files or size > self._bounds.bytes:
             self._too_large = True
-            raise OSError(f"the workspace is too large for snapshots ({len(kept)} files, {size:,} bytes)")
+            raise OSError(
+                f"the folder is too large for snapshots ({counted(len(kept), 'file')}, {size:,} bytes)"
+            )
         return kept, left, gone
 
     def _is_recorded(self, name: str, status: os.stat_result) -> bool:
@@ -161,7 +166,7 @@ class Snapshots:
             return False
         if stat.S_ISLNK(status.st_mode):
             return True
-        regular = stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST
+        regular = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES
         return regular and os.access(self.root / name, os.R_OK)
 
     # ── restoring ───────────────────────────────────────────────────────────────────────────────
@@ -188,11 +193,11 @@ class Snapshots:
 
     def _read(self, id: str) -> _State:
         if not re.fullmatch(r"[0-9a-f]{40,64}", id):
-            raise OSError(f"{id!r} is no snapshot")
+            raise OSError(f"{id!r} is not a snapshot")
         head, _, message = self._git("cat-file", "commit", id).partition("\n\n")
         subject, _, rest = message.partition("\n\n")
         if subject != _SUBJECT:
-            raise OSError(f"{id} is a commit, but no snapshot")
+            raise OSError(f"{id} is a commit, not a snapshot")
         rows = rest.partition("\n\n")[2].split("\n")
         return _State(head.split()[1], tuple(_unquoted(row) for row in rows if row))
 

@@ -12,7 +12,10 @@ loop and the real one writes and reads them as text. So one history serves both 
 
 Reading is tolerant: other brackets, code fences, trailing commas, single quotes, a missing end, a line
 `Action Input:`, arguments as `key=value`. What cannot be read becomes a call that is answered by
-how to write it (`repair`).
+how to write it (`call_correction`).
+
+What others wrote is no action when the model repeats it: not in a quotation (`>`), not in a code block beside
+an action outside of one, and not where it stands word for word in a result of the conversation.
 """
 
 from __future__ import annotations
@@ -39,9 +42,10 @@ FINISH = "Finish"
 LABEL = 16
 """Characters after which a reply that begins with a label has shown it."""
 UNREADABLE = "unreadable_action"
-"""The name of a call that stands for an action nobody can read."""
+"""The name of a call that stands for an unreadable action."""
+QUOTED_CALL = "a quotation: it stands word for word in the output of a tool."
 
-INTRODUCTION = """
+PROTOCOL_INTRODUCTION = """
 You act by writing text. Each reply is a thought and one action, nothing after it:
 
 Thought: why the next step is the right one
@@ -56,7 +60,7 @@ Tools:
 """
 
 _ACTION = re.compile(
-    r"^[ \t>*_`#-]{0,8}action[ \t*_`]{0,4}[:：](?:[\s*_]|`(?!``)){0,8}"
+    r"^[ \t*_`#-]{0,8}action[ \t*_`]{0,4}[:：](?:[\s*_]|`(?!``)){0,8}"
     r"(?:(?P<name>[A-Za-z]\w{0,63})[ \t*_`]{0,4})?(?:\s{0,8}action input[ \t]?[:：])?"
     r"\s{0,8}(?P<open>[\[(（【])?",
     re.IGNORECASE | re.MULTILINE,
@@ -83,8 +87,8 @@ class TextProtocol(Wrapped):
             async for event in self.model.stream(request):
                 yield event
             return
-        reading = Reading(request.tools)
-        async with closing(self.model.stream(rendered(request))) as events:
+        reading = Reading(request.tools, request.messages)
+        async with closing(self.model.stream(as_text_request(request))) as events:
             async for event in events:
                 match event:
                     case TextDelta(text):
@@ -105,12 +109,12 @@ class TextProtocol(Wrapped):
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def rendered(request: Request) -> Request:
+def as_text_request(request: Request) -> Request:
     """The request with its tools, calls and results as text."""
     system = request.system or ""
     if request.tools:
         listed = "".join(f"- {spec.name}[{example(spec)}]: {spec.description}\n" for spec in request.tools)
-        system = f"{system}\n{INTRODUCTION}{listed}".strip()
+        system = f"{system}\n{PROTOCOL_INTRODUCTION}{listed}".strip()
     messages, steps = list[Message](), 0
     for message in request.messages:
         steps = 0 if isinstance(message, User) else steps + isinstance(message, Result)
@@ -163,15 +167,15 @@ def _joined(messages: Sequence[Message]) -> Iterator[Message]:
 class Reading:
     """A reply being read: what comes before the first action is handed on line by line."""
 
-    def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
-        self._tools = tools
+    def __init__(self, tools: Sequence[ToolSpec] = (), messages: Sequence[Message] = ()) -> None:
+        self._tools, self._messages = tools, messages
         self._text = ""
         self._told = 0
         self._held = False
         self.calls: list[Call] = []
 
     def add(self, piece: str) -> Iterator[str]:
-        """More of the reply; gives what may be shown already."""
+        """Takes more of the reply and returns what can be shown already."""
         self._text += piece
         if self._held:
             return
@@ -195,7 +199,7 @@ class Reading:
 
     def end(self) -> Iterator[Event]:
         """The parts of the reply."""
-        thought, self.calls, answer = read(self._text, self._tools)
+        thought, self.calls, answer = read_text_reply(self._text, self._tools, self._messages)
         if thought:
             yield PartDone(Text(thought))
         if answer:
@@ -205,12 +209,15 @@ class Reading:
             yield PartDone(call)
 
 
-def read(text: str, tools: Sequence[ToolSpec] = ()) -> tuple[str, list[Call], str]:
+def read_text_reply(
+    text: str, tools: Sequence[ToolSpec] = (), messages: Sequence[Message] = ()
+) -> tuple[str, list[Call], str]:
     """What a reply thinks, the calls it makes, and what it says to the user: one of the last two is empty. An
-    outcome that the model made up, and all behind it, is not read. `tools`: what may be called."""
+    outcome that the model made up, and all behind it, is not read. `tools`: what may be called; `messages`:
+    what it answers."""
     made_up = _MADE_UP.search(text)
     text = text[: made_up.start()] if made_up else text
-    action = _ACTION.search(text)
+    action = _first_action(text)
     thought, told = _thought(_unfenced(text[: action.start()]) if action else text)
     if action is None:
         if told and thought:  # it thinks and does nothing: a reader cannot tell whether it is done
@@ -223,13 +230,49 @@ def read(text: str, tools: Sequence[ToolSpec] = ()) -> tuple[str, list[Call], st
             return (thought, calls, "") if calls else (thought, [], _answer(rest, bool(action["open"])))
         known = next((tool for tool in tools if tool.name.casefold() == name.casefold()), None)
         call, length = _call(known.name if known else name, rest, known)
-        calls.append(call)
         at = action.end() + length
+        source = text[action.start() : at]
+        calls.append(_unreadable(f"{QUOTED_CALL} {source}") if _is_quoted(source, messages) else call)
         following = _ACTION.search(text, at)
         action = (
             following if following and not text[at : following.start()].strip(_CLOSING + "])）】") else None
         )
     return thought, calls, ""
+
+
+def _first_action(text: str) -> re.Match[str] | None:
+    """The first outside of a code block; where all are inside, the first of them."""
+    first = at = _ACTION.search(text)
+    while at and text.count("```", 0, at.start()) % 2:
+        at = _ACTION.search(text, at.end())
+    return at or first
+
+
+def _is_quoted(source: str, messages: Sequence[Message]) -> bool:
+    """Whether an action stands in a result, as a tool, a file or a sub-agent wrote it."""
+    written = _lines(source.strip(_CLOSING))
+    return any(
+        written in _lines(text)
+        for message in messages
+        if isinstance(message, Result)
+        for text in _said(message)
+    )
+
+
+def _lines(text: str) -> str:
+    return "\n".join(line.strip() for line in text.split("\n"))
+
+
+def _said(message: Result) -> Iterator[str]:
+    """The texts of a result."""
+    waiting: list[Any] = [_fields(message)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict | list):
+            values = cast("dict[str, Any] | list[Any]", value)
+            waiting += values.values() if isinstance(values, dict) else values
 
 
 def _unfenced(text: str) -> str:
@@ -339,7 +382,7 @@ def _unreadable(what: str, name: str = "") -> Call:
     return Call(f"call_{random_id()}", UNREADABLE, raw=f"{name} {what}".strip()[:2_000])
 
 
-def repair(call: Call) -> str | None:
+def call_correction(call: Call) -> str | None:
     """How to write an action, for one that could not be read; None: this one could."""
     if call.name != UNREADABLE:
         return None

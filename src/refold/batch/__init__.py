@@ -1,6 +1,6 @@
 """Many independent pieces of work, done elsewhere: by processes of this machine or by Ray.
 
-    with batch.opened("processes:4") as on:
+    with batch.open_executor("processes:4") as on:
         for ending in Batch(work).run(jobs, on, kept):
             print(ending.number, ending.value, ending.error)
 
@@ -17,12 +17,24 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-from refold.batch.kept import Kept
+from refold.batch.results import StoredResults
+from refold.deprecation import renamed
 from refold.errors import RefoldError, UnknownName, UsageError
 
-__all__ = ["EXECUTORS", "Batch", "Ending", "Executor", "Job", "Kept", "Return", "attempt", "cores", "opened"]
+__all__ = [
+    "EXECUTORS",
+    "Batch",
+    "Ending",
+    "Executor",
+    "Job",
+    "Return",
+    "StoredResults",
+    "attempt_job",
+    "cores",
+    "open_executor",
+]
 
-TRIES = 3
+MAX_ATTEMPTS = 3
 """How often a job is begun whose worker dies: it may have been killed for what others did."""
 AHEAD = 4
 """In an ordered batch: how many jobs, for each that runs, may be begun while an earlier one is not done."""
@@ -80,7 +92,7 @@ class Executor(Protocol):
         ...
 
 
-def attempt(work: Work, argument: Any) -> Return:
+def attempt_job(work: Work, argument: Any) -> Return:
     """What a worker does with a job."""
     try:
         return Return(work(argument))
@@ -104,7 +116,7 @@ class Batch:
     ordered: bool = False
     """Finish jobs, and tell of them, one after the other as they were given. Otherwise as they come."""
 
-    def run(self, jobs: Iterable[Job], on: Executor, kept: Kept | None = None) -> Iterator[Ending]:
+    def run(self, jobs: Iterable[Job], on: Executor, kept: StoredResults | None = None) -> Iterator[Ending]:
         """Every job, once. Jobs are taken as there is room for them, and so may be made late."""
         source = enumerate(jobs)
         running: dict[Hashable, Ending] = {}
@@ -123,7 +135,7 @@ class Batch:
             else:
                 for place, found in on.ended() if running else ():
                     ending = running.pop(place)
-                    if found.died and ending.tries < TRIES:
+                    if found.died and ending.tries < MAX_ATTEMPTS:
                         again = on.start(self.work, ending.job.argument)
                         running[again] = ending._replace(tries=ending.tries + 1)
                     else:
@@ -141,13 +153,13 @@ class Batch:
             yield told
             told += 1
 
-    def _known(self, number: int, job: Job, kept: Kept | None) -> Ending | None:
+    def _known(self, number: int, job: Job, kept: StoredResults | None) -> Ending | None:
         if kept is None or job.key is None or job.key not in kept:
             return None
         value = kept[job.key]
         return Ending(number, job, value) if self.trusts(value) else None
 
-    def _finished(self, ending: Ending, kept: Kept | None) -> Ending:
+    def _finished(self, ending: Ending, kept: StoredResults | None) -> Ending:
         if not ending.tries or ending.error is not None:
             return ending
         value = self.finish(ending.job, ending.value)
@@ -166,21 +178,22 @@ def _ended(ending: Ending, found: Return) -> Ending:
 # ── executors ───────────────────────────────────────────────────────────────────────────────────
 
 EXECUTORS: dict[str, str] = {
-    "here": "refold.batch.here",
+    "here": "refold.batch.in_process",
     "processes": "refold.batch.processes",
-    "ray": "refold.batch.on_ray",
+    "ray": "refold.batch.ray_cluster",
 }
-"""Name → module with `opened(rest) -> Executor`, where `rest` is what follows the colon of `NAME:…`."""
+"""Name → module with `open_executor(rest) -> Executor`, where `rest` is what follows the colon of
+`NAME:…`."""
 
 
 @contextmanager
-def opened(spec: str = "processes") -> Generator[Executor]:
+def open_executor(spec: str = "processes") -> Generator[Executor]:
     """`here` (this process, one job after the other), `processes` (as many as there are cores),
     `processes:4`, `ray` (on this machine), `ray://HOST:PORT` (a cluster)."""
     name, _, rest = spec.partition(":")
     if name not in EXECUTORS:
         raise UnknownName("way to do work", name, tuple(EXECUTORS))
-    on: Executor = import_module(EXECUTORS[name]).opened(rest)
+    on: Executor = import_module(EXECUTORS[name]).open_executor(rest)
     try:
         yield on
     finally:
@@ -192,7 +205,7 @@ def workers(rest: str) -> int:
     if not rest:
         return cores()
     if not rest.isdecimal() or not 1 <= int(rest) <= 1_024:
-        raise UsageError(f"{rest!r} is no number of processes: 1 … 1024")
+        raise UsageError(f"{rest!r} is not a number of processes: use 1 to 1024")
     return int(rest)
 
 
@@ -200,3 +213,6 @@ def cores() -> int:
     """Cores that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, attempt="attempt_job")

@@ -1,7 +1,7 @@
 """Work in processes of this machine.
 
 Each worker has one job at a time and a line of its own, so a worker that dies takes nothing with it and it is
-known whose job that was. (`concurrent.futures` gives up the whole pool, and nobody knows for whose sake.)
+known whose job that was. (`concurrent.futures` gives up the whole pool and does not say which job did it.)
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, cast
 
-from refold.batch import Return, Work, attempt, workers
+from refold.batch import Return, Work, attempt_job, workers
 
-PATIENCE = 5.0
+WORKER_END_SECONDS = 5.0
 """Seconds that a worker gets to end before it is killed."""
 
 
@@ -61,7 +61,7 @@ class Processes:
         self._idle, self._busy = [], {}
 
 
-def opened(rest: str) -> Processes:
+def open_executor(rest: str) -> Processes:
     return Processes(workers(rest))
 
 
@@ -82,7 +82,7 @@ def _last_words(worker: _Worker) -> str:
 
 
 def _buried(worker: _Worker) -> None:
-    worker.process.join(PATIENCE)
+    worker.process.join(WORKER_END_SECONDS)
     if worker.process.exitcode is None:
         worker.process.kill()
         worker.process.join()
@@ -93,7 +93,7 @@ def _buried(worker: _Worker) -> None:
 
 
 def _serve(line: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts means the one who gave the work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is meant for the parent process
     sys.stdout = sys.stderr  # what that one prints may be JSON
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     while True:
@@ -104,7 +104,7 @@ def _serve(line: Connection) -> None:
         except Exception as error:  # what is not installed here, or cannot be unpickled
             line.send(Return(error=f"{type(error).__name__}: {error}"))
             continue
-        found = attempt(work, argument)
+        found = attempt_job(work, argument)
         try:
             line.send(found)
         except OSError:

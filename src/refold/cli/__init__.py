@@ -8,38 +8,39 @@ from typing import Any
 import click
 
 COMMANDS = {
-    "branch": ("branch", "Move to another place in the tree; summarise what is left."),
+    "branch": ("branch", "Move to another entry; summarise the branch you leave."),
     "chat": ("chat", "A coding agent in this folder."),
     "compact": ("compact", "Fold a transcript until its view fits."),
-    "compare": ("compare", "What each design would do to your transcripts."),
-    "completion": ("completion", "Complete commands and sessions with Tab."),
-    "config": ("config", "The configuration file."),
+    "compare": ("compare", "Compare presets on your transcripts."),
+    "completion": ("completion", "Set up Tab completion in your shell."),
+    "config": ("config", "Create the configuration file."),
     "demo": ("demo", "Fold a bundled session, and compare all presets on it."),
     "discover": ("discover", "Where the tokens of your sessions went, and what compactions lost."),
-    "doctor": ("doctor", "Is everything in place? What is not, and what mends it."),
+    "doctor": ("doctor", "Check the setup and show how to fix problems."),
+    "explore": ("explore", "Look at sessions in the browser."),
     "export": ("export", "Write a session in another format."),
-    "forget": ("forget", "Take the content of entries out of the log for good."),
-    "import": ("import_", "Read transcripts of other agents into a store."),
+    "forget": ("forget", "Delete the content of entries for good."),
+    "import": ("import_", "Import transcripts of other agents."),
     "mcp": ("mcp", "Serve your sessions to any agent (MCP)."),
     "memory": ("memory", "Long-term notes across sessions."),
-    "models": ("models", "Which models are configured."),
-    "pin": ("marks", "Keep an entry verbatim in every fold."),
-    "plan": ("plan", "What a fold would do, without doing it."),
-    "plugin": ("plugin", "refold inside Claude Code, Codex and opencode."),
-    "presets": ("presets", "The designs and their settings."),
+    "models": ("models", "List the configured models."),
+    "pin": ("undo", "Keep an entry verbatim in every fold."),
+    "plan": ("plan", "Show what a fold would do (dry run)."),
+    "plugin": ("plugin", "Install refold in Claude Code, Codex or opencode."),
+    "presets": ("presets", "List presets and their settings."),
     "recall": ("recall", "Find what was said, folded or not."),
-    "redo": ("marks", "Bring an undone fold back."),
-    "run": ("run", "Claude Code, Codex, opencode or aider with a gateway of its own."),
-    "serve": ("serve", "A gateway: any client, any model, inside the window."),
+    "redo": ("undo", "Redo an undone fold."),
+    "run": ("run", "Start Claude Code, Codex, opencode or aider behind a gateway."),
+    "serve": ("serve", "Start a gateway that keeps any client inside the window."),
     "sessions": ("sessions", "List, search, check and delete stored sessions."),
-    "show": ("show", "Look at a session: view, tree, ledger …"),
-    "stats": ("stats", "Where the tokens go."),
-    "undo": ("marks", "Take a fold back."),
-    "unpin": ("marks", "Take a pin away."),
+    "show": ("show", "Show a session: view, tree, ledger …"),
+    "stats": ("stats", "Show where the tokens go."),
+    "undo": ("undo", "Undo a fold."),
+    "unpin": ("undo", "Remove a pin."),
 }
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that guesses which of its commands was meant."""
 
     def resolve_command(
@@ -54,7 +55,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Commands(Group):
+class Commands(CommandGroup):
     """A group that knows its commands by name and imports them late."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

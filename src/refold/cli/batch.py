@@ -10,28 +10,32 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from refold.cli.options import together
-from refold.cli.output import bar, console, say
+from refold.cli.options import combined_options
+from refold.cli.output import console, echo, progress_bar
 from refold.errors import StorageError
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
-    from refold.batch import Ending, Executor, Kept
+    from refold.batch import Ending, Executor, StoredResults
 
 
-batch_options = together(
+IN_PROCESS_FILES = 8
+"""Files up to which no worker process is started."""
+
+batch_options = combined_options(
     click.option(
         "--on",
         metavar="WHERE",
-        help="Who does the work: processes, processes:4, ray, ray://HOST:PORT [default: processes].",
+        help="Where jobs run: processes, processes:4, ray, ray://HOST:PORT [default: processes].",
     ),
     click.option(
-        "--kept", metavar="STORE", help="Where what is done is kept [default: batch.db beside your database]."
+        "--kept", metavar="STORE", help="Store for finished results [default: batch.db beside your database]."
     ),
     click.option("--anew", is_flag=True, help="Redo everything, ignoring cached results."),
 )
 
 
-class Tally(msgspec.Struct):
+class BatchTally(msgspec.Struct):
     """How a batch went."""
 
     on: str
@@ -50,9 +54,9 @@ class Tally(msgspec.Struct):
         self.repeated += max(ending.tries - 1, 0)
 
     def sentence(self) -> str:
-        parts = {"done before": self.kept, "failed": self.failed, "begun again": self.repeated}
+        parts = {"from the cache": self.kept, "failed": self.failed, "restarted": self.repeated}
         told = "".join(f", {number:,} {what}" for what, number in parts.items() if number)
-        return f"{self.jobs:,} files on {self.on} in {self.seconds:,.0f} s{told}"
+        return f"{counted(self.jobs, 'file')} on {self.on} in {self.seconds:,.0f} s{told}"
 
 
 @contextmanager
@@ -60,24 +64,29 @@ def working(on: str) -> Generator[Executor]:
     """Who does the work. What others print meanwhile (Ray, of dead workers) is not for standard output."""
     from refold import batch
 
-    with redirect_stdout(console(stderr=True).file), batch.opened(on) as executor:
+    with redirect_stdout(console(stderr=True).file), batch.open_executor(on) as executor:
         yield executor
 
 
+def usual_executor(files: int) -> str:
+    """Where files are read unless `--on` says: a few are read sooner than worker processes start."""
+    return "processes" if files > IN_PROCESS_FILES else "here"
+
+
 @contextmanager
-def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[Kept | None]:
-    """What was done before under that id. Where nothing can be kept, that is said, and work goes on."""
-    from refold.batch.kept import Kept, forget_old
+def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[StoredResults | None]:
+    """Results kept under that id. If none can be kept, a warning says so and the work goes on."""
+    from refold.batch.results import StoredResults, forget_old
     from refold.stores import default_database, open_store
 
     try:
         store = open_store(spec or f"sqlite:{default_database().with_name('batch.db')}").store
         forget_old(store, time.time())
-        kept = Kept(store, id, anew=anew)
+        kept = StoredResults(store, id, anew=anew)
     except (StorageError, OSError) as error:
         if spec:
             raise
-        say(f"refold: what is done is not kept: {error}", err=True)
+        echo(f"refold: results are not saved: {error}", err=True)
         yield None
         return
     try:
@@ -85,18 +94,18 @@ def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[Kept | None]:
     finally:
         store.close()
         if kept.failure:
-            say(f"refold: not all that was done is kept: {kept.failure}", err=True)
+            echo(f"refold: some results were not saved: {kept.failure}", err=True)
 
 
 def followed(
-    what: str, endings: Iterable[Ending], total: int, tally: Tally, failed: Callable[[Ending], bool]
+    what: str, endings: Iterable[Ending], total: int, tally: BatchTally, failed: Callable[[Ending], bool]
 ) -> Iterator[Ending]:
     """The endings, counted; with a bar."""
     began = time.monotonic()
-    with bar(what, total) as tell:
+    with progress_bar(what, total) as tell:
         for ending in endings:
             tally.count(ending, failed(ending))
             tally.seconds = round(time.monotonic() - began, 3)
-            bad = f", {tally.failed} failed" if tally.failed else ""
+            bad = f", {tally.failed:,} failed" if tally.failed else ""
             tell(tally.jobs, f"{tally.jobs}/{total}{bad}")
             yield ending

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.opening import own_session
 from refold.cli.options import json_option, named_model, own_argument
-from refold.cli.output import answer, emit, first_line, say
+from refold.cli.output import echo, emit, first_line, print_answer
+from refold.cli.session_argument import own_session
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Failed
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 @click.command("branch")
 @own_argument
 @click.argument("to")
-@click.option("--summarize", is_flag=True, help="Leave a summary of the branch that is left.")
-@click.option("--model", help="Who writes the summary, e.g. openai:gpt-…; default: the embedded digest.")
-@click.option("--focus", help="What the summary should pay attention to.")
+@click.option("--summarize", is_flag=True, help="Summarise the branch you leave.")
+@click.option("--model", help="Model that writes the summary, e.g. openai:gpt-…; default: none.")
+@click.option("--focus", help="What the summary should focus on.")
 @json_option
 def command(file: str, to: str, summarize: bool, model: str | None, focus: str | None, as_json: bool) -> None:
-    """Move to another place in the tree; summarise what is left.
+    """Move to another entry; summarise the branch you leave.
 
-    TO is the id, the label or the recall key of an entry (`refold show FILE --tree` lists them). Going to a
-    message of the user places the session before it and prints the message, to be said again differently.
-    Nothing is lost: the branch that is left stays in the log.
+    TO is the id, the label or the recall key of an entry (`refold show FILE --tree` lists them). For a
+    message of yours, the session moves to the point before it and prints the message, so that you can
+    rephrase it. Nothing is lost: the branch you leave stays in the log.
     """
     from refold import loop
     from refold.compaction.plan import Failed
@@ -37,7 +37,7 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     from refold.registry.engine import Engine
 
     if not summarize and (model or focus):
-        raise click.UsageError("--model and --focus are about the summary: add --summarize")
+        raise click.UsageError("--model and --focus need --summarize")
     session = own_session(file)
     engine = Engine(model=named_model(model), summariser="same", hooks=Hooks.installed())
     done = loop.run(engine.branch(session, to, summarize=summarize, instructions=focus))
@@ -45,10 +45,10 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
         _refused(done, session.leaf, as_json)
         sys.exit(1)
     tokens = engine.view(session).tokens
-    answer(as_dict(done, tokens), _told(done, tokens), as_json, next=f"show {quote(file)} --tree")
+    print_answer(branch_json(done, tokens), _told(done, tokens), as_json, next=f"show {quote(file)} --tree")
 
 
-def as_dict(done: Branched, tokens: int) -> dict[str, Any]:
+def branch_json(done: Branched, tokens: int) -> dict[str, Any]:
     """The documented JSON."""
     import msgspec
 
@@ -71,12 +71,12 @@ def as_dict(done: Branched, tokens: int) -> dict[str, Any]:
 def _refused(failed: Failed, leaf: str | None, as_json: bool) -> None:
     if as_json:
         emit({"leaf": leaf, "failed": {"code": failed.code, "text": failed.text}})
-    say(f"refold: the leaf stays where it is: {first_line(failed.text, 300)}", err=True)
+    echo(f"refold: not moved: {first_line(failed.text, 300)}", err=True)
 
 
 def _told(done: Branched, tokens: int) -> str:
     place, origin = done.leaf or "the beginning", done.origin or "the beginning"
-    told = f"moved from {origin} to {place}; the view has {tokens} tokens now"
+    told = f"moved from {origin} to {place}; the view now has {tokens:,} tokens"
     if done.summary is not None:
-        told += f"\n\nleft behind, by {done.summary.author}:\n\n{done.summary.summary}"
-    return told if done.text is None else f"{told}\n\nto be said again:\n\n{done.text}"
+        told += f"\n\nsummary of the branch, by {done.summary.author}:\n\n{done.summary.summary}"
+    return told if done.text is None else f"{told}\n\nyour message:\n\n{done.text}"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from refold.cli.options import Tokens, json_option, pair
-from refold.cli.output import console, say
+from refold.cli.output import console, echo
 
 if TYPE_CHECKING:
-    from refold.agent.chat import Chat, Settings
+    from refold.agent.chat import Chat, ChatOptions
     from refold.agent.permissions import Mode
     from refold.cli.chat_screen import Verbosity
     from refold.registry.configuration import Configuration
@@ -32,9 +32,9 @@ MODES = ("ask", "edits", "read-only", "all")
 
 
 @click.command("chat")
-@click.option("-p", "--prompt", help="Say this, print the answer, and end.")
-@click.option("--model", help="Who answers, e.g. anthropic:…, openai:…, local:smollm2, scripted:FILE.")
-@click.option("--preset", help="Which design folds the conversation; see `refold presets`.")
+@click.option("-p", "--prompt", help="Send this prompt, print the answer, and exit.")
+@click.option("--model", help="Model to talk to, e.g. anthropic:…, openai:…, local:smollm2, scripted:FILE.")
+@click.option("--preset", help="Preset that folds the conversation; see `refold presets`.")
 @click.option(
     "--set", "settings", multiple=True, metavar="K=V", help="One setting of the preset; may be repeated."
 )
@@ -44,26 +44,28 @@ MODES = ("ask", "edits", "read-only", "all")
     help="Who writes summaries: a model, same, or digest (no model).  "
     "[default: same; digest for local models and windows under 32k]",
 )
-@click.option("--resume", metavar="ID", help="Go on with this conversation (the beginning of an id will do).")
-@click.option("--continue", "go_on", is_flag=True, help="Go on with the newest conversation of this folder.")
+@click.option("--resume", metavar="ID", help="Resume this conversation (the beginning of its id is enough).")
+@click.option("--continue", "go_on", is_flag=True, help="Resume the newest conversation in this folder.")
 @click.option(
     "--permission",
     type=click.Choice(MODES),
-    help="What the agent may do without asking: nothing that changes something, edits, only reads, all.  "
-    "[default: ask]",
+    help="What the agent may do without asking.  [default: ask]",
 )
 @click.option(
     "--compact",
     is_flag=True,
-    help="Show less: calls, results and messages in between on one line each. (To fold: /compact.)",
+    help="Show less: one line for each call, result and message. (To fold: /compact.)",
 )
-@click.option("--quiet", is_flag=True, help="Only the last message of a turn.")
+@click.option("--quiet", is_flag=True, help="Show only the last message of each turn.")
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option(
-    "--text-protocol", is_flag=True, default=None, help="Tool calls as text, for models without them."
+    "--text-protocol",
+    is_flag=True,
+    default=None,
+    help="Send tool calls as text, for models without tool calling.",
 )
-@click.option("--max-iterations", type=click.IntRange(1), help="Most requests in one turn.")
-@click.option("--store", default="sqlite:", show_default=True, help="Where conversations are kept.")
+@click.option("--max-iterations", type=click.IntRange(1), help="Maximum number of requests in one turn.")
+@click.option("--store", default="sqlite:", show_default=True, help="Store for conversations.")
 @json_option
 def command(
     prompt: str | None,
@@ -90,17 +92,17 @@ def command(
     """
     from msgspec.structs import asdict
 
-    from refold.agent.rules import own_files, rule_files
+    from refold.agent.rule_files import own_files, rule_files
     from refold.registry import configuration
 
     if resume and go_on:
-        raise click.UsageError("--resume names a conversation, --continue takes the newest: give one of them")
-    config = configuration.load()
+        raise click.UsageError("--resume and --continue exclude each other; give one of them")
+    config = configuration.load_configuration()
     given = {**dict(pair(text) for text in settings), **({"window": window} if window else {})}
     verbosity: Verbosity = "quiet" if quiet else "compact" if compact else "full"
 
     def make() -> Chat:
-        from refold.agent.chat import Settings
+        from refold.agent.chat import ChatOptions
         from refold.cli.memory import default_path
         from refold.stores.memory_file import MemoryFile
 
@@ -109,12 +111,12 @@ def command(
             "text_protocol": text_protocol,
             "max_iterations": max_iterations,
         }
-        chosen = Settings(
+        chosen = ChatOptions(
             **(asdict(config.chat) | {name: value for name, value in options.items() if value}),
             preset=preset,
             preset_settings=given,
             summariser=summariser,
-            own_rules=tuple(own_files(configuration.path())),
+            own_rules=tuple(own_files(configuration.configuration_path())),
             notes=_notes,
             memory=MemoryFile(default_path()),
         )
@@ -126,11 +128,13 @@ def command(
         from refold.cli.chat_terminal import Terminal
 
         if as_json or output_format == "json":
-            raise click.UsageError("JSON is for scripts: give a prompt with -p, or pipe one in")
+            raise click.UsageError("--json needs a prompt; give one with -p, or pipe one in")
         if model is None and config.chat_model() is None:
-            say(NO_MODEL.format(file=configuration.path()))
-            say(OFFER)
-        files = rule_files(Path.cwd().resolve(), config.chat.rules, own_files(configuration.path()))
+            echo(NO_MODEL.format(file=configuration.configuration_path()))
+            echo(OFFER)
+        files = rule_files(
+            Path.cwd().resolve(), config.chat.rules, own_files(configuration.configuration_path())
+        )
         rules = [file.label for file in files]
         Terminal(make, verbosity, resumes=go_on or resume is not None, rules=rules).run()
         return
@@ -143,14 +147,14 @@ def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as
     from refold.registry import configuration
 
     if chat.model is None:
-        sentence = NO_MODEL.format(file=configuration.path())
-        raise click.UsageError(f"{sentence} For a look without one: --model demo")
+        sentence = NO_MODEL.format(file=configuration.configuration_path())
+        raise click.UsageError(f"{sentence} To try it without a model: --model demo")
     if not words.strip():
-        raise click.UsageError("there is nothing to say: give a prompt with -p, or pipe one in")
+        raise click.UsageError("No prompt. Give one with -p, or pipe one in")
     printer = None if as_json else Printer(console(), verbosity)
     if printer:
         chat.tell = printer
-    chat_once.run(chat, words, attached or "", printer=printer)
+    chat_once.run_once(chat, words, attached or "", printer=printer)
 
 
 def _piped(prompt: str | None) -> str | None:
@@ -167,7 +171,7 @@ def _is_fed() -> bool:
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
-        return True  # not a file of the system: somebody put it there
+        return True  # not a file of the system: it was put there
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
@@ -175,9 +179,14 @@ def _is_fed() -> bool:
 
 
 def _chat(
-    settings: Settings, model: str | None, config: Configuration, spec: str, resume: str | None, go_on: bool
+    settings: ChatOptions,
+    model: str | None,
+    config: Configuration,
+    spec: str,
+    resume: str | None,
+    go_on: bool,
 ) -> Chat:
-    from refold.agent import opening
+    from refold.agent import folder_sessions
     from refold.agent.chat import Chat
     from refold.agent.snapshots import Snapshots
     from refold.cli.chat_once import named
@@ -187,9 +196,9 @@ def _chat(
     opened = cache(lambda: open_store(spec).store)  # when it is first needed, once
     session: Session
     if resume is not None:
-        session = opening.resumed(opened(), root, resume)
+        session = folder_sessions.resumed(opened(), root, resume)
     else:
-        session = opening.newest(opened(), root) if go_on else opening.fresh(root)
+        session = folder_sessions.newest(opened(), root) if go_on else folder_sessions.fresh(root)
     return Chat(
         session,
         root,
@@ -204,10 +213,10 @@ def _chat(
 def _notes() -> str:
     """Long-term notes as the model sees them; none where there is no file."""
     from refold.cli.memory import default_path
-    from refold.memory import in_context
+    from refold.memory import quoted_memory
 
     try:
         text = default_path().read_text("utf-8", "replace")
     except OSError:
         return ""
-    return in_context(text) if text.strip() else ""
+    return quoted_memory(text) if text.strip() else ""

@@ -14,13 +14,13 @@ from rich.console import Console
 
 from refold import entries as e
 from refold.agent.chat import Chat
-from refold.agent.figures import bills, dollars, filling
-from refold.agent.opening import fresh, here, resumed
+from refold.agent.figures import bills, filling, total_dollars
+from refold.agent.folder_sessions import fresh, here, resumed
 from refold.cli import show
 from refold.cli.chat_once import named, stoppable
 from refold.cli.chat_screen import Printer
 from refold.cli.memory import default_path
-from refold.cli.output import first_line, styled, table, write_private
+from refold.cli.output import first_line, styled, text_table, write_private
 from refold.cli.plan import print_plan
 from refold.cli.recall import print_hits
 from refold.compaction.plan import Failed, Reason
@@ -31,13 +31,14 @@ from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.find import find
 from refold.stores.memory_file import MemoryFile
+from refold.text.plural import counted
 from refold.text.terminal import clean
 from refold.transcripts.export import export as exported
 from refold.transcripts.export import targets
 
 CHART = 50
 """Characters of the longest bar."""
-LISTED = 20
+MAX_LISTED = 20
 """Conversations that are listed."""
 
 
@@ -62,20 +63,20 @@ class Command:
     arguments: str = ""
 
 
-async def perform(terminal: Talk, line: str) -> None:
+async def run_command(terminal: Talk, line: str) -> None:
     """What the user typed behind the slash. Whatever is wrong with it is a sentence."""
     name, _, rest = line[1:].strip().partition(" ")
-    command = COMMANDS.get(name)
+    command = CHAT_COMMANDS.get(name)
     if command is None:
         near = _near(name.lower())
-        hint = f": did you mean /{near}?" if near else "; /help lists them"
-        terminal.screen.print(f"there is no command /{first_line(name, 40)}{hint}", style="yellow")
+        hint = f"; did you mean /{near}?" if near else "; /help lists them"
+        terminal.screen.print(f"Unknown command /{first_line(name, 40)}{hint}", style="yellow")
         return
     try:
         await stoppable(command.run(terminal, rest.strip()))
     except asyncio.CancelledError:
         terminal.printer.wait(None)
-        terminal.screen.print("stopped; nothing was changed", style="yellow")
+        terminal.screen.print("Stopped; nothing was changed", style="yellow")
     except (RefoldError, OSError) as error:
         terminal.printer.wait(None)
         terminal.screen.print(first_line(str(error), 500), style="yellow")
@@ -83,28 +84,28 @@ async def perform(terminal: Talk, line: str) -> None:
 
 def _near(name: str) -> str | None:
     """The command that was meant: by another name of it, its beginning, or its letters."""
-    begun = [command for command in COMMANDS if name and command.startswith(name)]
-    close = difflib.get_close_matches(name, [*COMMANDS, *OTHER_NAMES], 1)
+    begun = [command for command in CHAT_COMMANDS if name and command.startswith(name)]
+    close = difflib.get_close_matches(name, [*CHAT_COMMANDS, *OTHER_NAMES], 1)
     found = next(iter((*begun, *close)), None)
     return OTHER_NAMES.get(name) or (OTHER_NAMES.get(found, found) if found else None)
 
 
 def _needed(argument: str, what: str) -> str:
     if not argument:
-        raise UsageError(f"say {what}")
+        raise UsageError(f"Missing {what}")
     return argument
 
 
 # ── folding ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def compact(t: Talk, focus: str) -> None:
+async def _compact(t: Talk, focus: str) -> None:
     done = await t.chat.compact(focus)  # the printer is told how it ends
     if isinstance(done, Reason):
-        t.screen.print(f"nothing to fold: {done.text}")
+        t.screen.print(f"Nothing was folded: {done.text}")
 
 
-async def plan(t: Talk, _: str) -> None:
+async def _plan(t: Talk, _: str) -> None:
     chat = t.chat
     system, tools = chat.system(), chat.specs
     due = await asyncio.to_thread(chat.engine.plan, chat.session, system=system, tools=tools)
@@ -112,21 +113,19 @@ async def plan(t: Talk, _: str) -> None:
     print_plan(chat.engine, chat.session, forced, due if isinstance(due, Reason) else due.reason)
 
 
-async def undo(t: Talk, fold: str) -> None:
+async def _undo(t: Talk, fold: str) -> None:
     mark = t.chat.engine.undo(t.chat.session, fold or None)
-    _tell_view(t, f"fold {mark.fold} is taken back")
+    _tell_view(t, f"Fold {mark.fold} undone")
 
 
-async def redo(t: Talk, fold: str) -> None:
+async def _redo(t: Talk, fold: str) -> None:
     mark = t.chat.engine.redo(t.chat.session, fold or None)
-    _tell_view(t, f"fold {mark.fold} is back")
+    _tell_view(t, f"Fold {mark.fold} redone")
 
 
-async def pin(t: Talk, key: str) -> None:
-    mark = t.chat.engine.pin(
-        t.chat.session, _needed(key, "what to pin: an id or a key, as /tree and /recall show")
-    )
-    t.screen.print(f"{mark.target} stays as it is in every fold")
+async def _pin(t: Talk, key: str) -> None:
+    mark = t.chat.engine.pin(t.chat.session, _needed(key, "KEY: an id or key from /tree or /recall"))
+    t.screen.print(f"{mark.target} is pinned: it stays verbatim in every fold")
 
 
 def _tell_view(t: Talk, what: str) -> None:
@@ -137,14 +136,14 @@ def _tell_view(t: Talk, what: str) -> None:
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def recall(t: Talk, query: str) -> None:
-    hits = await asyncio.to_thread(t.chat.engine.recall, t.chat.session, _needed(query, "what to look for"))
+async def _recall(t: Talk, query: str) -> None:
+    hits = await asyncio.to_thread(t.chat.engine.recall, t.chat.session, _needed(query, "what to search for"))
     print_hits(hits, query)
     if not hits:
-        t.screen.print("nothing found; try other words")
+        t.screen.print("Nothing found; try other words")
 
 
-async def context(t: Talk, _: str) -> None:
+async def _context(t: Talk, _: str) -> None:
     f = filling(t.chat.engine, t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     rows = [("system and tools", f.system, "blue"), ("summaries", f.summary, "magenta")]
     rows += [(f"verbatim: {role}", size, "green") for role, size in f.verbatim.items()]
@@ -154,14 +153,15 @@ async def context(t: Talk, _: str) -> None:
         t.screen.print(styled(f"{name:20} {size:10,} {size / f.window:6.1%} ", (bar, colour)))
     t.screen.print(styled(f"{'free':20} {f.free:10,} {f.free / f.window:6.1%}"))
     t.screen.print(
-        f"{f.used:,} of {f.window:,} tokens; {len(t.chat.session.path)} entries on the path", style="dim"
+        f"{f.used:,} of {f.window:,} tokens; {counted(len(t.chat.session.path), 'entry')} on the path",
+        style="dim",
     )
 
 
-async def cost(t: Talk, _: str) -> None:
+async def _cost(t: Talk, _: str) -> None:
     rows = bills([t.chat.session, *t.chat.children], t.chat.config.models)
     if not rows:
-        t.screen.print("no provider has counted anything yet")
+        t.screen.print("No usage reported yet")
         return
     told = (
         (
@@ -175,36 +175,36 @@ async def cost(t: Talk, _: str) -> None:
         for r in rows
     )
     names = ("model", "requests", "read", "of that cached", "written", "cost")
-    t.screen.print(table(names, told, right=names[1:]))
-    t.screen.print(f"together: {_money(dollars(rows))}")
+    t.screen.print(text_table(names, told, right=names[1:]))
+    t.screen.print(f"Total: {_money(total_dollars(rows))}")
 
 
 def _money(dollars: float | None) -> str:
-    return "no prices known" if dollars is None else f"${dollars:.4f}"
+    return "price unknown" if dollars is None else f"${dollars:.4f}"
 
 
 # ── the tree ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def tree(t: Talk, rest: str) -> None:
+async def _tree(t: Talk, rest: str) -> None:
     """`/tree` shows it; `/tree KEY` goes there; `/tree KEY summary [focus]` and leaves a summary."""
     session, engine = t.chat.session, t.chat.engine
     if not rest:
-        show.print_tree(t.screen, show.tree(engine, session), False)
+        show.print_tree(t.screen, show.tree_value(engine, session), False)
         return
     to, _, more = rest.partition(" ")
     word, _, focus = more.strip().partition(" ")
     if word not in ("", "summary"):
-        raise UsageError("/tree KEY, or /tree KEY summary [what it should pay attention to]")
+        raise UsageError("Use /tree KEY or /tree KEY summary [focus]")
     if word:
-        t.printer.wait("summarising what is left")
+        t.printer.wait("summarising the branch you leave")
     done = await engine.branch(session, to, summarize=bool(word), instructions=focus or None)
     t.printer.wait(None)
     if isinstance(done, Failed):
-        raise UsageError(f"the conversation stays where it is: {done.text}")
+        raise UsageError(f"Did not move: {done.text}")
     t.draft = "" if done.message is None else _typed(done.message)
     _tell_view(
-        t, f"now at {done.leaf or 'the beginning'}" + (", your words are in the prompt" if t.draft else "")
+        t, f"Now at {done.leaf or 'the beginning'}" + ("; your message is in the prompt" if t.draft else "")
     )
 
 
@@ -214,13 +214,13 @@ def _typed(message: Message) -> str:
     return "\n".join(part.text for part in parts if part.origin in (None, "typed"))
 
 
-async def label(t: Talk, rest: str) -> None:
-    key, _, text = _needed(rest, "what to name, and how: /label KEY NAME").partition(" ")
+async def _label(t: Talk, rest: str) -> None:
+    key, _, text = _needed(rest, "arguments: /label KEY NAME").partition(" ")
     t.chat.session.label(find(t.chat.session, key).id, text.strip())
-    t.screen.print(f"{key} is called {text.strip()!r}" if text.strip() else f"{key} has no name any more")
+    t.screen.print(f"{key} is labelled {text.strip()!r}" if text.strip() else f"Label of {key} removed")
 
 
-async def restore(t: Talk, which: str) -> None:
+async def _restore(t: Talk, which: str) -> None:
     """`/restore` lists snapshots of the workspace; `/restore N` brings files and conversation back to one."""
     chat = t.chat
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
@@ -229,21 +229,19 @@ async def restore(t: Talk, which: str) -> None:
             (at, _time(entry.time), entry.value["snapshot"][:12], _words(t, entry.target))
             for at, entry in enumerate(noted, 1)
         ]
-        t.screen.print(
-            table(("", "taken", "snapshot", "after"), rows) if rows else "there is no snapshot yet"
-        )
+        t.screen.print(text_table(("", "taken", "snapshot", "after"), rows) if rows else "No snapshots yet")
         return
     if chat.snapshots is None or not which.isdecimal() or not 0 < int(which) <= len(noted):
-        raise UsageError("/restore takes one of the numbers that /restore lists")
+        raise UsageError("Use /restore NUMBER; /restore lists the numbers")
     chosen = noted[int(which) - 1]
     await asyncio.to_thread(chat.snapshots.take, chat.session.id, "before-restore")
     done = await asyncio.to_thread(chat.snapshots.restore, chosen.value["snapshot"])
-    t.screen.print(f"{len(done.changed)} file(s) as they were, {len(done.removed)} removed")
+    t.screen.print(f"{counted(len(done.changed), 'file')} restored, {len(done.removed):,} removed")
     if done.kept:
-        left = first_line(f"left as they are, because not recorded: {', '.join(done.kept)}", 500)
+        left = first_line(f"Not in the snapshot, left unchanged: {', '.join(done.kept)}", 500)
         t.screen.print(left, style="yellow")
     if chosen.target is not None:
-        await tree(t, chosen.target)
+        await _tree(t, chosen.target)
 
 
 def _time(seconds: float) -> str:
@@ -259,10 +257,10 @@ def _words(t: Talk, id: str | None) -> str:
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def model(t: Talk, name: str) -> None:
+async def _model(t: Talk, name: str) -> None:
     chat = t.chat
     if not name:
-        t.screen.print(chat.model.name if chat.model else "no model; /model NAME takes one")
+        t.screen.print(chat.model.name if chat.model else "No model; choose one with /model NAME")
         return
     chosen = named(name, chat.config)
     chat.use(chosen)
@@ -271,47 +269,47 @@ async def model(t: Talk, name: str) -> None:
     t.screen.print(f"Model: {chosen.name if chosen else 'none'}")
 
 
-async def memory(t: Talk, rest: str) -> None:
+async def _memory(t: Talk, rest: str) -> None:
     """`/memory` shows the notes; `/memory add TEXT` adds one."""
     file = MemoryFile(default_path())
     word, _, text = rest.partition(" ")
     if word == "add" and text.strip():
         made = note(text, date=f"{datetime.now(UTC):%Y-%m-%d}")
         file.add(made.line)
-        t.screen.print(f"noted: {made.line}")
+        t.screen.print(f"Noted: {made.line}")
     elif rest:
-        raise UsageError("/memory, or /memory add TEXT")
+        raise UsageError("Use /memory or /memory add TEXT")
     else:
-        t.screen.print(file.read().rstrip() or "there are no notes yet: /memory add TEXT")
+        t.screen.print(file.read().rstrip() or "No notes yet; add one with /memory add TEXT")
 
 
-async def export(t: Talk, rest: str) -> None:
+async def _export(t: Talk, rest: str) -> None:
     form, _, name = rest.partition(" ")
     if form not in targets() or not name.strip():
-        raise UsageError(f"/export FORMAT FILE, where FORMAT is one of {', '.join(targets())}")
+        raise UsageError(f"Use /export FORMAT FILE; formats: {', '.join(targets())}")
     path, made = Path(name.strip()), exported(t.chat.session, form)
     await asyncio.to_thread(_write_new, path, made.data)
-    t.screen.print(f"written to {path}")
+    t.screen.print(f"Written to {path}")
     for sentence in made.lost:
         t.screen.print(sentence, style="dim")
 
 
 def _write_new(path: Path, data: bytes) -> None:
     if path.exists():
-        raise UsageError(f"{path} exists: choose another file")
+        raise UsageError(f"{path} already exists; choose another name")
     write_private(path, data)
 
 
-async def clear(t: Talk, _: str) -> None:
+async def _clear(t: Talk, _: str) -> None:
     await t.turn_to(fresh(t.chat.root))
-    t.screen.print("a new conversation; /resume goes back to one before")
+    t.screen.print("New conversation; /resume lists the earlier ones")
 
 
-async def resume(t: Talk, which: str) -> None:
+async def _resume(t: Talk, which: str) -> None:
     """`/resume` lists the conversations of this folder; `/resume NUMBER` or `/resume ID` goes on with one."""
     store = t.chat.store
     if store is None:
-        raise UsageError("nothing is stored here: start refold chat without --store memory:")
+        raise UsageError("This conversation is not stored (--store memory:), so there are no others")
     infos = await asyncio.to_thread(here, store, t.chat.root)
     if not which:
         rows = [
@@ -321,73 +319,77 @@ async def resume(t: Talk, which: str) -> None:
                 first_line(info.name or "", 60),
                 info.id,
             )
-            for at, info in enumerate(infos[:LISTED], 1)
+            for at, info in enumerate(infos[:MAX_LISTED], 1)
         ]
-        t.screen.print(table(("", "last said", "began with", "id"), rows) if rows else "there is none yet")
+        t.screen.print(
+            text_table(("", "last said", "began with", "id"), rows) if rows else "No conversations yet"
+        )
         return
     listed = which.isdecimal() and 0 < int(which) <= len(infos)
     id = infos[int(which) - 1].id if listed else which
     await t.turn_to(await asyncio.to_thread(resumed, store, t.chat.root, id))
-    _tell_view(t, f"{len(t.chat.session.turns)} turns so far; /tree shows them")
+    _tell_view(t, f"{counted(len(t.chat.session.turns), 'turn')} so far; see /tree")
 
 
-async def diff(t: Talk, _: str) -> None:
+async def _diff(t: Talk, _: str) -> None:
     chat = t.chat
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
     if chat.snapshots is None or not noted:
-        raise UsageError("there is no snapshot to compare with: they are taken with git, before each request")
+        raise UsageError("No snapshot to compare with. Snapshots are taken before each request and need git")
     text = await asyncio.to_thread(chat.snapshots.difference, noted[0].value["snapshot"])
     if not text.strip():
-        t.screen.print("nothing changed since this conversation began")
+        t.screen.print("No changes since this conversation began")
         return
     from rich.syntax import Syntax
 
     t.screen.print(Syntax(clean(text), "diff", theme="ansi_dark", background_color="default", word_wrap=True))
 
 
-async def help(t: Talk, _: str) -> None:
-    for name, command in COMMANDS.items():
+async def _help(t: Talk, _: str) -> None:
+    for name, command in CHAT_COMMANDS.items():
         t.screen.print(styled((f"/{name} {command.arguments}".ljust(36), "bold"), command.help))
     t.screen.print(
-        "@path mentions a file; Tab completes; Alt-Enter begins a line; Ctrl-C stops a turn", style="dim"
+        "@path mentions a file; Tab completes; Alt-Enter starts a new line; Ctrl-C stops a turn", style="dim"
     )
 
 
-async def expand(t: Talk, which: str) -> None:
+async def _expand(t: Talk, which: str) -> None:
     """`/expand N` shows all of what was shown in part; `/expand` the last of it."""
     texts = t.printer.collapsed
     number = which or str(len(texts))
     if not number.isdecimal() or not 0 < int(number) <= len(texts):
-        raise UsageError("/expand takes a number that stands behind a shortened text, as in (/expand 3)")
+        raise UsageError("Use /expand NUMBER, with a number shown after a shortened text")
     t.screen.print(texts[int(number) - 1], soft_wrap=True)
 
 
-async def quit(t: Talk, _: str) -> None:
+async def _quit(t: Talk, _: str) -> None:
     t.leaving = True
 
 
-COMMANDS = {
-    "compact": Command("Fold the conversation now.", compact, "[what matters]"),
-    "plan": Command("What a fold would do, without doing it.", plan),
-    "undo": Command("Take the last fold back.", undo, "[fold]"),
-    "redo": Command("Bring an undone fold back.", redo, "[fold]"),
-    "pin": Command("Keep an entry verbatim in every fold.", pin, "KEY"),
-    "recall": Command("Find what was said, folded or not.", recall, "WORDS"),
-    "context": Command("What fills the window.", context),
-    "tree": Command("The conversation as a tree; go elsewhere in it.", tree, "[KEY [summary [focus]]]"),
-    "label": Command("Name an entry.", label, "KEY NAME"),
-    "model": Command("Show or change the model.", model, "[NAME]"),
-    "memory": Command("Long-term notes.", memory, "[add TEXT]"),
-    "cost": Command("What was paid so far.", cost),
-    "restore": Command("Bring files and conversation back to a point.", restore, "[NUMBER]"),
-    "expand": Command("All of what was shown in part.", expand, "[NUMBER]"),
-    "export": Command("Write the conversation in another format.", export, "FORMAT FILE"),
-    "diff": Command("What changed in the folder since the conversation began.", diff),
-    "clear": Command("Begin a new conversation; this one is kept.", clear),
-    "resume": Command("Other conversations of this folder; go on with one.", resume, "[NUMBER or ID]"),
-    "help": Command("This list.", help),
-    "quit": Command("Leave; the conversation is kept.", quit),
-    "exit": Command("The same.", quit),
+CHAT_COMMANDS = {
+    "compact": Command("Fold the conversation now.", _compact, "[what matters]"),
+    "plan": Command("Show what a fold would do (dry run).", _plan),
+    "undo": Command("Undo the last fold.", _undo, "[fold]"),
+    "redo": Command("Redo an undone fold.", _redo, "[fold]"),
+    "pin": Command("Keep an entry verbatim in every fold.", _pin, "KEY"),
+    "recall": Command("Find what was said, folded or not.", _recall, "WORDS"),
+    "context": Command("Show what fills the window.", _context),
+    "tree": Command(
+        "Show the conversation as a tree, or move to another entry.", _tree, "[KEY [summary [focus]]]"
+    ),
+    "label": Command("Name an entry.", _label, "KEY NAME"),
+    "model": Command("Show or change the model.", _model, "[NAME]"),
+    "memory": Command("Long-term notes.", _memory, "[add TEXT]"),
+    "cost": Command("Show the cost so far.", _cost),
+    "restore": Command("Restore files and conversation to a snapshot.", _restore, "[NUMBER]"),
+    "expand": Command("Show a shortened text in full.", _expand, "[NUMBER]"),
+    "export": Command("Write the conversation in another format.", _export, "FORMAT FILE"),
+    "diff": Command("Show what changed in the folder since the conversation began.", _diff),
+    "clear": Command("Start a new conversation; this one is kept.", _clear),
+    "resume": Command("List the conversations in this folder, or resume one.", _resume, "[NUMBER or ID]"),
+    "help": Command("Show this list.", _help),
+    "quit": Command("Leave; the conversation is kept.", _quit),
+    "exit": Command("The same.", _quit),
 }
 OTHER_NAMES = {
     "new": "clear", "reset": "clear", "bye": "quit", "q": "quit", "usage": "cost", "tokens": "context",

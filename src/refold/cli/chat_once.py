@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 from refold import entries as e
 from refold import registry
 from refold.agent.chat import Chat
-from refold.agent.figures import bills, dollars
+from refold.agent.figures import bills, total_dollars
 from refold.cli.chat_screen import Printer, final_text
-from refold.cli.output import emit, say
+from refold.cli.output import echo, emit
 from refold.errors import RefoldError
 from refold.messages import Assistant, Call, Result, argument_text
 from refold.protocols import Model
@@ -60,10 +60,10 @@ def _unasked(calls: Sequence[Call]) -> str | None:
     if not calls:
         return None
     names = ", ".join(dict.fromkeys(one_line(f"{call.name} {argument_text(call)}", 80) for call in calls))
-    return f"Not done, as there was no user to be asked: {names}. Allow it with --permission edits or all."
+    return f"Not done, because it needs permission: {names}. Allow it with --permission edits or all."
 
 
-def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> None:
+def run_once(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> None:
     """The turn, printed as it comes, or (without a printer) as one JSON object at its end."""
     first = len(chat.session.entries)
 
@@ -76,7 +76,7 @@ def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> Non
     outcome = asyncio.run(work())
     failed = outcome.error is not None and _leaves_nothing(chat, first)
     if printer is None:
-        emit(as_dict(chat, outcome, first) | ({"session": None} if failed else {}))
+        emit(turn_json(chat, outcome, first) | ({"session": None} if failed else {}))
     elif outcome.reply is not None:
         printer.done(outcome.reply)
     else:
@@ -84,9 +84,9 @@ def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> Non
     if outcome.reply is not None and outcome.error is None:
         return
     if printer is not None:
-        say(f"refold: {outcome.error or 'interrupted; what was said is kept'}", err=True)
+        echo(f"refold: {outcome.error or 'interrupted; the conversation so far is kept'}", err=True)
         if not failed:
-            say(f"refold: go on with: refold chat --resume {chat.session.id}", err=True)
+            echo(f"refold: resume with: refold chat --resume {chat.session.id}", err=True)
     sys.exit(1)
 
 
@@ -101,7 +101,7 @@ def _leaves_nothing(chat: Chat, first: int) -> bool:
     return True
 
 
-def as_dict(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
+def turn_json(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
     """The documented JSON of a turn; `first` is where in the log it begins."""
     entries = chat.session.entries[first:]
     said = [entry.message for entry in entries if isinstance(entry, e.MessageEntry)]
@@ -127,7 +127,7 @@ def as_dict(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
         "tokens": view.tokens,
         "window": chat.engine.preset_for(chat.session).window,
         "usage": rows,
-        "cost": dollars(rows),
+        "cost": total_dollars(rows),
     }
 
 
@@ -135,10 +135,12 @@ def named(name: str | None, config: Configuration) -> Model | None:
     """The model of a name (`demo`: a script that comes with the package), or the usual one; None: there is
     none."""
     if name == "demo":
-        from refold.models.script import parse
+        from refold.models.script_file import parse_script
         from refold.models.scripted import Scripted
 
-        lines, then = parse(files("refold.data").joinpath("chat_demo.script").read_text("utf-8"), "demo")
+        lines, then = parse_script(
+            files("refold.data").joinpath("chat_demo.script").read_text("utf-8"), "demo"
+        )
         return Scripted(*lines, name="scripted:demo", then=then)
     chosen = name or config.chat_model()
     return registry.model(chosen, config=config) if chosen else None

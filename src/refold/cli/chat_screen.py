@@ -6,12 +6,15 @@ message in full. `quiet`: only the last message.
 
 from __future__ import annotations
 
+import asyncio
 import re
+from threading import RLock
 from time import monotonic
 from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
-from rich.status import Status
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
 from refold.agent import events
@@ -26,11 +29,13 @@ from refold.text.truncate import head
 
 Verbosity: TypeAlias = Literal["full", "compact", "quiet"]
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.M)
-TAIL, TAIL_CHARS = 4, 4_000
+TAIL_LINES, TAIL_CHARS = 4, 4_000
 """Lines of a running command that are shown, and characters that are kept for them."""
-ENDS, LONG = 8, 2_400
+EDGE_LINES, UNCUT_CHARS = 8, 2_400
 """Lines of a long text that are shown of its beginning and of its end; characters of one that is not cut."""
-CALL, ARGUMENT = 300, 60
+TICK = 0.1
+"""Seconds between two pictures of the spinner."""
+CALL_CHARS, ARGUMENT_CHARS = 300, 60
 """Characters of a call, and of an argument on one line."""
 
 
@@ -46,7 +51,7 @@ class Waiting:
     def __rich__(self) -> Text:
         seconds = int(monotonic() - self._since)
         text = styled(f"{self.what} … {f'{seconds} s ' if seconds else ''}(Ctrl-C stops)")
-        for line in self._written.rstrip().split("\n")[-TAIL:] if self._written.strip() else ():
+        for line in self._written.rstrip().split("\n")[-TAIL_LINES:] if self._written.strip() else ():
             text.append(f"\n{first_line(line, 400)}", "dim")
         text.no_wrap, text.overflow = True, "ellipsis"
         return text
@@ -62,41 +67,47 @@ class Printer:
         self._text = ""
         """Of the reply, what was not printed yet."""
         self._printed = False
-        self._status: Status | None = None
+        self._live: Live | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._lock = RLock()  # some events are told by threads
         self._waiting = Waiting("")
         self.collapsed: list[str] = []
         """What was shown in part; `/expand` shows all of it."""
 
     def __call__(self, event: events.TurnEvent) -> None:
+        with self._lock:
+            self._show(event)
+
+    def _show(self, event: events.TurnEvent) -> None:
         match event:
-            case events.Asking(attempt=attempt):
+            case events.RequestStarted(attempt=attempt):
                 self._asking(attempt)
-            case events.Heard(event=TextDelta(text)):
+            case events.ReplyStreamed(event=TextDelta(text)):
                 self.wait("writing")
                 self._hear(text)
-            case events.Heard(event=ThinkingDelta()):
+            case events.ReplyStreamed(event=ThinkingDelta()):
                 self.wait("thinking")
-            case events.Answered(message):
+            case events.ReplyFinished(message):
                 self.wait(None)
                 self._answered(message)
-            case events.Running(call):
+            case events.ToolStarted(call):
                 self._running(call)
-            case events.Output(text=text):
+            case events.ToolOutput(text=text):
                 self._waiting.hear(text)
-            case events.Ran(call, result):
+            case events.ToolFinished(call, result):
                 self.wait(None)
                 self._ran(call, result)
-            case events.Folding(reason, model):
+            case events.FoldStarted(reason, model):
                 self.wait(f"folding the conversation ({first_line(model, 40)}: {first_line(reason, 60)})")
-            case events.Folded(fold):
+            case events.FoldFinished(fold):
                 self.wait(None)
                 self._folded(fold)
             case events.FoldFailed(code, text):
                 self.wait(None)
-                self.note(f"not folded ({code}): {text}")
-            case events.Said(text):
+                self.note(f"Not folded ({code}): {text}")
+            case events.Notice(text):
                 self.note(text)
-            case events.Heard():
+            case events.ReplyStreamed():
                 pass
 
     def done(self, reply: Assistant) -> None:
@@ -119,18 +130,36 @@ class Printer:
 
     def wait(self, what: str | None) -> None:
         """Something to look at while nothing comes; Ctrl-C stops it."""
-        if self._status is not None and what is None:
-            self._status.stop()
-            self._status = None
+        if what is None:
+            self._stop_waiting()
         if what is None or not self.screen.is_terminal or self.verbosity == "quiet":
             return
-        if self._status is None or what != self._waiting.what:
+        if self._live is None or what != self._waiting.what:
             self._waiting = Waiting(what)
-        if self._status is None:
-            self._status = self.screen.status(self._waiting)
-            self._status.start()
-        else:
-            self._status.update(self._waiting)
+        if self._live is None:
+            # Rich would draw it in a thread of its own, between the halves of what is printed here.
+            self._live = Live(console=self.screen, auto_refresh=False, transient=True)
+            self._live.start()
+        spinner = Spinner("dots", self._waiting, style="status.spinner")
+        self._live.update(spinner, refresh=True)
+        if self._timer is None:
+            self._tick()
+
+    def _tick(self) -> None:
+        with self._lock:
+            if self._live is not None:
+                self._live.refresh()
+                try:
+                    self._timer = asyncio.get_running_loop().call_later(TICK, self._tick)
+                except RuntimeError:  # no loop here: it stands still
+                    self._timer = None
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._live is not None:
+            self._live.stop()
+        self._timer = self._live = None
 
     # ── the reply ───────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +175,7 @@ class Printer:
         if self.verbosity != "full":
             return
         if not self.screen.is_terminal:
-            return  # whole at the end: nobody watches, and pieces would be torn apart
+            return  # whole at the end: the output is not a terminal, and pieces would be torn apart
         while (at := _block_end(self._text)) is not None:
             block, self._text = self._text[:at], self._text[at:]
             self._printed = True
@@ -195,31 +224,43 @@ class Printer:
             line = f"{call.name}: {result_line(result)}"
             self._line(mark, first_line(line, self._width() - 2))
         else:
-            self._line(mark, (call.name, "bold"), "\n", (self._part(result_text(result)), "dim"))
+            text = result_text(result, brief=self.screen.is_terminal)
+            self._line(mark, (call.name, "bold"), "\n", (self._part(text), "dim"))
 
     def _arguments(self, call: Call) -> str:
-        """Of long ones the beginning of each, on one line."""
+        """For a terminal: a path or a command as it is (an edit is shown by its diff), of long ones
+        the beginning of each on one line."""
         whole = arguments_json(call)
-        if not self.screen.is_terminal or len(whole) <= CALL:
+        if not self.screen.is_terminal:
+            return whole
+        if call.name in ("Edit", "MultiEdit") and "path" in call.arguments:
+            return first_line(str(call.arguments["path"]), CALL_CHARS)
+        if call.arguments.keys() in ({"path"}, {"command"}) and len(whole) <= CALL_CHARS:
+            return first_line(str(next(iter(call.arguments.values()))), CALL_CHARS)
+        if len(whole) <= CALL_CHARS:
             return whole
         self.collapsed.append(whole)
-        return f"{call_line(call, CALL).removeprefix(call.name).strip()} (/expand {len(self.collapsed)})"
+        return (
+            f"{call_line(call, CALL_CHARS).removeprefix(call.name).strip()} (/expand {len(self.collapsed)})"
+        )
 
     def _part(self, text: str) -> str:
         """The beginning and the end of a long text; all of it where it is not read on a terminal."""
         lines = text.split("\n")
-        if not self.screen.is_terminal or (len(lines) <= 2 * ENDS + 1 and len(text) <= LONG):
+        if not self.screen.is_terminal or (len(lines) <= 2 * EDGE_LINES + 1 and len(text) <= UNCUT_CHARS):
             return text
         self.collapsed.append(text)
-        if len(lines) > 2 * ENDS + 1:
-            more = f"… {len(lines) - 2 * ENDS:,} more lines (/expand {len(self.collapsed)})"
-            lines = [*lines[:ENDS], more, *lines[-ENDS:]]
-        shown = "\n".join(head(line, LONG // ENDS) for line in lines)
-        return head(shown, LONG) + (f" (/expand {len(self.collapsed)})" if len(lines) <= 2 * ENDS else "")
+        if len(lines) > 2 * EDGE_LINES + 1:
+            more = f"… {len(lines) - 2 * EDGE_LINES:,} more lines (/expand {len(self.collapsed)})"
+            lines = [*lines[:EDGE_LINES], more, *lines[-EDGE_LINES:]]
+        shown = "\n".join(head(line, UNCUT_CHARS // EDGE_LINES) for line in lines)
+        return head(shown, UNCUT_CHARS) + (
+            f" (/expand {len(self.collapsed)})" if len(lines) <= 2 * EDGE_LINES else ""
+        )
 
     def _folded(self, fold: Any) -> None:
         sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"
-        self.note(f"folded: {sizes} by {fold.author or fold.rung}; /undo takes it back")
+        self.note(f"Folded {sizes} ({fold.author or fold.rung}); /undo to undo")
         if notice := LayeredDetails.of(fold).notice:
             self.note(notice)
 
@@ -240,7 +281,7 @@ def call_line(call: Call, width: int) -> str:
     """`Read path=src/a.py limit=20`"""
     if call.raw is not None:
         return first_line(f"{call.name} {call.raw}", width)
-    shown = (f"{name}={first_line(str(value), ARGUMENT)}" for name, value in call.arguments.items())
+    shown = (f"{name}={first_line(str(value), ARGUMENT_CHARS)}" for name, value in call.arguments.items())
     return first_line(" ".join([call.name, *shown]), width)
 
 
@@ -254,8 +295,15 @@ def result_line(result: Result) -> str:
     return f"{found.status} {found.text or result_text(result)}".strip()
 
 
-def result_text(result: Result) -> str:
-    """A result for a reader: texts as texts, the rest as it is."""
+_KNOWN = frozenset(
+    ["path", "start_line", "end_line", "total_lines", "mtime", "applied", "replacements", "lines_added",
+     "lines_removed", "bytes", "preview", "duration_seconds", "description"]
+)  # fmt: skip
+"""What a reader knows from the call, or need not know."""
+
+
+def result_text(result: Result, *, brief: bool = False) -> str:
+    """A result for a reader: texts as texts, the rest as it is. `brief`: without what only a model needs."""
     found = envelope(result)
     if found is None:
         return result.text
@@ -263,7 +311,11 @@ def result_text(result: Result) -> str:
     if found.error is not None:
         rows.append(f"{found.error.code}: {found.error.message}")
     for name, value in found.data.items():
-        rows.append(f"{name}: {value if isinstance(value, str) else compact_json(value)}")
+        told = value if isinstance(value, str) else compact_json(value)
+        if brief and name in ("content", "stdout", "stderr", "diff", "text", "answer"):
+            rows += [told.rstrip("\n")] if told.strip() else []
+        elif not (brief and (name in _KNOWN or (name, value) == ("exit_code", 0))):
+            rows.append(f"{name}: {told}")
     return "\n".join(rows) or found.status
 
 

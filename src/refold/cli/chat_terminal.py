@@ -8,18 +8,25 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+import sys
+import termios
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import fragment_list_len, fragment_list_width
 from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from refold.cli.output import first_line, say
+from refold.cli.output import echo, first_line
+from refold.text.plural import counted
 from refold.text.terminal import clean
 
 if TYPE_CHECKING:
@@ -27,8 +34,8 @@ if TYPE_CHECKING:
 
     from refold.agent.chat import Chat
     from refold.agent.events import TurnEvent
-    from refold.agent.permissions import Answer, Ask
-    from refold.cli.chat_diff import Row
+    from refold.agent.permissions import NeedsPermission, PermissionAnswer
+    from refold.cli.chat_diff import DiffRow
     from refold.cli.chat_screen import Printer, Verbosity
     from refold.messages import Call
     from refold.session import Session
@@ -42,8 +49,8 @@ _MENTION = re.compile(r'(?:^|(?<=[^A-Za-z0-9]))@("?)([^"\n@]*)$')
 
 
 class Terminal:
-    """One conversation, until the user leaves it. `make` is called while the first prompt waits, unless an
-    earlier conversation is to be shown first (`resumes`)."""
+    """One conversation, until the user leaves it. `make` is called while the first prompt waits.
+    `resumes`: it is an earlier one, and where it stands is told."""
 
     chat: Chat
     printer: Printer
@@ -67,14 +74,15 @@ class Terminal:
         self.draft = ""
         """What the next prompt begins with: words handed back for editing (B16)."""
         self.leaving = False
-        self._status: StyleAndTextTuples = [("", " starting … ")]
+        self._status: list[StyleAndTextTuples] = [[("", " starting … ")]]
+        """The status line, from its longest form to its shortest."""
         self._prompt: PromptSession[str] = PromptSession(
             history=FileHistory(str(_history())),
             completer=ChatCompleter(Path.cwd()),
             complete_while_typing=False,
             multiline=True,
             key_bindings=_keys(),
-            bottom_toolbar=lambda: self._status,
+            bottom_toolbar=self._toolbar,
             prompt_continuation="  ",
         )
 
@@ -82,12 +90,9 @@ class Terminal:
         asyncio.run(self._run())
 
     async def _run(self) -> None:
-        if self._resumes:
-            self._load()
-            self._tell_state()
-        say(f"refold chat in {Path.cwd()}; /help lists commands, Ctrl-D leaves")
+        echo(f"refold chat in {Path.cwd()}; /help lists commands, Ctrl-D quits")
         if self._rules:
-            say(f"rules: {', '.join(self._rules)}")
+            echo(f"rules: {', '.join(self._rules)}")
         self._prompt.app.after_render += self._is_shown
         loading = asyncio.ensure_future(self._loaded())
         try:
@@ -96,7 +101,7 @@ class Terminal:
             await loading
             await self.chat.close()
         if self.chat.session.entries:
-            self.screen.print(f"go on with: refold chat --resume {self.chat.session.id}", style="dim")
+            self.screen.print(f"Resume with: refold chat --resume {self.chat.session.id}", style="dim")
 
     async def _talk(self, loading: asyncio.Future[None]) -> None:
         while not self.leaving:
@@ -110,12 +115,13 @@ class Terminal:
                 self._shown.set()
             await loading
             self._tell_later()
-            if _COMMAND.match(text):
-                from refold.cli.chat_commands import perform
+            with _silent_keys():
+                if _COMMAND.match(text):
+                    from refold.cli.chat_commands import run_command
 
-                await perform(self, text)
-            elif text.strip():
-                await self.turn(text)
+                    await run_command(self, text)
+                elif text.strip():
+                    await self.turn(text)
             self.refresh()
 
     def _tell(self, event: TurnEvent) -> None:
@@ -126,11 +132,11 @@ class Terminal:
 
     def _tell_later(self) -> None:
         """What happened while the user typed; that it began is no news any more."""
-        from refold.agent.events import Folding
+        from refold.agent.events import FoldStarted
 
         events, self._later = self._later, []
         for event in events:
-            if not isinstance(event, Folding):
+            if not isinstance(event, FoldStarted):
                 self.printer(event)
 
     async def _read(self) -> str:
@@ -143,8 +149,11 @@ class Terminal:
         """Load what is not there yet, beside the prompt; what cannot be loaded ends it."""
         await self._shown.wait()
         try:
-            if not self._resumes:
-                await asyncio.to_thread(self._load)
+            await asyncio.to_thread(self._load)
+            if self._resumes and self._prompt.app.is_running:
+                await run_in_terminal(self._tell_state)  # above the prompt
+            elif self._resumes:
+                self._tell_state()
             self.refresh()
         except BaseException:
             self.leaving = True
@@ -172,12 +181,12 @@ class Terminal:
             self.chat.agent.resume()
 
     def _tell_state(self) -> None:
-        """Where an earlier conversation stands."""
+        """Prints the state of a resumed conversation."""
         session, agent = self.chat.session, self.chat.agent
         waiting = agent.resume() if agent else 0
-        self.screen.print(f"{len(session.turns)} turns so far; /tree shows them", style="dim")
+        self.screen.print(f"{counted(len(session.turns), 'turn')} so far; see /tree", style="dim")
         if waiting:
-            text = f"{waiting} interrupted call(s): what they did is unknown; they are not run again"
+            text = f"{counted(waiting, 'interrupted call')}: outcome unknown; not run again"
             self.screen.print(text, style="yellow")
 
     async def turn(self, text: str) -> None:
@@ -189,67 +198,73 @@ class Terminal:
             self.printer.done(outcome.reply)
             return
         self.printer.broken()
-        why = "interrupted; what was said is kept" if outcome.interrupted else outcome.error or ""
+        why = "interrupted; the conversation so far is kept" if outcome.interrupted else outcome.error or ""
         self.screen.print(first_line(why, 500), style="yellow")
 
     # ── what stands around ──────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
         """The status line: model, what fills the window, money."""
-        from refold.agent.figures import bills, dollars, filling
+        from refold.agent.figures import bills, filling, total_dollars
 
         chat = self.chat
         name = chat.model.name if chat.model else "no model"
         f = filling(chat.engine, chat.session, system=chat.system(), tools=chat.specs)
         spoken = f.used - f.system - f.summary
-        self._status = [("", f" {first_line(name, 40)} ")]
+        bar: StyleAndTextTuples = []
         for size, style, mark in (
             (f.system, "fg:ansiblue", "█"),
             (f.summary, "fg:ansimagenta", "▓"),
             (spoken, "fg:ansigreen", "█"),
         ):
             cells = min(round(size * BAR / f.window + (0.49 if size else 0)), BAR)
-            self._status.append((style, mark * cells))
-        used = sum(len(piece[1]) for piece in self._status[1:])
-        self._status.append(("fg:ansigray", "░" * max(BAR - used, 0)))
-        paid = dollars(bills([chat.session, *chat.children], chat.config.models))
+            bar.append((style, mark * cells))
+        bar.append(("fg:ansigray", "░" * max(BAR - fragment_list_len(bar), 0)))
+        paid = total_dollars(bills([chat.session, *chat.children], chat.config.models))
         money = "" if paid is None else f" ${paid:.4f}"
         shares = f"system {f.system:,} summary {f.summary:,} verbatim {spoken:,} free {f.free:,}"
-        self._status.append(("", f" {shares}{money} "))
+        short: StyleAndTextTuples = [("", f" {first_line(name, 20)} free {f.free:,}{money} ")]
+        self._status = [
+            [("", f" {first_line(name, 40)} "), *bar, ("", f" {shares}{money} ")],
+            [("", " "), *bar, *short],
+            short,
+            [("", f" free {f.free:,} ")],
+        ]
 
-    def _show_diff(self, call: Call, shown: Sequence[Row | None]) -> None:
-        if shown:
-            from refold.cli.chat_diff import rendered
+    def _toolbar(self) -> StyleAndTextTuples:
+        room = self._prompt.app.output.get_size().columns
+        return next((form for form in self._status if fragment_list_width(form) <= room), self._status[-1])
 
-            for line in rendered(str(call.arguments.get("path")), shown):
-                self.screen.print(line, soft_wrap=True)
+    def _show_lines(self, call: Call, lines: Sequence[DiffRow | str | None]) -> None:
+        from refold.cli.chat_diff import render_rows
 
-    async def _ask(self, call: Call, question: Ask) -> Answer:
+        for line in render_rows(str(call.arguments.get("path")), lines):
+            self.screen.print(line, soft_wrap=True)
+
+    async def _ask(self, call: Call, question: NeedsPermission) -> PermissionAnswer:
         """Whether a call may be made: yes, yes from now on, no. What happens meanwhile is told afterwards."""
-        from refold.cli.chat_diff import LINES, rows
-        from refold.cli.chat_screen import call_line
+        from refold.cli.chat_diff import MAX_DIFF_ROWS, diff_rows, written_out
         from refold.cli.output import styled
         from refold.tools.edit import preview
 
         self.printer.wait(None)
         changed = preview(call.name, call.arguments, self.chat.place.workspace)
-        lines = rows(*changed) if changed else []
-        self._show_diff(call, lines[:LINES])
+        lines = diff_rows(*changed) if changed else written_out(call, question.question, self.screen.width)
+        self._show_lines(call, lines[:MAX_DIFF_ROWS])
         self.screen.print(styled(("? ", "bold yellow"), question.question))
-        if not changed:
-            self.screen.print(call_line(call, 2_000), style="dim", soft_wrap=True)
         for detail in question.details:
             self.screen.print(detail, style="dim", soft_wrap=True)
         if question.offer:
-            self.screen.print(f"always: {question.offer}", style="dim", soft_wrap=True)
-        keys = ["y(es)", *(["a(lways in this conversation)"] if question.offer else []), "n(o)"]
-        if len(lines) > LINES:
-            self.screen.print(f"… {len(lines) - LINES:,} more, d to see all", style="dim")
-            keys.append("d(iff)")
+            self.screen.print(f"always in this conversation: {question.offer}", style="dim", soft_wrap=True)
+        keys = ["y(es)", *(["a(lways)"] if question.offer else []), "n(o)"]
+        if len(lines) > MAX_DIFF_ROWS:
+            self.screen.print(f"… {len(lines) - MAX_DIFF_ROWS:,} more lines (d shows all)", style="dim")
+            keys.append("d(iff)" if changed else "d(etails)")
         self._asking, waiting = True, None
+        self._forget_keys()
         try:
-            while (given := await _answer(f"{', '.join(keys)}: ", len(lines) > LINES)) == "diff":
-                self._show_diff(call, lines)
+            while (given := await _answer(f"{', '.join(keys)}: ", len(lines) > MAX_DIFF_ROWS)) == "details":
+                self._show_lines(call, lines)
             waiting = None if given == "no" else f"running {first_line(call.name, 40)}"
             return given
         except (KeyboardInterrupt, EOFError):
@@ -259,11 +274,29 @@ class Terminal:
             self._tell_later()
             self.printer.wait(waiting)
 
+    def _forget_keys(self) -> None:
+        """What was typed before a question was there is no answer to it."""
+        clear_typeahead(self._prompt.app.input)
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
-async def _answer(prompt: str, more: bool) -> Answer | Literal["diff"]:
-    answers: dict[str, Answer | Literal["diff"]] = {"y": "once", "a": "always", "n": "no"}
+
+@contextmanager
+def _silent_keys() -> Generator[None]:
+    """While no prompt is there, keys do not stand in the middle of a text; the next prompt takes them."""
+    before = termios.tcgetattr(sys.stdin)
+    after = [*before]
+    after[3] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, after)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+
+
+async def _answer(prompt: str, more: bool) -> PermissionAnswer | Literal["details"]:
+    answers: dict[str, PermissionAnswer | Literal["details"]] = {"y": "once", "a": "always", "n": "no"}
     if more:
-        answers["d"] = "diff"
+        answers["d"] = "details"
     asked: PromptSession[str] = PromptSession()
     while True:
         # The turn has a handler for Ctrl-C: one of the prompt would take its place, and leave none.
@@ -307,9 +340,9 @@ class ChatCompleter(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
         text = document.text_before_cursor
         if text.startswith("/") and " " not in text:
-            from refold.cli.chat_commands import COMMANDS
+            from refold.cli.chat_commands import CHAT_COMMANDS
 
-            for name, command in COMMANDS.items():
+            for name, command in CHAT_COMMANDS.items():
                 if f"/{name}".startswith(text):
                     yield Completion(f"/{name}", -len(text), display_meta=command.help)
             return

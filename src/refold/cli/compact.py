@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from refold.cli.opening import open_session, tell_problems
 from refold.cli.options import (
     file_argument,
     force_option,
@@ -19,18 +18,30 @@ from refold.cli.options import (
     preset_options,
     refuse_existing,
 )
-from refold.cli.output import bar, console, emit, say, say_next, styled, table, waiting, write_private
+from refold.cli.output import (
+    console,
+    echo,
+    emit,
+    progress_bar,
+    say_next,
+    styled,
+    text_table,
+    waiting,
+    write_private,
+)
+from refold.cli.session_argument import open_session, tell_problems
 from refold.cli.show import about_fold, view_dict
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from refold.compaction.preset import Preset
     from refold.compare.replay import Replayed
+    from refold.registry.client_sessions import InPlace, Written
     from refold.registry.engine import Engine
-    from refold.registry.installed import InPlace, Written
     from refold.session import Session, View
 
 
-PROGRAMS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
+RESUME_FORMATS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
 """What a user calls a program that a fold is resumed in, and its format."""
 
 
@@ -40,18 +51,18 @@ PROGRAMS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
 @click.option(
     "--passes",
     type=click.IntRange(1),
-    help="Feed the transcript anew and fold it this many times at growing prefixes.",
+    help="Replay the transcript and fold it this many times as it grows.",
 )
-@click.option("--model", help="Who writes the summaries, e.g. openai:gpt-…; default: the embedded digest.")
-@click.option("--focus", help="What the summary should pay attention to.")
+@click.option("--model", help="Model that writes the summaries, e.g. openai:gpt-…; default: none.")
+@click.option("--focus", help="What the summary should focus on.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), help="Write the session (log and folds) here."
+    "-o", "--output", type=click.Path(dir_okay=False), help="Save the session (log and folds) to this file."
 )
 @force_option
 @click.option("--in-place", is_flag=True, help="Fold the file of Claude Code or Codex in place.")
 @click.option(
     "--resume",
-    type=click.Choice(tuple(PROGRAMS)),
+    type=click.Choice(tuple(RESUME_FORMATS)),
     help="Write the fold as a new session of that program, and print the command that resumes it.",
 )
 @click.option("--run", is_flag=True, help="With --resume: run that command instead of printing it.")
@@ -72,11 +83,11 @@ def command(
     """Fold a transcript until its view fits.
 
     A session of refold is folded in place (`refold undo` takes it back). Transcripts of other programs are
-    only read; -o saves the outcome as a session of refold. Nothing is ever lost: the log stays whole. Exit
-    code 1 where the view does not fit.
+    only read; -o saves the result as a session of refold. Nothing is lost: the log stays complete. The exit
+    code is 1 if the view does not fit.
 
-    With --in-place, Claude Code or Codex goes on from the fold when the session is resumed: the file is
-    backed up, what was in it stays, and a session in use is left alone.
+    With --in-place, Claude Code or Codex continues from the fold when the session is resumed: the file is
+    backed up, its content stays, and a session that is in use is not changed.
     """
     from refold import loop
     from refold.hooks import Hooks
@@ -84,9 +95,9 @@ def command(
     from refold.registry.sessions import save
 
     if resume and in_place:
-        raise click.UsageError("--in-place folds the file itself, --resume makes a new one: give one of them")
+        raise click.UsageError("--in-place and --resume cannot be combined: choose one")
     if run and (resume is None or as_json):
-        raise click.UsageError("--run starts the program of --resume PROGRAM, and does not go with --json")
+        raise click.UsageError("--run needs --resume PROGRAM and cannot be combined with --json")
     refuse_existing(output, force)
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
@@ -103,43 +114,48 @@ def command(
     new = _exported(done.session, resume) if resume and fits else None
     if as_json:
         more = {"in_place": written and _fields(written), "resume": new}
-        emit({**as_dict(done, view, limit, passes or 1, fits, why), **more})
+        emit({**fold_json(done, view, limit, passes or 1, fits, why), **more})
     else:
         tell_problems(session)
         _print(done, view, limit, output, fits, why)
         if written is not None:
-            say(f"{written.file} is folded; as it was: {written.backup}\nnext: {written.command}")
+            echo(f"folded {written.file}; backup: {written.backup}\nnext: {written.command}")
         elif new is not None:
-            say(f"written to {new['file']}\nnext: {new['command']}")
+            echo(f"written to {new['file']}\nnext: {new['command']}")
         elif place is not None:
-            say(f"{file} is left as it was")
+            echo(f"{file} was not changed")
         elif not output and session.store is None:
-            choices = "|".join(PROGRAMS)
-            say(f"nothing was written: -o FILE saves it, --resume {choices} goes on with it there")
+            choices = "|".join(RESUME_FORMATS)
+            echo(f"not saved: -o FILE saves the session, --resume {choices} continues in that program")
         elif done.folds:
             say_next(f"show {quote(output or file)} --full")
     if not fits:
         raise SystemExit(1)
     if run and new is not None:
-        say()
+        echo()
         os.execvp("sh", ("sh", "-c", new["command"]))  # the program has the terminal for itself
 
 
 def _in_place(file: str, passes: int | None) -> InPlace:
-    from refold.registry.installed import InPlace
+    from refold.registry.client_sessions import InPlace
 
     if passes is not None:
-        raise click.UsageError("--passes feeds the transcript anew: it cannot be combined with --in-place")
+        raise click.UsageError("--passes replays the transcript and cannot be combined with --in-place")
+    if not Path(file).expanduser().exists():
+        open_session(file)  # an error where there is none of that name either
+        raise click.UsageError(
+            f"session {file} is in refold's store; --in-place is for files of Claude Code or Codex"
+        )
     return InPlace(file)
 
 
 def _exported(session: Session, program: str) -> dict[str, str]:
     """A new session of the program, where it looks for its own."""
-    from refold.registry.installed import install
+    from refold.registry.client_sessions import install_session
     from refold.stores import data_folder
     from refold.transcripts.export import export
     from refold.transcripts.opencode_write import Importable
-    from refold.transcripts.resumable import resumable
+    from refold.transcripts.resume import resumable
 
     if program == "opencode":  # its database is its own: a command of its own takes the file
         made = export(session, program)
@@ -149,8 +165,8 @@ def _exported(session: Session, program: str) -> dict[str, str]:
         folder = os.path.realpath(session.info.cwd or Path.cwd())
         command = made.command.replace("FILE", quote(str(file)), 1)
         return {"id": made.id, "file": str(file), "command": f"cd {quote(folder)} && {command}"}
-    made = resumable(session, PROGRAMS[program])
-    return {"id": made.id, "file": str(install(made)), "command": made.command}
+    made = resumable(session, RESUME_FORMATS[program])
+    return {"id": made.id, "file": str(install_session(made)), "command": made.command}
 
 
 def _fields(written: Written) -> dict[str, Any]:
@@ -167,16 +183,16 @@ async def _perform(engine: Engine, session: Session, passes: int | None, focus: 
     if passes is None:
         with waiting("summarising …" if engine.model else "folding …"):
             known = len(session.annotations(Fold))
-            await maintain(engine.planner, session, hooks=engine.hooks)
+            await maintain(engine.planner, session)
             passed = await one_pass(engine, session, instructions=focus)
         return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
-    with bar("folding", 1.0) as tell:
+    with progress_bar("folding", 1.0) as tell:
         return await replay(
             engine, session, passes=passes, progress=lambda part: tell(part, ""), instructions=focus
         )
 
 
-def as_dict(
+def fold_json(
     done: Replayed, view: View, limit: int, passes: int, fits: bool, why: str | None
 ) -> dict[str, Any]:
     from refold.compaction.details import Check, LayeredDetails
@@ -207,12 +223,15 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
     out = console()
     if done.folds:
         rows = (
-            (fold.id, fold.rung, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}", fold.author,
+            (fold.id, fold.rung, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}",
+             "no model" if fold.author == "rule" else fold.author,
              sum(one.entries for one in fold.left))
             for fold in done.folds
         )  # fmt: skip
         right = ("before", "after", "left the view")
-        out.print(table(("fold", "strategy", "before", "after", "by", "left the view"), rows, right=right))
+        out.print(
+            text_table(("fold", "strategy", "before", "after", "by", "left the view"), rows, right=right)
+        )
     for failed in done.failures:
         if (failed.rung or not fits) and failed.text not in (why or ""):  # said below
             where = f"strategy {failed.rung} failed" if failed.rung else "no further fold"
@@ -220,8 +239,9 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
     verdict = ("fits", "green") if fits else (f"does not fit, {_last_rung(done)}", "red")
-    messages = "1 message" if len(view) == 1 else f"{len(view)} messages"
-    out.print(styled(f"view: {messages}, {view.tokens:,} tokens of {limit:,}: ", verdict))
+    out.print(
+        styled(f"view: {counted(len(view), 'message')}, {view.tokens:,} tokens of {limit:,}: ", verdict)
+    )
     if why is not None:
         out.print(why.removeprefix("does not fit; "))  # the line above says so
     if output:
@@ -229,6 +249,6 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
 
 
 def _last_rung(done: Replayed) -> str:
-    """How far down its ladder the design went."""
+    """The last strategy that the preset tried."""
     tried = [failed.rung for failed in done.failures if failed.rung] or [fold.rung for fold in done.folds]
     return f"after strategy {tried[-1]}" if tried else "and nothing is left to fold"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.batch import Tally, batch_options, followed, keeping, working
-from refold.cli.opening import open_session, tell_problems
+from refold.cli.batch import BatchTally, batch_options, followed, keeping, working
 from refold.cli.options import (
     force_option,
     json_option,
@@ -18,20 +17,22 @@ from refold.cli.options import (
     refuse_existing,
     session_names,
 )
-from refold.cli.output import bar, console, emit, first_line, say, waiting, write_private
+from refold.cli.output import console, echo, emit, first_line, progress_bar, waiting, write_private
+from refold.cli.session_argument import open_session, tell_problems
 from refold.errors import UnknownName
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from refold.batch import Ending
-    from refold.compare.many import Opened
-    from refold.compare.run import About, Cell, Compared, Comparison, Plan
-    from refold.compare.verdict import Group
+    from refold.compare.jobs import SessionOrError
+    from refold.compare.run import About, Cell, Compared, Comparison, ComparisonPlan
+    from refold.compare.verdict import PresetGroup
 
-SHOWN = 20
+MAX_SHOWN_FILES = 20
 """Transcripts that have a table of their own, where there are no more; files that are named as unread."""
-REPORTED = 100
+MAX_REPORTED_FILES = 100
 """Files that a report shows; all folded sessions are in memory then."""
 
 
@@ -51,14 +52,16 @@ REPORTED = 100
     show_default=True,
     help="Comma-separated budgets: tokens (8k, 20000) or a share of the transcript (20%).",
 )
-@click.option("--passes", default="1", show_default=True, help="Folds at growing prefixes: 1,3,10.")
+@click.option(
+    "--passes", default="1", show_default=True, help="How many folds, as the transcript grows: 1,3,10."
+)
 @click.option("--model", help="Model that writes the summaries, e.g. openai:gpt-…; default: none.")
-@click.option("--prices", help="Model whose prices count; default: the one that the transcript names.")
+@click.option("--prices", help="Model to take prices from; default: the one in the transcript.")
 @click.option(
     "-o",
     "--html",
     type=click.Path(dir_okay=False),
-    help="Write the report here: one page that needs no network.",
+    help="Write an HTML report here; it needs no network.",
 )
 @force_option
 @batch_options
@@ -84,26 +87,26 @@ def command(
     it has word for word; shares of the messages that stand in it whole or not at all; dollars for the whole
     transcript, and the difference to not folding.
     """
-    from refold.compare.many import files_of
+    from refold.compare.jobs import transcript_files
     from refold.compare.run import row
 
     plan = _plan(names, budgets, passes, model, prices)
     refuse_existing(html, force)
-    found = files_of(files)
+    found = transcript_files(files)
     if not found:
         raise click.ClickException(f"no transcripts in {', '.join(files)}")
-    tally: Tally | None = None
+    tally: BatchTally | None = None
     if html or (on is None and len(found) == 1):
-        if html and (on or len(found) > REPORTED):
+        if html and (on or len(found) > MAX_REPORTED_FILES):
             raise click.UsageError(
-                f"--html shows every fold and is made in this process, of {REPORTED} files at most: "
-                "leave out --on, and name fewer"
+                f"--html takes at most {MAX_REPORTED_FILES:,} files and does not run on workers: "
+                "name fewer files and leave out --on"
             )
-        done = perform(found, plan)
+        done = run_comparison(found, plan)
         if html:
-            write(done, html)
+            write_report(done, html)
     else:
-        tally = Tally(on or "processes")
+        tally = BatchTally(on or "processes")
         done = many(found, plan, tally, kept, anew=anew)
     if as_json:
         emit({"rows": [row(cell) for cell in done.cells], "skipped": done.skipped, "batch": tally})
@@ -118,25 +121,30 @@ def command(
         raise SystemExit(1)
 
 
-def _plan(names: str, budgets: str, passes: str, model: str | None, prices: str | None) -> Plan:
-    from refold.compare.budgets import parse_list
+def _plan(names: str, budgets: str, passes: str, model: str | None, prices: str | None) -> ComparisonPlan:
+    from refold.compare.budgets import parse_budgets
     from refold.compare.money import priced
-    from refold.compare.run import Plan
+    from refold.compare.run import ComparisonPlan
 
     named_model(model)  # a wrong name is reported before the work
     if prices:
         priced(prices)
-    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), model, prices)
+    plan = ComparisonPlan(_presets(names), parse_budgets(budgets), _passes(passes), model, prices)
     if not plan.budgets:
         raise click.UsageError("--budgets names no budget")
     return plan
 
 
 def many(
-    files: Sequence[tuple[str, bool]], plan: Plan, tally: Tally, kept: str | None, *, anew: bool
+    files: Sequence[tuple[str, bool]],
+    plan: ComparisonPlan,
+    tally: BatchTally,
+    kept: str | None,
+    *,
+    anew: bool,
 ) -> Compared:
     """The files by several workers, each as it comes; the result is in their order."""
-    from refold.compare.many import endings, fingerprint, jobs, joined
+    from refold.compare.jobs import endings, fingerprint, jobs, merge_compared
 
     def failed(ending: Ending) -> bool:
         return bool(ending.value.unread)
@@ -144,22 +152,22 @@ def many(
     with keeping(f"compare-{fingerprint(plan)}", kept, anew=anew) as done, working(tally.on) as on:
         ended = endings(jobs(files, plan), plan, on, done)
         found = list(followed("comparing", ended, len(files), tally, failed))
-    compared = joined(ending.value for ending in sorted(found, key=lambda ending: ending.number))
+    compared = merge_compared(ending.value for ending in sorted(found, key=lambda ending: ending.number))
     for file, note in compared.notes:
-        say(f"refold: {file}: {note}", err=True)
+        echo(f"refold: {file}: {note}", err=True)
     return compared
 
 
-def perform(files: Sequence[tuple[str, bool]], plan: Plan) -> Comparison:
+def run_comparison(files: Sequence[tuple[str, bool]], plan: ComparisonPlan) -> Comparison:
     """In this process, one after the other, with the folded sessions."""
     from refold import loop
     from refold.compare.run import compare
 
-    with bar("comparing", 1.0) as tell:
+    with progress_bar("comparing", 1.0) as tell:
         return loop.run(compare(_opened(files), plan, tell))
 
 
-def write(done: Comparison, path: str) -> None:
+def write_report(done: Comparison, path: str) -> None:
     """Write the report, for its owner alone; the folder is made."""
     from refold.compare.report import page
 
@@ -172,17 +180,18 @@ def print_tables(out: Console, done: Compared) -> None:
     """Every transcript, where they are few; all together, where they are several; the verdict."""
     from refold.compare.verdict import verdicts
 
-    for file, error in done.unread[:SHOWN]:
+    for file, error in done.unread[:MAX_SHOWN_FILES]:
         out.print(f"{file}: {first_line(error, 300)}")
-    if len(done.unread) > SHOWN:
-        out.print(f"… and {len(done.unread) - SHOWN} more; --json lists all", style="dim")
-    for about in done.transcripts if len(done.transcripts) <= SHOWN else ():
+    if len(done.unread) > MAX_SHOWN_FILES:
+        out.print(f"… and {len(done.unread) - MAX_SHOWN_FILES} more; --json lists all", style="dim")
+    for about in done.transcripts if len(done.transcripts) <= MAX_SHOWN_FILES else ():
         _print_transcript(out, about, done.of(about.file))
     if len(done.transcripts) > 1:
         out.print(f"\nall {len(done.transcripts):,} transcripts", style="bold")
         _print_groups(out, done.cells)
     if done.skipped:
-        out.print(f"{done.skipped:,} files are no transcripts", style="dim")
+        are = "is not a transcript" if done.skipped == 1 else "are not transcripts"
+        out.print(f"{counted(done.skipped, 'file')} {are}", style="dim")
     for verdict in verdicts(done.cells):
         out.print(f"\n{verdict.title}", style="bold")
         for line in verdict.lines:
@@ -200,15 +209,15 @@ def _print_transcript(out: Console, about: About, cells: Sequence[Cell]) -> None
         f"({about.requests:,} requests, prices of {about.prices})"
     )
     out.print(told, style="dim")
-    out.print(f"to keep: {', '.join(holds) or 'nothing that can be counted'}", style="dim")
+    out.print(f"to preserve: {', '.join(holds) or 'nothing that can be counted'}", style="dim")
     _print_groups(out, cells)
 
 
 def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
     """A table for each budget and number of passes."""
-    from refold.compare.verdict import budget, groups
+    from refold.compare.verdict import budget, preset_groups
 
-    listed = groups(cells)
+    listed = preset_groups(cells)
     for asked, passes in dict.fromkeys((cell.asked, cell.passes) for cell in cells):
         rows = [group for group in listed if group.kind == (asked, passes)]
         times = f", {passes} times" if passes > 1 else ""
@@ -223,12 +232,12 @@ def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
                 out.print(f"{group.preset}: {first_line(group.cells[0].error, 300)}", style="yellow")
 
 
-def _print_table(out: Console, rows: Sequence[Group]) -> None:
+def _print_table(out: Console, rows: Sequence[PresetGroup]) -> None:
     """One row per preset, best first; what does not fit has no shares."""
     from rich.table import Table
     from rich.text import Text
 
-    from refold.compare.forms import FORMS
+    from refold.compare.forms import FORM_WORDS
     from refold.compare.measures import MEASURES
     from refold.compare.verdict import change, dollars
 
@@ -250,7 +259,7 @@ def _print_table(out: Console, rows: Sequence[Group]) -> None:
         style = "" if len(group.fitting) == len(group.cells) else "yellow" if group.good else "red"
         size = f"{len(group.fitting)} of {len(group.cells)}" if many else f"{group.tokens:,}"
         counts = [group.total(name).share if group.fitting else None for name in shares]
-        messages = sum(group.form(form) for form in FORMS) if group.fitting else 0
+        messages = sum(group.form(form) for form in FORM_WORDS) if group.fitting else 0
         table.add_row(
             Text(group.preset, style),
             Text(size if group.good else "failed", style),
@@ -294,8 +303,8 @@ def _passes(text: str) -> tuple[int, ...]:
     return chosen
 
 
-def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, Opened]]:
-    from refold.compare.many import sessions
+def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, SessionOrError]]:
+    from refold.compare.jobs import sessions
 
     for file, named in files:
         for name, session in sessions(file, named, open_session):

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.options import json_option
-from refold.cli.output import answer, console, first_line, indented, program, styled, write_private
+from refold.cli.output import console, first_line, indented, print_answer, program, styled, write_private
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
-    from refold.cli.screen import Screen
+    from refold.cli.console import Screen
     from refold.compare.run import Cell, Comparison
 
-BUDGET = "10k"
-FORMS = {
+DEMO_BUDGET = "10k"
+DEMO_FORMS = {
     "whole": ("whole", "word for word"),
-    "clipped": ("clipped", "cut down to what they showed"),
-    "lines": ("as lines", "a line each, in a record"),
+    "clipped": ("clipped", "clipped"),
+    "lines": ("as lines", "one line each, in a record"),
     "gone": ("not shown", "`refold recall` finds them"),
 }
 """What became of a message, in words."""
@@ -38,9 +39,9 @@ FORMS = {
 def command(out: str, as_json: bool) -> None:
     """Fold a bundled coding session of 100k tokens to 10k, and compare all presets on it."""
     from refold import presets
-    from refold.cli.compare import perform, write
-    from refold.compare.budgets import parse
-    from refold.compare.run import Plan, row
+    from refold.cli.compare import run_comparison, write_report
+    from refold.compare.budgets import parse_budget
+    from refold.compare.run import ComparisonPlan, row
 
     session = unpack(Path(out) / "sample.jsonl")
     screen = console()
@@ -48,11 +49,11 @@ def command(out: str, as_json: bool) -> None:
         idea = ": long agent conversations, inside the window, with nothing lost.\n"
         screen.print(styled(("refold", "bold"), idea))
         screen.print(f"The sample is a bug hunt in a small web service: {session}")
-    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]))
+    done = run_comparison([(str(session), True)], ComparisonPlan(presets.NAMES, [parse_budget(DEMO_BUDGET)]))
     report = Path(out) / "report.html"
-    write(done, str(report))
+    write_report(done, str(report))
     value = {"session": str(session), "report": str(report), "rows": [row(cell) for cell in done.cells]}
-    answer(value, lambda: _tell(screen, done, session, report), as_json)
+    print_answer(value, lambda: _tell(screen, done, session, report), as_json)
 
 
 def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None:
@@ -61,10 +62,10 @@ def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None
     _tell_kept(screen, next(cell for cell in done.cells if cell.preset == "refold"), done)
     screen.print("\nAll presets on the same session", style="bold")
     print_tables(screen, done)
-    said = " (one page, needs no network; open it in a browser):"
+    said = " (open it in a browser; it needs no network):"
     screen.print(styled(("\nThe report", "bold green"), said))
     screen.print(str(report.resolve()), soft_wrap=True)
-    screen.print(styled(("\nNext, ", "bold"), "to look at it, and to fold a session of your own:"))
+    screen.print(styled(("\nNext, ", "bold"), "to explore it, and to fold a session of your own:"))
     for arguments in (f"show {session} --trail", "compact YOUR-SESSION.jsonl --budget 20k -o folded.jsonl"):
         screen.print(f"  {program()} {arguments}", soft_wrap=True)
 
@@ -82,11 +83,11 @@ def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
     from refold.text.truncate import one_line
 
     if cell.done is None:
-        raise click.ClickException(cell.error or "the sample could not be folded")
+        raise click.ClickException(cell.error or "The sample could not be folded")
     whole = done.transcripts[0].tokens
     known = path_index(cell.done.session)
     files = known.state.files()
-    took = f"in {cell.seconds:.1f} s, without a model"
+    took = f"in {cell.seconds:.1f} s, no model"
     screen.print(styled((f"\n{whole:,} → {cell.tokens:,} tokens", "bold"), f" {took}:\n"))
     _bars(screen, whole, cell)
     screen.print(f"\nthe user's own words ({_percent(cell.share('words'))} verbatim):")
@@ -96,7 +97,7 @@ def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
         *(f"created {path}" for path in files.created),
         *(f"changed {path}" for path in files.modified),
     )
-    screen.print(f"\n{len(changed)} files that were changed ({_percent(cell.share('files'))} named):")
+    screen.print(f"\n{counted(len(changed), 'changed file')} ({_percent(cell.share('files'))} named):")
     for line in changed:
         screen.print(f"  • {first_line(line, 120)}")
     if known.state.checks:
@@ -114,7 +115,7 @@ def _bars(screen: Screen, whole: int, cell: Cell) -> None:
     screen.print()
     for form, part in (cell.forms or {}).items():
         size = f"{part.messages:4} messages of {part.tokens:6,} tokens"
-        screen.print(styled((f"  {FORMS[form][0]:10}", "bold"), f" {size}: {FORMS[form][1]}"))
+        screen.print(styled((f"  {DEMO_FORMS[form][0]:10}", "bold"), f" {size}: {DEMO_FORMS[form][1]}"))
 
 
 def _percent(share: float | None) -> str:

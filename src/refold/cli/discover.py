@@ -11,29 +11,32 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from refold.cli.batch import Tally, followed, keeping, working
-from refold.cli.compact import PROGRAMS
+from refold.cli.batch import BatchTally, followed, keeping, usual_executor, working
+from refold.cli.compact import RESUME_FORMATS
 from refold.cli.options import json_option
-from refold.cli.output import console, emit, first_line, path_end, program, say, styled, table, write_private
+from refold.cli.output import (
+    byte_size,
+    console,
+    echo,
+    emit,
+    first_line,
+    path_end,
+    program,
+    styled,
+    text_table,
+    write_private,
+)
+from refold.cli.session_argument import FORMAT_NAMES
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
-    from refold.cli.screen import Screen
-    from refold.discover.summary import Summary
+    from refold.cli.console import Screen
+    from refold.discover.summary import DiscoverySummary
 
-FEW = 8
-"""So many files are read sooner than others are started to read them."""
-ROWS, TOOLS, NAMED = 8, 6, 3
+MAX_ROWS, MAX_TOOLS, MAX_NAMED = 8, 6, 3
 """Compactions, tools and other names that are shown."""
-WIDTH, _FIXED = 110, 72
+PAGE_WIDTH, _FIXED = 110, 72
 """Columns of the page, and of all but the titles of sessions."""
-NAMES = {
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "pi": "pi",
-    "gemini": "Gemini CLI",
-    "opencode": "opencode",
-    "copilot": "Copilot CLI",
-}
 LOST = {"words": "your words", "paths": "file names", "commands": "commands", "numbers": "numbers"}
 HEADINGS = ("words", "files", "commands", "numbers")
 """The same in short."""
@@ -41,15 +44,15 @@ HEADINGS = ("words", "files", "commands", "numbers")
 
 @click.command("discover")
 @click.argument("folder", required=False, type=click.Path(exists=True))
-@click.option("--html", type=click.Path(dir_okay=False), help="Write it as a page.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write an HTML page.")
 @json_option
 def command(folder: str | None, html: str | None, as_json: bool) -> None:
-    """What the sessions on this machine show: where tokens went, and what compactions lost.
+    """Show where the tokens of your sessions went, and what compactions lost.
 
     Looks where Claude Code, Codex, pi, Gemini CLI, opencode and Copilot CLI keep their sessions, or in
     FOLDER. Files are only read, nothing leaves the machine, and secrets are not shown.
     """
-    total = found_in(folder)
+    total = scan_folder(folder)
     if html:
         page = _screen(total, folder)
         write_private(Path(html), page.export_html(inline_styles=True).encode())
@@ -58,38 +61,38 @@ def command(folder: str | None, html: str | None, as_json: bool) -> None:
         return
     _print(console(), total, folder)
     if html:
-        say(f"written to {html}")
+        echo(f"written to {html}")
 
 
-def found_in(folder: str | None) -> Summary:
+def scan_folder(folder: str | None) -> DiscoverySummary:
     """Everything, read and added up."""
-    from refold.batch.kept import digest, release
+    from refold.batch.results import release, short_digest
     from refold.discover import jobs, summary
-    from refold.registry.installed import folders
-    from refold.transcripts.importing import find
+    from refold.registry.client_sessions import folders
+    from refold.transcripts.importing import find_transcripts
 
     places = [folder] if folder else [path for path in folders().values() if path.exists()]
-    files = [path for path, _ in find(places)]
-    tally = Tally("processes" if len(files) > FEW else "here")
+    files = [path for path, _ in find_transcripts(places)]
+    tally = BatchTally(usual_executor(len(files)))
     with (
-        keeping(f"discover-{digest(release())}", None, anew=False) as kept,
+        keeping(f"discover-{short_digest(release())}", None, anew=False) as kept,
         working(tally.on) as on,
     ):
         ended = followed(
-            "reading", jobs.reading(files, on, kept), len(files), tally, lambda one: bool(one.error)
+            "reading", jobs.scan_files(files, on, kept), len(files), tally, lambda one: bool(one.error)
         )
         read = [
-            jobs.File(file=str(one.job.argument), bytes=0, state="unreadable", problem=one.error)
+            jobs.ScannedFile(file=str(one.job.argument), bytes=0, state="unreadable", problem=one.error)
             if one.error
-            else msgspec.convert(one.value, jobs.File)
+            else msgspec.convert(one.value, jobs.ScannedFile)
             for one in ended
         ]
-        total = summary.summed(read)
+        total = summary.summarise_files(read)
         asked = summary.asked(total)
         made = [
-            msgspec.convert(one.value, jobs.Folded | None) if not one.error else None
+            msgspec.convert(one.value, jobs.RefoldedView | None) if not one.error else None
             for one in followed(
-                "folding", jobs.folding(asked, on, kept), len(asked), Tally(tally.on), lambda _: False
+                "folding", jobs.folding(asked, on, kept), len(asked), BatchTally(tally.on), lambda _: False
             )
         ]
     total.instead = summary.compared(total, asked, made)
@@ -99,26 +102,31 @@ def found_in(folder: str | None) -> Summary:
 # ── the screen ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _screen(total: Summary, folder: str | None) -> Screen:
+def _screen(total: DiscoverySummary, folder: str | None) -> Screen:
     """As on a terminal, recorded."""
     screen = console()
     screen.file, screen.record, screen.is_piped = io.StringIO(), True, False
-    screen.soft_wrap, screen.width = False, WIDTH
+    screen.soft_wrap, screen.width = False, PAGE_WIDTH
     _print(screen, total, folder)
     return screen
 
 
-def _print(out: Screen, total: Summary, folder: str | None) -> None:
+def _print(out: Screen, total: DiscoverySummary, folder: str | None) -> None:
     if not total.sessions:
-        out.print("No sessions were found" + (f" in {folder}." if folder else " where programs keep theirs."))
+        out.print("No sessions found" + (f" in {folder}." if folder else " in the usual places."))
         _unread(out, total)
         _next(out, "demo")
         return
-    kinds = ", ".join(f"{NAMES.get(name, name)} {count:,}" for name, count in total.formats.items())
-    size = f" ({kinds}): {total.bytes / 1e6:,.0f} MB, "
+    kinds = ", ".join(f"{FORMAT_NAMES.get(name, name)} {count:,}" for name, count in total.formats.items())
+    size = f" ({kinds}): {byte_size(total.bytes)}, "
     tokens = (f"{_short(total.tokens)} tokens", "bold")
     out.print(
-        styled((_many(total.sessions, "session"), "bold"), size, tokens, f" in {total.messages:,} messages")
+        styled(
+            (counted(total.sessions, "session"), "bold"),
+            size,
+            tokens,
+            f" in {counted(total.messages, 'message')}",
+        )
     )
     _spent(out, total)
     _compactions(out, total)
@@ -127,7 +135,7 @@ def _print(out: Screen, total: Summary, folder: str | None) -> None:
     _next(out, _following(total))
 
 
-def _spent(out: Screen, total: Summary) -> None:
+def _spent(out: Screen, total: DiscoverySummary) -> None:
     tokens = sum(tool.tokens for tool in total.tools.values())
     out.print(styled(("\nWhere the tokens went", "bold")))
     out.print(f"  {_short(tokens)} tokens ({_percent(tokens, total.tokens)}) are tool output:")
@@ -138,33 +146,35 @@ def _spent(out: Screen, total: Summary) -> None:
             _percent(tool.tokens, total.tokens),
             f"{tool.calls:,} calls",
         )
-        for name, tool in list(total.tools.items())[:TOOLS]
+        for name, tool in list(total.tools.items())[:MAX_TOOLS]
     )
     headings = ("tool", "tokens", "share", "calls")
-    shown = table(headings, rows, right=headings[1:])
+    shown = text_table(headings, rows, right=headings[1:])
     shown.show_header = False
     out.print(shown)
     if total.again:
         times, size = sum(one.times for one in total.again), sum(one.tokens for one in total.again)
-        most = ", ".join(f"{path_end(one.path, 30)} ({one.times} ×)" for one in total.again[:NAMED])
-        out.print(f"  Files read again though no edit changed them: {times:,} times, {_short(size)} tokens.")
+        most = ", ".join(f"{path_end(one.path, 30)} ({one.times} ×)" for one in total.again[:MAX_NAMED])
+        out.print(f"  Files read again without an edit in between: {times:,} times, {_short(size)} tokens.")
         out.print(f"    Most: {most}")
     cache = total.cache
     if cache.requests:
         read, missed = _percent(cache.read, cache.prompt), _short(cache.missed)
         out.print(
-            f"  {cache.requests:,} requests sent {_short(cache.prompt)} tokens; the cache had {read} of them."
+            f"  {cache.requests:,} requests sent {_short(cache.prompt)} tokens; "
+            f"{read} of them came from the cache."
         )
-        out.print(f"    {cache.misses:,} missed the cache and paid for {missed} tokens again.")
+        if cache.misses:
+            out.print(f"    {cache.misses:,} missed the cache and paid for {missed} tokens again.")
 
 
-def _compactions(out: Screen, total: Summary) -> None:
+def _compactions(out: Screen, total: DiscoverySummary) -> None:
     if not total.events:
-        out.print("\nNo compaction happened in these sessions.")
+        out.print("\nThese sessions were never compacted.")
         return
     sessions = len({event.session.file + event.session.id for event in total.events})
-    where = f" in {_many(sessions, 'session')}. Gone from the view:"
-    out.print(styled((f"\n{_many(len(total.events), 'compaction')}", "bold"), where))
+    where = f" in {counted(sessions, 'session')}. Lost from the view:"
+    out.print(styled((f"\n{counted(len(total.events), 'compaction')}", "bold"), where))
     room = out.columns - _FIXED
     headings = ("when", "session", "tokens", *HEADINGS, "read again")
     rows = [
@@ -172,32 +182,30 @@ def _compactions(out: Screen, total: Summary) -> None:
          f"{_short(event.compaction.before)} → {_short(event.compaction.after)}",
          *(_percent(lost.gone, lost.of) for lost in map(event.compaction.lost.__getitem__, LOST)),
          _short(sum(again.tokens for again in event.compaction.again)))
-        for event in total.events[:ROWS]
+        for event in total.events[:MAX_ROWS]
     ]  # fmt: skip
-    out.print(table(headings, rows, right=headings[2:]))
-    if len(total.events) > ROWS:
-        out.print(f"… and {len(total.events) - ROWS:,} more", style="dim")
+    out.print(text_table(headings, rows, right=headings[2:]))
+    if len(total.events) > MAX_ROWS:
+        out.print(f"… and {len(total.events) - MAX_ROWS:,} more", style="dim")
     again = [again for event in total.events for again in event.compaction.again]
     tokens = _short(sum(one.tokens for one in again))
     every = ((what, total.lost[kind]) for kind, what in LOST.items())
     parts = (f"{_percent(lost.gone, lost.of)} of {what} ({_short(lost.of)})" for what, lost in every)
     out.print(f"In all: {', '.join(parts)}.")
     times = sum(one.times for one in again)
-    out.print(
-        f"Afterwards, files that had been read before were read again {times:,} times ({tokens} tokens)."
-    )
+    out.print(f"Afterwards, {times:,} files were read a second time ({tokens} tokens).")
     each = (
         [one for kind in LOST for one in event.compaction.lost[kind].examples[:1]] for event in total.events
     )
     if examples := next(filter(None, each), None):
-        out.print(f"Gone, for example: {' · '.join(first_line(one, 70) for one in examples)}", style="dim")
+        out.print(f"Lost, for example: {' · '.join(first_line(one, 70) for one in examples)}", style="dim")
 
 
-def _instead(out: Screen, total: Summary) -> None:
+def _instead(out: Screen, total: DiscoverySummary) -> None:
     both = total.instead
     if not both.compactions:
         return
-    newest = f", in as many tokens, at the newest {both.compactions}:"
+    newest = f", in the same number of tokens (newest {both.compactions:,}):"
     out.print(styled(("\nWhat folding would have kept", "bold"), newest))
     rows = (
         (f"  {name}", *(_percent(lost[kind].of - lost[kind].gone, lost[kind].of) for kind in LOST), cost)
@@ -206,24 +214,26 @@ def _instead(out: Screen, total: Summary) -> None:
             ("refold", both.refold, "no model asked"),
         )
     )
-    out.print(table(("", *HEADINGS, "cost"), rows, right=HEADINGS))
+    out.print(text_table(("", *HEADINGS, "cost"), rows, right=HEADINGS))
 
 
-def _unread(out: Screen, total: Summary) -> None:
+def _unread(out: Screen, total: DiscoverySummary) -> None:
     if total.unread:
         out.print()
-    texts = {"unreadable": "Not readable", "in part": "Read in part", "foreign": "No transcripts"}
+    texts = {"unreadable": "Unreadable", "in part": "Partly read", "foreign": "Not transcripts"}
     for state, text in texts.items():
         files = [file for file in total.unread if file.state == state]
         if files:
-            names = ", ".join(path_end(file.file, 40) for file in files[:NAMED])
-            more = f" and {len(files) - NAMED:,} more (--json names all)" if len(files) > NAMED else ""
+            names = ", ".join(path_end(file.file, 40) for file in files[:MAX_NAMED])
+            more = (
+                f" and {len(files) - MAX_NAMED:,} more (--json lists all)" if len(files) > MAX_NAMED else ""
+            )
             out.print(f"{text} ({len(files):,}): {names}{more}", style="yellow")
 
 
-def _following(total: Summary) -> str:
+def _following(total: DiscoverySummary) -> str:
     newest = total.newest
-    resumes = {format: name for name, format in PROGRAMS.items()}
+    resumes = {format: name for name, format in RESUME_FORMATS.items()}
     if newest is not None and newest.format in resumes:
         return f"compact {quote(newest.place)} --budget 40k --resume {resumes[newest.format]}"
     return f"compact {quote(newest.place)} --budget 40k -o folded.jsonl" if newest else "demo"
@@ -231,10 +241,6 @@ def _following(total: Summary) -> str:
 
 def _next(out: Screen, arguments: str) -> None:
     out.print(styled("\nnext: ", (f"{program()} {arguments}", "bold")), soft_wrap=True)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -24,12 +24,17 @@ from refold.entries import Failure
 from refold.errors import RefoldError
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration
+from refold.text.plural import counted
 from refold.text.redact import redact
-from refold.transcripts.values import mapping
+from refold.transcripts.values import as_object
 
-State: TypeAlias = Literal["ok", "absent", "wrong"]
+CheckState: TypeAlias = Literal["ok", "absent", "wrong"]
 """As it should be; not there, which may be meant; or in the way."""
-MARKS: dict[State, tuple[str, str]] = {"ok": ("✓", "green"), "absent": ("–", "dim"), "wrong": ("✗", "red")}
+STATE_MARKS: dict[CheckState, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "absent": ("–", "dim"),
+    "wrong": ("✗", "red"),
+}
 EXTRAS = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -44,19 +49,21 @@ EXTRAS = {
     "pydantic-ai": "pydantic_ai",
 }
 """Extra → a module that it brings."""
-PROGRAMS = {"claude-code": "claude", "codex": "codex", "pi": "pi", "gemini": "gemini", "opencode": "opencode",
-            "copilot": "copilot"}  # fmt: skip
+PROGRAM_OF_FORMAT = {
+    "claude-code": "claude", "codex": "codex", "pi": "pi", "gemini": "gemini", "opencode": "opencode",
+    "copilot": "copilot",
+}  # fmt: skip
 """Format → the program that writes it."""
-PLUGINS = ("refold.hooks", "refold.models", "refold.presets")
-LOOKED_AT = 5
+ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets")
+CHECKED_SESSIONS = 5
 """Sessions whose last failures are shown."""
-SECONDS = 5.0
+CHECK_SECONDS = 5.0
 """How long a program or a server may take to answer."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     area: str
-    state: State
+    state: CheckState
     text: str
     fix: str = ""
     """The command that mends it, or adds it."""
@@ -65,12 +72,12 @@ class Finding(msgspec.Struct, frozen=True):
 @click.command("doctor")
 @json_option
 def command(as_json: bool) -> None:
-    """One look at everything: Python, extras, store, configuration, keys, programs, gateway, MCP, plug-ins.
+    """Check everything: Python, extras, store, configuration, keys, programs, gateway, MCP, plug-ins.
 
-    Each finding comes with the command that mends it. Keys are looked for and never shown. Exit code 1 where
-    something is wrong. `refold sessions doctor` looks into a store.
+    Each problem comes with the command that fixes it. Keys are looked for and never shown. The exit code is 1
+    if there is a problem. `refold sessions doctor` checks a store.
     """
-    every = (finding for check in CHECKS for finding in check())
+    every = (finding for check in DOCTOR_CHECKS for finding in check())
     findings = [msgspec.structs.replace(finding, text=redact(finding.text)[0]) for finding in every]
     if as_json:
         emit({"findings": findings})
@@ -80,121 +87,121 @@ def command(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[CheckResult]) -> None:
     out, area = console(), ""
     for finding in findings:
-        mark, style = MARKS[finding.state]
+        mark, style = STATE_MARKS[finding.state]
         name = finding.area if finding.area != area else ""
         fix = ("" if not finding.fix else f"  → {finding.fix}", "cyan")
         out.print(styled((f"{name:14}", "bold"), (mark, style), f" {first_line(finding.text, 200)}", fix))
         area = finding.area
     wrong = sum(finding.state == "wrong" for finding in findings)
     out.print(
-        "\nNothing is wrong." if not wrong else f"\n{wrong} of these are wrong; → shows what mends each."
+        "\nNo problems found." if not wrong else f"\nProblems: {wrong}; the command after → fixes each."
     )
 
 
 # ── what is looked at ───────────────────────────────────────────────────────────────────────────
 
 
-def _python() -> Iterator[Finding]:
-    yield Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
-    yield Finding("refold", "ok", version("refold"))
+def _python() -> Iterator[CheckResult]:
+    yield CheckResult("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+    yield CheckResult("refold", "ok", version("refold"))
     there = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
     if there:
-        yield Finding("extras", "ok", ", ".join(there))
+        yield CheckResult("extras", "ok", ", ".join(there))
     for extra in (extra for extra in EXTRAS if extra not in there):
-        yield Finding("extras", "absent", extra, f'pip install "refold[{extra}]"')
+        yield CheckResult("extras", "absent", extra, f'pip install "refold[{extra}]"')
 
 
-def _store() -> Iterator[Finding]:
+def _store() -> Iterator[CheckResult]:
     from refold.stores import default_database, open_store
 
     path = default_database()
     if not path.exists():
-        yield Finding("store", "absent", f"{path}: nothing is stored yet", f"{program()} import")
+        yield CheckResult("store", "absent", f"{path}: no sessions yet", f"{program()} import")
         return
     try:
         store = open_store("sqlite:").store
         infos = sorted(store.sessions(), key=lambda info: -info.updated)
-        yield Finding("store", "ok", f"{path}: {len(infos):,} sessions")
-        for info in infos[:LOOKED_AT]:
+        yield CheckResult("store", "ok", f"{path}: {counted(len(infos), 'session')}")
+        for info in infos[:CHECKED_SESSIONS]:
             failures = [entry for entry in store.load(info.id).entries if isinstance(entry, Failure)]
             for entry in failures[-1:]:
-                yield Finding(
+                yield CheckResult(
                     "last errors", "absent", f"{info.id}: {entry.text}", f"{program()} plan {info.id}"
                 )
         store.close()
     except (RefoldError, OSError) as error:
-        yield Finding("store", "wrong", f"{path}: {error}", f"{program()} sessions doctor --repair")
+        yield CheckResult("store", "wrong", f"{path}: {error}", f"{program()} sessions doctor --repair")
 
 
-def _configuration() -> Iterator[Finding]:
-    path = configuration.path()
+def _configuration() -> Iterator[CheckResult]:
+    path = configuration.configuration_path()
     try:
-        config = configuration.load()
+        config = configuration.load_configuration()
     except RefoldError as error:
-        yield Finding("configuration", "wrong", str(error), f"edit {path}")
+        yield CheckResult("configuration", "wrong", str(error), f"edit {path}")
         config = Configuration()
     else:
         there = path.exists()
         fix = "" if there else f"{program()} config init"
-        yield Finding("configuration", "ok" if there else "absent", str(path), fix)
+        yield CheckResult("configuration", "ok" if there else "absent", str(path), fix)
     for name in dict.fromkeys((*ENVIRONMENT, *config.providers)):
         known = config.provider(name)
         variable = known.api_key_env or f"{ENVIRONMENT.get(name, '')}_API_KEY"
         if known.api_key:
-            yield Finding("keys", "ok", f"{name}: there")
+            yield CheckResult("keys", "ok", f"{name}: set")
         elif not known.base_url:
-            yield Finding("keys", "absent", f"{name}: none", f"export {variable}=…")
+            yield CheckResult("keys", "absent", f"{name}: not set", f"export {variable}=…")
     yield from _gateway(config)
 
 
-def _gateway(config: Configuration) -> Iterator[Finding]:
+def _gateway(config: Configuration) -> Iterator[CheckResult]:
     from http.client import HTTPConnection, HTTPException
 
     host, port = config.gateway.host, config.gateway.port
-    connection = HTTPConnection(host, port, timeout=SECONDS)
+    connection = HTTPConnection(host, port, timeout=CHECK_SECONDS)
     try:
         connection.request("GET", "/health")
         alive = b'"ok"' in connection.getresponse().read(200)
-        text = "answers" if alive else "something else answers there: choose another port"
+        text = "answers" if alive else "is used by another program; choose another port"
         fix = "" if alive else f"{program()} serve --port 0 --upstream URL"
-        yield Finding("gateway", "ok" if alive else "wrong", f"{host}:{port} {text}", fix)
+        yield CheckResult("gateway", "ok" if alive else "wrong", f"{host}:{port} {text}", fix)
     except (OSError, HTTPException):
         fix = f"{program()} serve --upstream {config.gateway.upstream or 'https://api.anthropic.com'}"
-        yield Finding("gateway", "absent", f"{host}:{port}: not running", fix)
+        yield CheckResult("gateway", "absent", f"{host}:{port}: not running", fix)
     finally:
         connection.close()
 
 
-def _programs() -> Iterator[Finding]:
-    from refold.registry.installed import folders
+def _programs() -> Iterator[CheckResult]:
+    from refold.registry.client_sessions import folders
 
-    found = {name: path for name in PROGRAMS.values() if (path := shutil.which(name))}
+    found = {name: path for name in PROGRAM_OF_FORMAT.values() if (path := shutil.which(name))}
     with ThreadPoolExecutor() as pool:
         versions = dict(zip(found, pool.map(_version, found.values()), strict=True))
     for format, place in folders().items():
-        name = PROGRAMS[format]
-        kept = f"; its sessions: {place}" if place.exists() else ""
+        name = PROGRAM_OF_FORMAT[format]
+        kept = f"; sessions: {place}" if place.exists() else ""
         if name in versions:
-            yield Finding("programs", "ok", f"{name} {versions[name]}{kept}")
+            yield CheckResult("programs", "ok", f"{name} {versions[name]}{kept}")
         elif kept:
-            yield Finding("programs", "absent", f"{name}: not on the PATH{kept}", f"{program()} discover")
+            yield CheckResult("programs", "absent", f"{name}: not on the PATH{kept}", f"{program()} discover")
 
 
 def _version(path: str) -> str:
     try:
         done = subprocess.run(
-            [path, "--version"], capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL
+            [path, "--version"], capture_output=True, timeout=CHECK_SECONDS, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "(does not say its version)"
+        return "(version unknown)"
     return first_line(done.stdout.decode("utf-8", "replace"), 60)
 
 
-def _mcp() -> Iterator[Finding]:
-    from refold.registry.installed import home
+def _mcp() -> Iterator[CheckResult]:
+    from refold.registry.client_sessions import home
 
     if find_spec("mcp") is None:
         return  # named among the extras
@@ -207,41 +214,41 @@ def _mcp() -> Iterator[Finding]:
             continue
         command = _server_command(path)
         if not command:
-            yield Finding("MCP", "absent", f"{name}: not set up", add)
+            yield CheckResult("MCP", "absent", f"{name}: not set up", add)
         elif shutil.which(command) is None:
-            yield Finding("MCP", "wrong", f"{name}: starts {command}, which is not there", add)
+            yield CheckResult("MCP", "wrong", f"{name}: starts {command}, which does not exist", add)
         else:
-            yield Finding("MCP", "ok", f"{name}: set up")
+            yield CheckResult("MCP", "ok", f"{name}: set up")
 
 
 def _server_command(path: Path) -> str:
     """What a program's configuration starts as the server of refold, by whatever name; or nothing."""
     try:
         text = path.read_text("utf-8")
-        found = mapping(tomllib.loads(text) if path.suffix == ".toml" else msgspec.json.decode(text))
+        found = as_object(tomllib.loads(text) if path.suffix == ".toml" else msgspec.json.decode(text))
     except (OSError, ValueError, msgspec.DecodeError):
         return ""
-    tables = [found, *map(mapping, mapping(found.get("projects")).values())]
-    servers = (mapping(table.get(key)) for table in tables for key in ("mcpServers", "mcp_servers"))
-    started = (mapping(server) for each in servers for server in each.values())
+    tables = [found, *map(as_object, as_object(found.get("projects")).values())]
+    servers = (as_object(table.get(key)) for table in tables for key in ("mcpServers", "mcp_servers"))
+    started = (as_object(server) for each in servers for server in each.values())
     ours = (one for one in started if "refold" in f"{one.get('command')} {one.get('args')}")
     return next((str(one.get("command")) for one in ours), "")
 
 
-def _plugins() -> Iterator[Finding]:
-    for group in PLUGINS:
+def _plugins() -> Iterator[CheckResult]:
+    for group in ENTRY_POINT_GROUPS:
         for point in entry_points(group=group):
             owner = point.dist.name if point.dist else "?"
             try:
                 point.load()
             except Exception as error:  # code of others
                 text = f"{group}: {point.name} of {owner} does not load: {type(error).__name__}: {error}"
-                yield Finding("plug-ins", "wrong", text, f"pip uninstall {owner}")
+                yield CheckResult("plug-ins", "wrong", text, f"pip uninstall {owner}")
             else:
-                yield Finding("plug-ins", "ok", f"{group}: {point.name} of {owner}")
+                yield CheckResult("plug-ins", "ok", f"{group}: {point.name} of {owner}")
 
 
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+DOCTOR_CHECKS: tuple[Callable[[], Iterator[CheckResult]], ...] = (
     _python,
     _store,
     _configuration,

@@ -10,30 +10,34 @@ from pathlib import Path
 
 import click
 
-from refold.cli.opening import open_session, tell_problems
-from refold.cli.options import Names, file_argument, force_option, json_option, refuse_existing
-from refold.cli.output import emit, say, waiting, write_private
+from refold.cli.options import NameChoice, file_argument, force_option, json_option, refuse_existing
+from refold.cli.output import echo, emit, waiting, write_private
+from refold.cli.session_argument import open_session, tell_problems
 from refold.text.terminal import escaped
 
 
 @click.command("export")
 @file_argument
 @click.option(
-    "--to", "target", required=True, type=Names("refold.transcripts.export:targets"), help="Which format."
+    "--to",
+    "target",
+    required=True,
+    type=NameChoice("refold.transcripts.export:targets"),
+    help="Target format.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False),
-    help="Where to write it; else it is printed (claude-code, codex: put where that program resumes it).",
+    help="Output file; default: standard output (claude-code, codex: that program's own folder).",
 )
 @force_option
-@click.option("--view", is_flag=True, help="What the model sees now, with folds, instead of everything said.")
-@click.option("--redact", is_flag=True, help="Take secrets out; Markdown never has any.")
+@click.option("--view", is_flag=True, help="Export the folded view instead of all messages.")
+@click.option("--redact", is_flag=True, help="Remove secrets (always done for Markdown).")
 @click.option(
     "--cwd",
     type=click.Path(file_okay=False, exists=True),
-    help="Where Claude Code, Codex or opencode will resume it; else the folder of the session.",
+    help="Folder in which the program will resume it; default: the session's own.",
 )
 @click.option(
     "--with-mcp",
@@ -52,18 +56,18 @@ def command(
     with_mcp: bool,
     as_json: bool,
 ) -> None:
-    """Write a session in another format. What that format cannot hold is listed.
+    """Write a session in another format. What that format cannot hold is reported.
 
-    For Claude Code, Codex and opencode it is a new session that these programs resume: all that was said,
-    their own record of a compaction, and what the model sees now. opencode imports the file by a command.
+    For Claude Code, Codex and opencode it is a new session that they can resume: all messages, their own
+    record of a compaction, and the current view. opencode imports the file with a command.
     """
-    from refold.registry.installed import install
+    from refold.registry.client_sessions import install_session
     from refold.transcripts.export import export
     from refold.transcripts.opencode_write import Importable
-    from refold.transcripts.resumable import Resumable
+    from refold.transcripts.resume import Resumable
 
     if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
-        raise click.UsageError(f"{output} is the source itself: choose another file")
+        raise click.UsageError(f"{output} is the source file; choose another name")
     refuse_existing(output, force)
     session = open_session(file)
     with waiting("writing …"):
@@ -72,7 +76,7 @@ def command(
     if output:
         write_private(Path(output), exported.data)
     elif isinstance(exported, Resumable):
-        output = str(install(exported))
+        output = str(install_session(exported))
     if as_json:
         said: dict[str, object] = {} if output else {"data": exported.data.decode("utf-8", "replace")}
         if isinstance(exported, Importable):
@@ -85,14 +89,14 @@ def command(
         click.echo(_shown(target, exported.data), nl=False)
     tell_problems(session)
     for sentence in exported.lost:
-        say(f"refold: {sentence}", err=True)
+        echo(f"refold: {sentence}", err=True)
     if output:
-        say(f"written to {output}")
+        echo(f"written to {output}")
     if isinstance(exported, Resumable):
-        say(f"next: {exported.command}")
+        echo(f"next: {exported.command}")
     elif isinstance(exported, Importable):
         file = shlex.quote(output or "FILE")
-        say(f"next: {exported.command.replace('FILE', file, 1)}", err=not output)
+        echo(f"next: {exported.command.replace('FILE', file, 1)}", err=not output)
 
 
 def _server() -> tuple[str, ...]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict
 
-from refold.cli.opening import own_session
 from refold.cli.options import json_option, own_argument
-from refold.cli.output import emit, first_line, say, say_next
+from refold.cli.output import echo, emit, first_line, say_next
+from refold.cli.session_argument import own_session
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from refold.session import Session
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
 @click.command("forget")
 @own_argument
 @click.argument("entries", metavar="KEY…", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Only say what would be forgotten.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Take the content of entries out of the log for good: a secret that was read, a file that was pasted.
+    """Delete the content of entries for good: a secret that was read, a file that was pasted.
 
-    KEY is a recall key, an entry id, a label or a number on the path (#12). A marked hole stays, with the
-    same id and place. Folds, lines and notes that hold the content lose it too. This cannot be undone.
+    KEY is a recall key, an entry id, a label or a number on the path (#12). A placeholder
+    with the same id stays. Folds, lines and notes that contain the content lose it too. This cannot be
+    undone.
     """
     from refold.session.forget import forget
 
@@ -38,14 +40,14 @@ def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_js
     done = not dry_run
     if done and not yes:
         if as_json:
-            raise click.UsageError("--json does not ask: add --yes, or --dry-run to look")
-        done = click.confirm("Forget this for good?", default=False, err=True)
+            raise click.UsageError("--json cannot ask for confirmation; add --yes, or --dry-run to preview")
+        done = click.confirm("Delete this for good?", default=False, err=True)
     if done:
         forget(session, found.entries)
     if as_json:
         emit({"forgotten": done, **asdict(found)})
     elif done:
-        say(f"forgot {len(found.entries)} entries")
+        echo(f"deleted the content of {counted(len(found.entries), 'entry')}")
         say_next(f"show {quote(file)} --tree")
     elif not dry_run:
         raise SystemExit(1)
@@ -58,10 +60,12 @@ def _tell(session: Session, found: Forgotten) -> None:
     for id in found.entries:
         message = said_by(session[id])
         text = redact(message.text)[0] if message else ""
-        say(f"{id}  {message.role if message else session[id].__class__.__name__}  {first_line(text)}")
+        echo(f"{id}  {message.role if message else session[id].__class__.__name__}  {first_line(text)}")
     if found.folds:
-        say(f"{len(found.folds)} fold(s) hold it; what they replaced shows again: {', '.join(found.folds)}")
+        contain = "contains it and is" if len(found.folds) == 1 else "contain it and are"
+        echo(f"{counted(len(found.folds), 'fold')} {contain} undone: {', '.join(found.folds)}")
     if found.quoting:
-        say(f"it is taken out of {len(found.quoting)} more: {', '.join(found.quoting)}")
+        echo(f"also removed from {len(found.quoting):,} more: {', '.join(found.quoting)}")
     if found.also:
-        say(f"{len(found.also)} other message(s) say a part of it and stay: {', '.join(found.also)}")
+        contain = "contains part of it and stays" if len(found.also) == 1 else "contain part of it and stay"
+        echo(f"{counted(len(found.also), 'other message')} {contain}: {', '.join(found.also)}")

@@ -12,28 +12,30 @@ from typing import Any
 import click
 import msgspec
 
-from refold.batch import Batch, Ending, Job, Kept
-from refold.batch.kept import digest, file_key, release
-from refold.cli.batch import Tally, batch_options, followed, keeping, working
+from refold.batch import Batch, Ending, Job, StoredResults
+from refold.batch.results import file_key, release, short_digest
+from refold.cli.batch import BatchTally, batch_options, followed, keeping, usual_executor, working
 from refold.cli.options import json_option
-from refold.cli.output import answer, console, table
+from refold.cli.output import console, print_answer, text_table
 from refold.protocols import Placed, Store
-from refold.registry.installed import folders
-from refold.stores import open_store, shown
-from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
+from refold.registry.client_sessions import folders
+from refold.stores import open_store, without_password
+from refold.transcripts.importing import Importer, ImportJob, ImportOutcome, find_transcripts, read_for_import
 
 _SHOWN = 20
-FEW = 8
-"""So many files are read sooner than others are started to read them."""
 _STATES = ("imported", "grown", "unchanged", "skipped", "failed")
 
 
 @click.command("import")
 @click.argument("paths", metavar="FILE|DIR…", nargs=-1, type=click.Path())
 @click.option(
-    "--to", "store", default="sqlite:", metavar="STORE", help="sqlite:FILE, jsonl:FOLDER/ [default: yours]"
+    "--to",
+    "store",
+    default="sqlite:",
+    metavar="STORE",
+    help="Target store: sqlite:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
 )
-@click.option("--format", "format", metavar="NAME", help="Instead of telling it from the content.")
+@click.option("--format", "format", metavar="NAME", help="Format of the files [default: detected].")
 @batch_options
 @json_option
 def command(
@@ -45,28 +47,34 @@ def command(
     anew: bool,
     as_json: bool,
 ) -> None:
-    """Read transcripts of other agents into a store.
+    """Import transcripts of other agents into a store.
 
     Without FILE or DIR: the sessions of Claude Code, Codex, pi, Gemini CLI, opencode and Copilot CLI on this
-    machine. A folder is read with everything in it. Do it again whenever you like: what is there is left
-    alone, what grew gets the rest. Sources are never changed. Workers read; this process alone writes.
+    machine. Folders are read recursively. Run it again at any time: known sessions are skipped, and
+    those that grew get the rest. Sources are never changed. Workers read; this process alone writes.
     """
-    files = find(paths or _found())
+    files = find_transcripts(paths or _found())
     target = open_store(store).store
-    tally = Tally(on or ("processes" if len(files) > FEW else "here"))
+    tally = BatchTally(on or usual_executor(len(files)))
     with ExitStack() as stack:
         stack.callback(target.close)
-        place = str(target.path) if isinstance(target, Placed) else shown(store)
+        place = str(target.path) if isinstance(target, Placed) else without_password(store)
         done = None
         if kept or tally.on != "here":
-            id = f"import-{digest(release(), place, format)}"
+            id = f"import-{short_digest(release(), place, format)}"
             done = stack.enter_context(keeping(id, kept, anew=anew))
         outcomes = _imported(files, target, format, tally, done)
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
-    value = {"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally}
+    value = {
+        "store": without_password(store),
+        "files": len(files),
+        **summary,
+        "sessions": outcomes,
+        "batch": tally,
+    }
     listing = "sessions" if store == "sqlite:" else f"sessions --store {quote(store)}"
-    answer(
+    print_answer(
         value, lambda: _print(outcomes, summary, place), as_json, next=listing if summary["imported"] else ""
     )
     if counts["failed"] or not files:
@@ -79,40 +87,46 @@ def _found() -> list[Path]:
     there = [path for path in places.values() if path.exists()]
     if not there:
         looked = "\n".join(f"  {path}" for path in places.values())
-        raise click.UsageError(f"no sessions were found; name a file or a folder. Looked for:\n{looked}")
+        raise click.UsageError(f"no sessions found; name a file or a folder. Searched:\n{looked}")
     return there
 
 
 def _imported(
-    files: Sequence[tuple[Path, bool]], target: Store, format: str | None, tally: Tally, kept: Kept | None
-) -> list[Outcome]:
-    """Files are read by whoever does the work, and put into the store here, in their order: of two that claim
+    files: Sequence[tuple[Path, bool]],
+    target: Store,
+    format: str | None,
+    tally: BatchTally,
+    kept: StoredResults | None,
+) -> list[ImportOutcome]:
+    """Files are read by workers, and put into the store here, in their order: of two that claim
     one id the first has it, however long it took to read."""
     importer = Importer(target)
 
     def finish(job: Job, found: Any) -> Any:
         return msgspec.to_builtins(list(importer.put(job.argument.file, found)))
 
-    def outcomes(value: Any) -> list[Outcome]:
-        return msgspec.convert(value, list[Outcome])
+    def outcomes(value: Any) -> list[ImportOutcome]:
+        return msgspec.convert(value, list[ImportOutcome])
 
     def failed(ending: Ending) -> bool:
         return ending.error is not None or any(one.state == "failed" for one in outcomes(ending.value))
 
     many = Batch(
-        reading,
+        read_for_import,
         finish,
         keeps=lambda value: all(one.state != "failed" for one in outcomes(value)),
         trusts=lambda value: all(map(importer.has, outcomes(value))),
         ordered=True,
     )
-    jobs = (Job(Asked(path, named, format), file_key(path, named)) for path, named in files)
-    told: list[Outcome] = []
+    jobs = (Job(ImportJob(path, named, format), file_key(path, named)) for path, named in files)
+    told: list[ImportOutcome] = []
     with working(tally.on) as on:
         ended = many.run(jobs, on, kept)
         for ending in followed("reading", ended, len(files), tally, failed):
             if ending.error is not None:
-                told.append(Outcome(file=str(ending.job.argument.file), state="failed", text=ending.error))
+                told.append(
+                    ImportOutcome(file=str(ending.job.argument.file), state="failed", text=ending.error)
+                )
             elif ending.tries:
                 told += outcomes(ending.value)
             else:
@@ -120,12 +134,12 @@ def _imported(
     return told
 
 
-def _as_it_was(then: Outcome) -> Outcome:
+def _as_it_was(then: ImportOutcome) -> ImportOutcome:
     state = "skipped" if then.state == "skipped" else "unchanged"
     return msgspec.structs.replace(then, state=state, added=0)
 
 
-def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None:
+def _print(outcomes: list[ImportOutcome], summary: dict[str, Any], store: str) -> None:
     out = console()
     told = [one for one in outcomes if one.state in ("imported", "grown")]
     if told:
@@ -133,14 +147,16 @@ def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None
             (one.state, one.format or "", f"{one.added:,}", one.id or "", Path(one.file).name)
             for one in told[:_SHOWN]
         )
-        out.print(table(("", "format", "entries", "session", "file"), rows, right=("entries",)))
+        out.print(text_table(("", "format", "entries", "session", "file"), rows, right=("entries",)))
     if len(told) > _SHOWN:
         out.print(f"… and {len(told) - _SHOWN} more; --json lists all", style="dim")
     for one in outcomes:
         if one.state == "failed":
             out.print(f"failed: {one.text}", style="red")
-    problems = sum(one.problems for one in outcomes)
     parts = [f"{n} {state}" for state, n in summary.items() if n]
     out.print(f"{', '.join(parts) or 'no transcripts found'} → {store}", style="bold")
-    if problems:
-        out.print(f"{problems} part(s) could not be understood; `refold show` names them", style="yellow")
+    remarks = [f"{Path(one.file).name}: {one.text}" for one in told if one.text]
+    for remark in remarks[:_SHOWN]:
+        out.print(remark, style="yellow")
+    if len(remarks) > _SHOWN:
+        out.print(f"… and {len(remarks) - _SHOWN:,} more; --json lists all", style="dim")

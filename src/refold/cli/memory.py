@@ -10,13 +10,14 @@ from typing import Any
 import click
 from msgspec.structs import asdict, replace
 
-from refold.cli import Group
+from refold.cli import CommandGroup
 from refold.cli.options import json_option
-from refold.cli.output import answer, console, emit, say, say_next, styled, table
-from refold.memory import Compressed, Note, check, note, parse
-from refold.memory.notes import lines
+from refold.cli.output import console, echo, emit, print_answer, say_next, styled, text_table
+from refold.memory import Compressed, MemoryNote, check, note, parse_notes
+from refold.memory.notes import note_lines
 from refold.stores import data_folder
 from refold.stores.memory_file import MemoryFile
+from refold.text.plural import counted
 
 
 def default_path() -> Path:
@@ -25,7 +26,7 @@ def default_path() -> Path:
     return Path(named) if named else data_folder() / "memory.md"
 
 
-@click.group("memory", cls=Group)
+@click.group("memory", cls=CommandGroup)
 @click.option("--file", "path", type=click.Path(dir_okay=False), help="The memory file.")
 @click.pass_context
 def command(ctx: click.Context, path: str | None) -> None:
@@ -35,19 +36,22 @@ def command(ctx: click.Context, path: str | None) -> None:
 
 @command.command("add")
 @click.argument("text", nargs=-1, required=True)
-@click.option("--source", default="user", show_default=True, help="Who said it; others than user are quoted.")
-@click.option("--date", help="YYYY-MM-DD; today by default.")
+@click.option("--source", default="user", show_default=True, help="Who said it; anything but user is quoted.")
+@click.option("--date", help="YYYY-MM-DD; default: today.")
 @json_option
 @click.pass_obj
 def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, as_json: bool) -> None:
-    """Remember something. Secrets are taken out before it is written."""
+    """Add a note. Secrets are removed before it is written."""
     try:
         made = note(" ".join(text), date=_day(date), source=source)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    count = len(parse(file.add(made.line)))
-    answer(
-        {"added": made, "notes": count}, f"noted: {made.line} ({count} notes)", as_json, next="memory list"
+    count = len(parse_notes(file.add(made.line)))
+    print_answer(
+        {"added": made, "notes": count},
+        f"Noted: {made.line} ({counted(count, 'note')})",
+        as_json,
+        next="memory list",
     )
 
 
@@ -56,11 +60,11 @@ def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, 
 @json_option
 @click.pass_obj
 def listparse(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
-    """The notes with their numbers, oldest first; with WORDS only those that contain them all."""
+    """List the notes with their numbers, oldest first; with WORDS only those that contain all of them."""
     wanted = [word.lower() for word in words]
     numbered = [
         (number, each)
-        for number, each in enumerate(parse(file.read()), 1)
+        for number, each in enumerate(parse_notes(file.read()), 1)
         if all(word in each.line.lower() for word in wanted)
     ]
     if as_json:
@@ -76,33 +80,33 @@ def listparse(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
         )
         for number, each in numbered
     )
-    console().print(table((), rows) if numbered else "no notes")
+    console().print(text_table((), rows) if numbered else "no notes")
 
 
 @command.command("forget")
 @click.argument("numbers", nargs=-1, type=click.IntRange(1))
-@click.option("--match", help="Forget every note that contains this text (literally).")
+@click.option("--match", help="Delete every note that contains exactly this text.")
 @json_option
 @click.pass_obj
 def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_json: bool) -> None:
-    """Take notes out of the memory, by number or by what they contain."""
+    """Delete notes, by number or by text."""
     if not numbers and not match:
-        raise click.UsageError("name the numbers of notes, or a text with --match")
-    gone: list[Note] = []
+        raise click.UsageError("nothing to delete: give note numbers, or --match TEXT")
+    gone: list[MemoryNote] = []
 
     def without(text: str) -> str:
         kept: list[str] = []
-        for number, line in enumerate(lines(text), 1):
+        for number, line in enumerate(note_lines(text), 1):
             if number in numbers or (match and match.lower() in line.lower()):
-                gone.extend(parse(line))
+                gone.extend(parse_notes(line))
             else:
                 kept.append(f"{line}\n")
         return "".join(kept)
 
-    count = len(parse(file.read()))
+    count = len(parse_notes(file.read()))
     file.update(without)
     if as_json:
-        emit({"forgotten": gone, "notes": len(parse(file.read()))})
+        emit({"forgotten": gone, "notes": len(parse_notes(file.read()))})
     else:
         _tell_forgotten(len(gone), [number for number in numbers if number > count], match, count)
     if not gone:
@@ -112,30 +116,30 @@ def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_jso
 def _tell_forgotten(gone: int, absent: list[int], match: str | None, count: int) -> None:
     there = f"there are {count}" if count != 1 else "there is 1"
     for number in absent:
-        say(f"refold: there is no note {number}: {there} (`refold memory list`)", err=True)
+        echo(f"refold: there is no note {number}: {there} (`refold memory list`)", err=True)
     if match and not gone:
-        say(f"refold: no note contains {match!r}", err=True)
+        echo(f"refold: no note contains {match!r}", err=True)
     if gone:
-        say(f"forgot {gone} note(s)")
+        echo(f"Deleted {counted(gone, 'note')}")
         say_next("memory list")
 
 
 @command.command("compress")
-@click.option("--model", help="Model that rewrites the notes; without it, embedded rules do.")
-@click.option("--target", "compression_target", type=click.IntRange(1), help="Notes to end with (50).")
+@click.option("--model", help="Model that rewrites the notes; default: none.")
+@click.option("--target", "compression_target", type=click.IntRange(1), help="Target number of notes (50).")
 @click.option(
     "--keep", "num_recent_memories_to_keep", type=click.IntRange(0), help="Newest notes kept verbatim (10)."
 )
-@click.option("--max-lines", type=click.IntRange(0), help="Runs above this many notes (100).")
-@click.option("--prompt", "compression_prompt", help="What the model is asked; blank: nothing is done.")
+@click.option("--max-lines", type=click.IntRange(0), help="Compress only above this many notes (100).")
+@click.option("--prompt", "compression_prompt", help="Prompt for the model; blank: do nothing.")
 @click.option("--params", type=click.File("r"), help="All of these as a JSON object, or feature flags.")
-@click.option("--force", is_flag=True, help="Also when there are fewer notes.")
+@click.option("--force", is_flag=True, help="Compress even if there are fewer notes.")
 @json_option
 @click.pass_obj
 def compress(
     file: MemoryFile, model: str | None, params: Any, force: bool, as_json: bool, **given: int | str | None
 ) -> None:
-    """Fewer notes that say the same. On any failure the memory is left as it was."""
+    """Merge notes until fewer say the same. If anything fails, the memory stays as it was."""
     from refold import registry
     from refold.engine.maintenance import asker
     from refold.loop import run
@@ -144,12 +148,17 @@ def compress(
     shipped = memory_params(params.read() if params else "")
     params = replace(shipped, **{name: value for name, value in given.items() if value is not None})
     for warning in () if as_json else check(params):
-        say(f"refold: {warning}", err=True)
+        echo(f"refold: {warning}", err=True)
     outcome = run(file.compress(params, asker(registry.model(model)) if model else None, force=force))
     done = isinstance(outcome, Compressed)
-    told = f"{outcome.before} notes became {outcome.after}" if done else outcome.text
+    told = f"{outcome.before:,} → {counted(outcome.after, 'note')}" if done else outcome.text
     more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
-    answer({"compressed": done, "notes": len(parse(file.read())), **more}, told, as_json, next="memory list")
+    print_answer(
+        {"compressed": done, "notes": len(parse_notes(file.read())), **more},
+        told,
+        as_json,
+        next="memory list",
+    )
     if not done and outcome.code not in ("few", "pointless"):
         raise SystemExit(1)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from refold.cli.options import json_option, model_names
-from refold.cli.output import console, emit, table
-from refold.costs import Known, known, known_models, window_of
+from refold.cli.options import complete_model_names, json_option
+from refold.cli.output import console, emit, text_table
+from refold.costs import KnownModel, known, known_models, window_of
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
 
@@ -19,17 +19,17 @@ DOUBLES = ("chaos", "scripted")
 
 
 @click.command("models")
-@click.argument("name", required=False, shell_complete=model_names)
+@click.argument("name", required=False, shell_complete=complete_model_names)
 @click.option(
-    "--all", "everything", is_flag=True, help="Also models of providers without a key, and test doubles."
+    "--all", "everything", is_flag=True, help="Include models of providers without a key, and test doubles."
 )
 @json_option
 def command(name: str | None, everything: bool, as_json: bool) -> None:
-    """Which models are configured, with their windows and prices.
+    """List the configured models with their windows and prices.
 
     Keys come from OPENAI_API_KEY and ANTHROPIC_API_KEY or the configuration file; they are never printed.
     """
-    config = configuration.load()
+    config = configuration.load_configuration()
     providers = _providers(config)
     ready = {row["name"] for row in providers if row["ready"]}
     if name:
@@ -39,11 +39,12 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
         every = _models([*(row.name for row in known_models()), *config.models], config)
         rows = [row for row in every if everything or row["provider"] in ready]
     if as_json:
-        emit({"default": config.model, "summariser": config.summariser, "file": str(configuration.path()),
+        file = str(configuration.configuration_path())
+        emit({"default": config.model, "summariser": config.summariser, "file": file,
               "providers": providers, "models": rows})  # fmt: skip
         return
     shown = [row for row in providers if everything or row["name"] not in DOUBLES]
-    _print(shown, rows, str(configuration.path()), config.model)
+    _print(shown, rows, str(configuration.configuration_path()), config.model)
 
 
 def _providers(config: Configuration) -> list[dict[str, Any]]:
@@ -82,7 +83,7 @@ def _models(names: Iterable[str], config: Configuration) -> list[dict[str, Any]]
     return [_row(about) for about in found if about is not None]
 
 
-def _row(about: Known) -> dict[str, Any]:
+def _row(about: KnownModel) -> dict[str, Any]:
     prices = about.prices
     return {
         "name": about.name,
@@ -111,7 +112,7 @@ def _print(
         address = f"  {row['base_url']}" if row["base_url"] else ""
         out.print(f"  {row['name']:18} {state}{address}")
     if not rows:
-        out.print("\nno model with known figures is ready; --all lists them")
+        out.print("\nno model is ready to use; --all lists every known one")
         return
     prices = ("input", "output", "cache_read", "cache_write")
     headings = ("window", *(price.replace("_", " ") for price in prices))
@@ -120,7 +121,7 @@ def _print(
         for row in rows
     )
     out.print()
-    out.print(table(("model", *headings), lines, right=headings))
+    out.print(text_table(("model", *headings), lines, right=headings))
     dates = sorted({row["date"] for row in rows if row["date"]})
     known = ", ".join(dates) or "the configuration"
     out.print(f"\ndollars per million tokens, as of {known}", style="dim")

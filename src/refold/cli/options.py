@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from refold.cli.output import say
+from refold.cli.output import echo
 from refold.errors import RefoldError, SettingError, nearest
 from refold.text.terminal import clean
 
@@ -47,7 +47,7 @@ def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def _own(beginning: str) -> list[CompletionItem]:
-    from refold.registry.sessions import title
+    from refold.registry.sessions import session_title
     from refold.stores import default_database, open_store
 
     if not default_database().exists():
@@ -55,12 +55,12 @@ def _own(beginning: str) -> list[CompletionItem]:
     try:
         with closing(open_store("sqlite:").store) as store:
             found = [info for info in store.sessions() if info.id.startswith(beginning)]
-            return [CompletionItem(info.id, help=title(store, info)) for info in found]
+            return [CompletionItem(info.id, help=session_title(store, info)) for info in found]
     except RefoldError:
         return []  # a database that cannot be read is told by the command, not by Tab
 
 
-def model_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def complete_model_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     from refold.costs import known_models
 
     return [row.name for row in known_models() if row.name.startswith(incomplete)]
@@ -70,27 +70,27 @@ def model_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-force_option = click.option("--force", is_flag=True, help="Write over what -o names.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+force_option = click.option("--force", is_flag=True, help="Overwrite the file that -o names.")
 
 
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+def combined_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one; they are listed in this order."""
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(options), function)
 
 
 def _file_argument(last: str, help: str) -> Callable[[F], F]:
     """FILE, or `--last`: the group of commands puts the newest session there (`with_newest`)."""
-    return together(
+    return combined_options(
         click.argument("file", metavar="FILE", shell_complete=session_names),
         click.option("--last", last, is_flag=True, expose_value=False, help=help),
     )
 
 
 file_argument: Callable[..., Any] = _file_argument(
-    "last", "Instead of FILE: the newest session on this machine."
+    "last", "Use the newest session on this machine instead of FILE."
 )
-own_argument: Callable[..., Any] = _file_argument("last_own", "Instead of FILE: your newest session.")
+own_argument: Callable[..., Any] = _file_argument("last_own", "Use your newest session instead of FILE.")
 
 
 def with_newest(command: click.Command | None, arguments: list[str]) -> list[str]:
@@ -102,14 +102,14 @@ def with_newest(command: click.Command | None, arguments: list[str]) -> list[str
     names = {param.name for param in command.params} if command else set[str | None]()
     if "--last" not in options or names.isdisjoint(("last", "last_own")):
         return arguments
-    from refold.registry.sessions import newest
+    from refold.registry.sessions import newest_session
 
-    name = newest(own="last_own" in names)
-    say(f"refold: the newest session is {name}", err=True)
+    name = newest_session(own="last_own" in names)
+    echo(f"refold: the newest session is {name}", err=True)
     return [name, *(option for option in options if option != "--last"), *rest]
 
 
-class Names(TextType):
+class NameChoice(TextType):
     """One of the names that `module:function` gives, which is imported when the option is used, or shown."""
 
     name = "name"
@@ -127,7 +127,7 @@ class Names(TextType):
         if value not in self.known():
             meant = nearest(value, self.known())
             hint = f" Did you mean {meant}?" if meant else ""
-            self.fail(f"{clean(value)!r} is none of {', '.join(self.known())}.{hint}", param, ctx)
+            self.fail(f"{clean(value)!r} is not one of {', '.join(self.known())}.{hint}", param, ctx)
         return value
 
     def shell_complete(
@@ -145,15 +145,15 @@ class Tokens(CountType):
     name = "tokens"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from refold.compare.budgets import parse
+        from refold.compare.budgets import parse_budget
 
         try:
-            tokens = parse(str(value)).tokens
+            tokens = parse_budget(str(value)).tokens
         except SettingError:
             tokens = None
         if tokens is None:
             example = "a number above 0, written 8000, 8k or 1.5m"
-            self.fail(f"{clean(str(value))!r} is no number of tokens: {example}.", param, ctx)
+            self.fail(f"{clean(str(value))!r} is not a number of tokens: use {example}.", param, ctx)
         return tokens
 
 
@@ -174,16 +174,22 @@ def preset_options(function: F) -> F:
         given |= {"window": window} if window is not None else {}
         given |= {"params": params.read()} if params is not None else {}
         if budget and window and budget > window:
-            raise click.UsageError(f"--budget {budget:,} does not fit into --window {window:,}")
+            raise click.UsageError(f"--budget {budget:,} is larger than --window {window:,}")
         return function(preset=_preset(preset, given, budget), **more)
 
     made: Any = wrapped
-    return together(
-        preset_option("Which design; see `refold presets`."),
-        click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
+    return combined_options(
+        preset_option("Preset; see `refold presets`."),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="K=V",
+            help="A setting of the preset; may be repeated.",
+        ),
         click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
         click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
-        click.option("--budget", type=Tokens(), help="The view must fit so many tokens: 8000, 8k."),
+        click.option("--budget", type=Tokens(), help="Size of the view in tokens: 8000, 8k."),
     )(made)
 
 
@@ -199,7 +205,7 @@ def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
 
     preset, told = warned(lambda: registry.preset(name, given, budget=budget))
     for sentence in told:
-        say(f"refold: {sentence}", err=True)
+        echo(f"refold: {sentence}", err=True)
     return preset
 
 
@@ -228,4 +234,4 @@ def named_model(name: str | None) -> Model | None:
 def refuse_existing(output: str | None, force: bool) -> None:
     """Said before the work, not after it."""
     if output and not force and Path(output).exists():
-        raise click.UsageError(f"{output} exists already: choose another name, or --force writes over it")
+        raise click.UsageError(f"{output} already exists; choose another name, or overwrite it with --force")

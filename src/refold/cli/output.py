@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from refold.cli.screen import Screen
+    from refold.cli.console import Screen
 
 
 T = TypeVar("T")
 
 
-def say(text: str = "", *, err: bool = False) -> None:
+def echo(text: str = "", *, err: bool = False) -> None:
     """A line on standard output or standard error. This, `emit` and `console` are the only ways out."""
     click.echo(clean(text), err=err)
 
@@ -58,16 +58,16 @@ def program() -> str:
 
 def say_next(arguments: str) -> None:
     """The command of refold that usually comes now."""
-    say(f"next: {program()} {arguments}")
+    echo(f"next: {program()} {arguments}")
 
 
-def answer(value: Any, told: str | Callable[[], None], as_json: bool, *, next: str = "") -> None:
+def print_answer(value: Any, told: str | Callable[[], None], as_json: bool, *, next: str = "") -> None:
     """What a command did or found: as JSON, or in words, or as something prints it for people; and what
     usually comes next."""
     if as_json:
         emit(value)
     elif isinstance(told, str):
-        say(told)
+        echo(told)
     else:
         told()
     if next and not as_json:
@@ -75,13 +75,13 @@ def answer(value: Any, told: str | Callable[[], None], as_json: bool, *, next: s
 
 
 def console(*, stderr: bool = False) -> Screen:
-    from refold.cli.screen import Screen
+    from refold.cli.console import Screen
 
     return Screen(stderr=stderr)
 
 
 def _for_people() -> bool:
-    """Whether what a command prints is for people: then somebody may look on while it works."""
+    """Whether what a command prints is for people, who may watch it work."""
     context = click.get_current_context(silent=True)
     return not (context and context.params.get("as_json"))
 
@@ -97,7 +97,7 @@ def waiting(what: str) -> Generator[None]:
 
 
 @contextmanager
-def bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[float, str], None]]:
+def progress_bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[float, str], None]]:
     """A bar on standard error, where that is a terminal. Gives what is told how much is done, and a few words
     about it."""
     out = console(stderr=True)
@@ -119,14 +119,14 @@ def bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[fl
 
 def progress(what: str, items: Sequence[T]) -> Iterator[T]:
     """The items one by one, with a bar."""
-    with bar(what, len(items), show=len(items) > 1) as tell:
+    with progress_bar(what, len(items), show=len(items) > 1) as tell:
         for number, item in enumerate(items, 1):
             yield item
             tell(number, f"{number}/{len(items)}")
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:
-    """A line of which some pieces have a style: `styled(("3", "bold"), " messages")`."""
+    """A line with styled pieces: `styled(("3", "bold"), " messages")`."""
     from rich.text import Text
 
     return Text.assemble(*pieces)
@@ -140,7 +140,9 @@ def indented(text: str, by: int) -> Padding:
     return Padding(Text(text), (0, 0, 0, by), expand=False)
 
 
-def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:
+def text_table(
+    headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()
+) -> Table:
     """A plain table. Cells are texts as they are; the screen makes them safe."""
     from rich.table import Table
     from rich.text import Text
@@ -164,20 +166,29 @@ def guarded() -> Generator[None]:
         vars(error)["message"] = clean(error.message)  # declared final, and shown by click itself
         raise
     except RefoldError as error:
-        say(f"refold: {error}", err=True)
+        echo(f"refold: {error}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except (OSError, MemoryError) as error:
-        say(f"refold: {error}", err=True)
+        echo(f"refold: {error}", err=True)
         sys.exit(1)
 
 
 def write_private(path: Path, data: bytes) -> None:
     """A file for its owner alone, all of it or nothing: what was there stays until the new one is
     complete."""
-    from refold.stores.disk import Disk, place
+    from refold.stores.disk import Disk, place_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    place(Disk(), path, data, replace=True)
+    place_file(Disk(), path, data, replace=True)
+
+
+def byte_size(count: int) -> str:
+    """`87 kB`."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count = count // 1000 if unit == "B" else round(count / 1000)
+    return f"{count} GB"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from refold.cli.opening import open_session, tell_problems
 from refold.cli.options import file_argument, json_option, preset_options
 from refold.cli.output import console, emit, first_line, styled, waiting
+from refold.cli.session_argument import open_session, tell_problems
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Plan, Reason
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
 @click.command("plan")
 @file_argument
 @preset_options
-@click.option("--focus", help="What the summary should pay attention to.")
+@click.option("--focus", help="What the summary should focus on.")
 @json_option
 def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None:
-    """What a fold would do now, without doing it.
+    """Show what a fold would do now (dry run).
 
-    A dry run as if a fold had been asked for by hand: whether the design itself would fold now is shown,
-    not obeyed.
+    Plans a fold even if the trigger of the preset has not fired; the output says whether it has.
     """
     from refold.compaction.plan import Plan
     from refold.registry.engine import Engine
@@ -41,7 +41,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
         natural = engine.plan(session, instructions=focus)
     due = _trigger(session, plan, natural.reason if isinstance(natural, Plan) else natural)
     if as_json:
-        emit(redacted.values(msgspec.to_builtins(as_dict(engine, session, plan, due))))
+        emit(redacted.values(msgspec.to_builtins(plan_json(engine, session, plan, due))))
         return
     tell_problems(session)
     print_plan(engine, session, plan, due)
@@ -63,10 +63,13 @@ def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | 
     if not isinstance(last.message, Assistant) or last.message.stop == "error":
         return due
     size = last.usage.prompt
-    return Due(due.code, f"the last request had {size:,} tokens by the provider's count, {plan.window:,} fit")
+    return Due(
+        due.code,
+        f"the last request had {size:,} tokens by the provider's count; the window is {plan.window:,}",
+    )
 
 
-def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
+def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
     """The documented JSON of a plan; the same keys whether or not there is something to do."""
     from refold.compaction.plan import Plan
     from refold.compaction.planning import Money, cost
@@ -105,7 +108,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         told["cost"] = cost(plan, engine.model.name if engine.model else None)
     after, limit = told["tokens_after"], engine.preset.budget
     told["fits"] = after <= limit
-    told["why"] = None if after <= limit else f"it keeps up to {after} tokens, {limit} are allowed"
+    told["why"] = None if after <= limit else f"the view may keep {after:,} tokens; the limit is {limit:,}"
     told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
     return told
 
@@ -116,10 +119,14 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     out = console()
     trigger = ("due", "yellow") if due else "not due"
     name, measure = engine.preset.name, engine.preset.measure
-    out.print(styled((name, "bold"), f", by {measure}: ", trigger, f" ({due.text})"))
+    out.print(styled((name, "bold"), f" ({measure}): ", trigger, f", {due.text}"))
     if not isinstance(plan, Plan):
         last = session.last_reply
-        told = " (above: the provider's, with system prompt and tools)" if last and last.usage else ""
+        told = (
+            " (the provider's count above includes the system prompt and the tools)"
+            if last and last.usage
+            else ""
+        )
         tokens = f"{engine.view(session).tokens:,} tokens by our count{told}"
         out.print(styled(f"nothing to fold: {plan.text}, {tokens} ", (f"({plan.code})", "dim")))
         return
@@ -129,22 +136,22 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     size = f"{plan.tokens_before:,} → at most {after:,} tokens of {plan.window:,}; strategy "
     if sizes := _two_counts(plan):
         out.print(sizes)
-    out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} requests to a model{then}"))
+    out.print(styled(size, (plan.rung, "bold"), f"; {counted(plan.requests, 'model request')}{then}"))
     folded = len(plan.fold) + len(plan.turn_prefix)
     split = "; the cut falls inside a turn" if plan.split else ""
     clipped = len(plan.clipped) + len(plan.masked)
-    out.print(f"folds {folded} messages{split}; clips {clipped}; first kept: {plan.first_kept}")
+    out.print(f"folds {counted(folded, 'message')}{split}; clips {clipped:,}; first kept: {plan.first_kept}")
     if plan.words_left_out:
         left = len(plan.words_left_out)
-        out.print(f"not all of the user's words fit: {left:,} messages are shown in part, or not at all")
+        out.print(f"not all of the user's words fit: {left:,} messages are clipped or left out")
     files = plan.files
     out.print(
-        f"files: {len(files.read)} read, {len(files.modified)} modified, "
-        f"{len(files.created)} created, {len(files.deleted)} deleted"
+        f"files: {len(files.read):,} read, {len(files.modified):,} modified, "
+        f"{len(files.created):,} created, {len(files.deleted):,} deleted"
     )
     out.print(_money(plan))
     if plan.fold or plan.turn_prefix:
-        out.print("\nbegins with", style="dim")
+        out.print("\nfirst messages to fold", style="dim")
     from refold.session import redacted
     from refold.session.edits import said_by
 
@@ -160,14 +167,14 @@ def _money(plan: Plan) -> str:
 
     money = cost(plan)
     if money.now is None or money.per_turn is None:
-        return f"money: no prices known for {money.model or 'the model (none is named in the log)'}"
+        return f"money: price unknown for {money.model or 'this log: it names no model'}"
     pays = (
         "never pays back"
         if money.break_even_turns is None
-        else f"pays after {money.break_even_turns} {'turn' if money.break_even_turns == 1 else 'turns'}"
+        else f"pays back after {counted(money.break_even_turns, 'turn')}"
     )
     if money.now <= 0:
-        now, pays = f"saves ${-money.now:.4f} at once", "pays from the first turn on"
+        now, pays = f"saves ${-money.now:.4f} at once", "pays back at once"
     else:
         now = f"costs ${money.now:.4f} once"
     later = f"saves ${money.per_turn:.4f} per turn" if money.per_turn > 0 else "saves nothing later"
@@ -179,7 +186,7 @@ def _two_counts(plan: Plan) -> str | None:
     sizes = plan.context.sizes
     if abs(sizes.provider - sizes.tokens) * 50 <= sizes.tokens:
         return None
-    why = " (it adds the system prompt and the tools, which are not in a transcript, and has its own tokens)"
+    why = " (with the system prompt and the tools, which a transcript does not have)"
     return f"now {sizes.provider:,} tokens by the provider's count{why}, {sizes.tokens:,} by ours"
 
 

@@ -10,7 +10,7 @@ import click
 
 @click.group("plugin")
 def command() -> None:
-    """refold inside Claude Code, Codex and opencode, without a gateway."""
+    """Install refold in Claude Code, Codex or opencode, without a gateway."""
 
 
 _program = click.argument("program", type=click.Choice(("claude-code", "codex", "opencode")))
@@ -20,74 +20,74 @@ _program = click.argument("program", type=click.Choice(("claude-code", "codex", 
 @_program
 @click.option("--status-line/--no-status-line", default=None, help="In Claude Code.  [default: asks]")
 def install(program: str, status_line: bool | None) -> None:
-    """Put the plug-in where the program looks for it."""
+    """Install the plug-in for a program."""
     import shutil
     from importlib.util import find_spec
 
-    from refold.cli.opening import is_interactive
-    from refold.cli.output import say
+    from refold.cli.output import echo
+    from refold.cli.session_argument import is_interactive
     from refold.plugins import install as installing
 
-    installing.install(program)
+    installing.install_plugin(program)
     plugin = installing.PLUGINS[program]
-    say(f"installed for {plugin.program}: {plugin.place()}")
+    echo(f"installed for {plugin.program}: {plugin.place()}")
     if program == "claude-code":
         if installing.has_status_line():
-            say("your settings have a status line already; it stays")
+            echo("your settings already have a status line; it was not changed")
         elif status_line or (status_line is None and is_interactive() and _wants_status_line()):
             installing.put_status_line()
-            say("the status line is in your settings")
+            echo("added the status line to your settings")
     if shutil.which("refold") is None:
-        say("refold is not on the PATH: until it is, the plug-in does nothing", err=True)
+        echo("refold is not on the PATH; the plug-in does nothing until it is", err=True)
     if program != "opencode" and find_spec("mcp") is None:
-        say('the recall tool needs `pip install "refold[mcp]"`', err=True)
+        echo('the recall tool needs `pip install "refold[mcp]"`', err=True)
     for sentence in plugin.next:
-        say(sentence)
-    say(f"To be rid of it: refold plugin remove {program}")
+        echo(sentence)
+    echo(f"To uninstall: refold plugin remove {program}")
 
 
 def _wants_status_line() -> bool:
     shown = "46k of 200k tokens (23 %) · last fold 167k → 21k · $0.41 saved net of cache"
-    return click.confirm(f"A status line such as\n  {shown}\nin your settings?", default=False)
+    return click.confirm(f"Add a status line such as\n  {shown}\nto your settings?", default=False)
 
 
 @command.command("remove")
 @_program
 def remove(program: str) -> None:
-    """Take the plug-in away: what was before is there again, byte for byte. Sessions stay in your store."""
-    from refold.cli.output import say
+    """Uninstall the plug-in and restore the settings byte for byte. Sessions stay in your store."""
+    from refold.cli.output import echo
     from refold.plugins import install as installing
 
-    installing.remove(program)
-    say(f"removed from {installing.PLUGINS[program].program}")
+    installing.remove_plugin(program)
+    echo(f"removed from {installing.PLUGINS[program].program}")
 
 
 @command.command("list")
 def list_() -> None:
-    """Which plug-ins are installed."""
-    from refold.cli.output import say
+    """List the plug-ins and where they are installed."""
+    from refold.cli.output import echo
     from refold.plugins.install import PLUGINS
 
     for name, plugin in PLUGINS.items():
-        say(f"{name:12} {plugin.place() if plugin.place().exists() else 'not installed'}")
+        echo(f"{name:12} {plugin.place() if plugin.place().exists() else 'not installed'}")
 
 
 @command.command("hook", hidden=True)
 @click.argument("name")
 def hook(name: str) -> None:
     """What the hooks of a plug-in run; the event comes on standard input."""
-    from refold.plugins.hook import run
+    from refold.plugins.hook import run_hook
 
-    run(name)
+    run_hook(name)
 
 
 @command.command("status", hidden=True)
 def status() -> None:
     """What the status line of Claude Code runs."""
-    from refold.cli.output import say
+    from refold.cli.output import echo
     from refold.plugins.hook import status_line
 
-    say(status_line(json.load(sys.stdin)))
+    echo(status_line(json.load(sys.stdin)))
 
 
 @command.command("ask", hidden=True)
@@ -96,20 +96,20 @@ def status() -> None:
 def ask(what: str, session: str) -> None:
     """What the slash commands of Claude Code run; their arguments come on standard input. An error is an
     answer, too: Claude Code shows nothing of a command that fails."""
-    from refold.cli.output import say
+    from refold.cli.output import echo
     from refold.errors import RefoldError
-    from refold.plugins.commands import COMMANDS
+    from refold.plugins.commands import SLASH_COMMANDS
 
     given = sys.stdin.read().strip() if what in ("recall", "pin") else ""
     try:
-        say(COMMANDS[what](session, given))
+        echo(SLASH_COMMANDS[what](session, given))
     except (RefoldError, OSError) as error:
-        say(f"refold: {error}")
+        echo(f"refold: {error}")
 
 
 @command.command("live", hidden=True)
 def live() -> None:
     """What the plug-in of opencode talks to, by lines of JSON."""
-    from refold.plugins.live import serve
+    from refold.plugins.opencode import serve_views
 
-    serve()
+    serve_views()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refold.cli.options import json_option, preset_names, warned
-from refold.cli.output import answer, console, emit, first_line, say, styled, table
+from refold.cli.output import console, echo, emit, first_line, print_answer, styled, text_table
 from refold.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @click.command("presets")
 @click.argument("name", required=False, shell_complete=preset_names)
-@click.option("--params", type=click.File("r"), help="Settings as one JSON object: show these values.")
-@click.option("--check", is_flag=True, help="Say what would go wrong with them; exit 1 if anything would.")
+@click.option("--params", type=click.File("r"), help="Settings as a JSON object; shows their values.")
+@click.option("--check", is_flag=True, help="Check the settings; exit code 1 if there is a problem.")
 @json_option
 def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
-    """The designs, or the settings of one of them.
+    """List the presets, or the settings of one.
 
     Settings are given as --set KEY=VALUE to plan, compact and compare, and as keyword arguments to
     refold.presets.get in Python. augment also takes them as one JSON object (--params).
@@ -33,18 +33,18 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
         _check(name or "", params.read() if params else "", as_json)
         return
     rows = [_row(name, params)] if name else list(_all_rows())
-    answer({"presets": rows}, lambda: _print(rows, full=name is not None), as_json)
+    print_answer({"presets": rows}, lambda: _print(rows, full=name is not None), as_json)
 
 
 def _all_rows() -> Iterator[dict[str, Any]]:
-    """Of every design; one of somebody else's that is broken is told and hides no other."""
+    """One row per preset; a broken plug-in is reported and hides no other."""
     from refold import presets
 
     for name in presets.names():
         try:
             yield _row(name, None)
         except UsageError as error:
-            say(f"refold: {error}", err=True)
+            echo(f"refold: {error}", err=True)
 
 
 def _row(name: str, params: Any) -> dict[str, Any]:
@@ -74,18 +74,16 @@ def _check(name: str, text: str, as_json: bool) -> None:
     settings, ignored = _chosen(name, text)
     items = settings.problems()
     if items is None:
-        raise UsageError(
-            f"{name} has no configuration check: its settings are checked whenever they are given"
-        )
+        raise UsageError(f"{name} has no separate check: its settings are checked whenever they are used")
     if as_json:
         emit({"preset": name, "ok": not items, "items": items, "ignored": ignored})
     else:
         for note in ignored:
-            say(f"ignored: {note}")
+            echo(f"ignored: {note}")
         for item in items:
-            say(f"{item.key}: {item.text}")
+            echo(f"{item.key}: {item.text}")
         if not items:
-            say("nothing would go wrong")
+            echo("no problems found")
     sys.exit(1 if items else 0)
 
 
@@ -100,6 +98,6 @@ def _print(rows: list[dict[str, Any]], *, full: bool) -> None:
             (one.name, first_line(str(values.get(one.name, one.default)), 60), one.meaning, one.origin)
             for one in row["settings"]
         )
-        out.print(table(("setting", "value" if values else "default", "meaning", "rule"), cells))
+        out.print(text_table(("setting", "value" if values else "default", "meaning", "rule"), cells))
         for note in row.get("ignored", ()):
             out.print(f"ignored: {note}", style="yellow")

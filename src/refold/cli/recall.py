@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.opening import open_session, tell_problems
 from refold.cli.options import Tokens, file_argument, json_option
-from refold.cli.output import console, emit, say, styled, waiting
+from refold.cli.output import console, echo, emit, styled, waiting
+from refold.cli.session_argument import open_session, tell_problems
 from refold.text.terminal import clean
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "mag
     "-k",
     "--limit",
     type=click.IntRange(1, 1000),
-    help="Most hits.  [default: 5; all of the turns or keys that are named]",
+    help="Maximum number of hits.  [default: 5; all of the given turns or keys]",
 )
 @click.option("--keys", multiple=True, metavar="KEY[,KEY…]", help="Recall keys or entry ids.")
 @click.option("--turns", multiple=True, metavar="N[-M][,…]", help="Turn numbers, counted from 1.")
 @click.option("--tool", help="Only calls and results of this tool.")
 @click.option("--path", help="Only entries that name this file.")
-@click.option("--since", help="Only from this day on (YYYY-MM-DD).")
-@click.option("--until", help="Only up to this day (YYYY-MM-DD).")
-@click.option("--budget", type=Tokens(), help="Most tokens of all hits together.")
+@click.option("--since", help="Only on or after this day (YYYY-MM-DD).")
+@click.option("--until", help="Only on or before this day (YYYY-MM-DD).")
+@click.option("--budget", type=Tokens(), help="Maximum tokens of all hits together.")
 @click.option("--full", is_flag=True, help="Whole messages instead of snippets.")
 @json_option
 def command(
@@ -55,16 +55,16 @@ def command(
 ) -> None:
     """Find what was said in a session, on all its branches, folded or not.
 
-    QUERY is plain text: words, a question, a path, an identifier. Conditions narrow it down and may stand
-    alone.
+    QUERY is plain text: words, a question, a path, an identifier. Conditions narrow it down and may be
+    used without a query.
     """
     from refold.recall import index_of, search, within_budget
-    from refold.recall.ask import LIMIT, MOST
+    from refold.recall.query import DEFAULT_HITS, MAX_HITS
 
     if not (query.strip() or keys or turns or tool or path or since or until):
         raise click.UsageError("give a query, or --keys, --turns, --tool, --path, --since, --until")
     session = open_session(file)
-    with waiting("reading all that was said …"):
+    with waiting("reading the conversation …"):
         index = index_of(session)
     named = [key.strip() for given in keys for key in given.split(",") if key.strip()]
     numbers = [number for given in turns for number in _turns(given)]
@@ -78,7 +78,7 @@ def command(
         until=_day(until, end=True),
         tool=tool,
         file=path,
-        limit=limit or (MOST if whole else LIMIT),
+        limit=limit or (MAX_HITS if whole else DEFAULT_HITS),
     )
     hits = within_budget([_whole(hit, index) for hit in hits] if full else hits, budget)
     unknown = [key for key in named if index.by_key(key) is None]
@@ -89,11 +89,11 @@ def command(
         tell_problems(session)
         print_hits(hits, query)
         if not hits and not missing and not unknown:
-            say("refold: nothing found; try other words", err=True)
+            echo("refold: Nothing found; try other words", err=True)
     for key in unknown:
-        say(f"refold: no entry has the key {key}", err=True)
+        echo(f"refold: no entry has the key {key}", err=True)
     if missing:
-        say(f"refold: {index.no_turns(missing)}", err=True)
+        echo(f"refold: {index.no_turns(missing)}", err=True)
     if not hits:
         raise SystemExit(1)
 
@@ -115,15 +115,15 @@ def _whole(hit: Hit, index: LogIndex) -> Hit:
     from refold.session import redacted
 
     doc = index.doc(hit.entry_id)
-    return msgspec.structs.replace(hit, text=redacted.whole(doc.message)) if doc else hit
+    return msgspec.structs.replace(hit, text=redacted.message_text(doc.message)) if doc else hit
 
 
 def marked(text: str, query: str) -> Text:
     """The text with the words of the query in colour, endings aside."""
-    from refold.text.words import plain, stem
+    from refold.text.words import search_words, stem
 
     said = styled(clean(text))
-    stems = {re.escape(stem(word)) for word in plain(query)}
+    stems = {re.escape(stem(word)) for word in search_words(query)}
     if stems:
         said.highlight_regex(re.compile(rf"(?i)(?<!\w)(?:{'|'.join(sorted(stems))})\w*"), style="bold red")
     return said
@@ -135,7 +135,7 @@ def _turns(given: str) -> list[int]:
     for part in given.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
         if match is None:
-            raise click.UsageError(f"--turns takes numbers such as 3 or 3-6, not {given!r}")
+            raise click.UsageError(f"--turns takes numbers or ranges such as 3 or 3-6, not {given!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         found.extend(range(first, min(last, first + 10_000) + 1))
     return found

@@ -16,17 +16,20 @@ from types import FrameType
 import click
 import msgspec
 
-from refold.cli.options import Names
-from refold.cli.output import say
+from refold.cli.options import NameChoice
+from refold.cli.output import echo
+from refold.text.plural import counted
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--upstream", metavar="URL", help="Where the model is.  [default: where the program has it]")
+@click.option(
+    "--upstream", metavar="URL", help="Address of the model.  [default: as configured in the program]"
+)
 @click.option("--store", help="Where sessions are kept.  [default: yours]")
-@click.option("--window", type=click.IntRange(1), help="Context window of models that are not listed.")
-@click.option("--preset", help="Which preset folds; see `refold presets`.")
+@click.option("--window", type=click.IntRange(1), help="Window for unlisted models.")
+@click.option("--preset", help="Preset; see `refold presets`.")
 @click.option("--own-summary", is_flag=True, help="Leave the program's compaction to its own model.")
-@click.argument("program", type=Names("refold.gateway.programs:names"))
+@click.argument("program", type=NameChoice("refold.gateway.client_settings:program_names"))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     program: str,
@@ -37,36 +40,36 @@ def command(
 ) -> None:
     """Start a coding agent with a gateway of its own, which ends with it.
 
-    The program keeps its keys and settings; nothing is written to them. Long requests are folded, and its
-    compaction is answered at once with refold's record.
+    The program keeps its keys and settings; they are not changed. Long requests are folded, and its
+    compaction requests are answered by refold at once.
     """
     if find_spec("aiohttp") is None:
         raise click.UsageError('the gateway needs `pip install "refold[gateway]"` (aiohttp is missing)')
-    from refold.gateway.programs import PROGRAMS, Start
-    from refold.gateway.run import Running
+    from refold.gateway.client_settings import PROGRAMS, Start
+    from refold.gateway.run import ProgramGateway
     from refold.registry import configuration
 
     about, binary = PROGRAMS[program], shutil.which(program)
     if binary is None:
-        raise click.UsageError(f"{program} is not on the PATH; `{about.install}` installs it")
+        raise click.UsageError(f"{program} is not on the PATH; install it with `{about.install}`")
     start = Start(binary, arguments, dict(os.environ), Path.cwd())
     chosen = {key: value for key, value in given.items() if value is not None}
     began = time.time()
-    with Running() as gateway:
+    with ProgramGateway() as gateway:
         told = about.tell(start, gateway.url)
-        settings = configuration.load().gateway
+        settings = configuration.load_configuration().gateway
         compaction = settings.compaction and not own_summary
         chosen |= {"upstream": upstream or told.upstream, "compaction": compaction}
         settings = msgspec.structs.replace(settings, **chosen)
-        advice = f"To go on without it: leave {about.name}, then `{about.without}`."
+        advice = f"To continue without it, quit {about.name} and run `{about.without}`."
         gateway.start(settings, advice)
         line = [binary, *told.options, *arguments]
         if program == "aider":  # of an option that is given twice, the last one counts
             line = [binary, *arguments, *told.options]
         code = _run(line, {**start.environment, **told.environment})
     if gateway.has_died:
-        say(f"refold: the gateway ended before {about.name}. {advice}", err=True)
-    say(f"refold: {_account(settings.store, began)}", err=True)
+        echo(f"refold: the gateway ended before {about.name}. {advice}", err=True)
+    echo(f"refold: {_account(settings.store, began)}", err=True)
     if code < 0:  # ended by a signal: so does this
         with suppress(OSError):  # there is no handler for SIGKILL
             signal.signal(-code, signal.SIG_DFL)
@@ -111,7 +114,7 @@ def _run(line: list[str], environment: dict[str, str]) -> int:
 
 
 def _account(spec: str, since: float) -> str:
-    """What was folded since then, and what it was worth."""
+    """Folds since then, and what they saved."""
     from refold.compare.money import worth
     from refold.errors import RefoldError
     from refold.registry.sessions import stored
@@ -123,7 +126,7 @@ def _account(spec: str, since: float) -> str:
     except (RefoldError, OSError) as error:
         return f"the store cannot be read ({error})"
     if not touched:
-        return "no request came through the gateway"
+        return "no requests went through the gateway"
     rows = [(*worth(session, since), session.id) for session in touched]
     folds, tokens, money = (sum(column) for column in list(zip(*rows, strict=True))[:3])
     _, _, _, id = max(rows)
@@ -132,6 +135,6 @@ def _account(spec: str, since: float) -> str:
         return f"nothing was folded; `refold show {where}` shows the session"
     saved = f", ${abs(money):.2f} {'saved' if money >= 0 else 'spent'} net of cache" if money else ""
     return (
-        f"{folds} fold{'s' * (folds != 1)}, {tokens:,} tokens fewer sent{saved}; "
+        f"{counted(folds, 'fold')}, {tokens:,} tokens fewer sent{saved}; "
         f"`refold show {where} --ledger` (`refold undo {where}` takes the last one back)"
     )

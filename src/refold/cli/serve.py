@@ -9,19 +9,25 @@ from typing import Any
 import click
 import msgspec
 
-from refold.cli.output import say
+from refold.cli.output import echo
 
 
 @click.command("serve")
-@click.option("--upstream", metavar="URL", help="Whom requests are passed on to.")
-@click.option("--host", help="Where to listen; others than this machine need keys.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="0: any that is free.  [default: 8787]")
+@click.option(
+    "--upstream",
+    metavar="URL",
+    help="Provider that requests are passed on to, for example https://api.anthropic.com.",
+)
+@click.option(
+    "--host", help="Address to listen on; anything but this machine needs keys.  [default: 127.0.0.1]"
+)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one.  [default: 8787]")
 @click.option("--store", help="Where sessions are kept.  [default: yours]")
 @click.option("--window", type=click.IntRange(1), help="Window for unlisted models.")
-@click.option("--preset", help="Which design folds; see `refold presets`.")
+@click.option("--preset", help="Preset; see `refold presets`.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Another configuration file.")
 def command(config: str | None, **given: str | int | None) -> None:
-    """A gateway between any OpenAI or Anthropic client and any upstream.
+    """Start a gateway between any OpenAI or Anthropic client and any upstream.
 
     Requests that fit go through byte for byte; longer ones are folded first. The first line on standard
     output is the address it listens on; the log, on standard error, holds no contents.
@@ -37,10 +43,10 @@ def command(config: str | None, **given: str | int | None) -> None:
     if config is not None:
         os.environ["REFOLD_CONFIG"] = config
     chosen = {key: value for key, value in given.items() if value is not None}
-    settings = msgspec.structs.replace(configuration.load().gateway, **chosen)
+    settings = msgspec.structs.replace(configuration.load_configuration().gateway, **chosen)
     if settings.upstream is None:
         raise click.UsageError("missing --upstream URL (for example https://api.anthropic.com)")
-    _run(serve(settings, say=say))
+    _run(serve(settings, say=echo))
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

@@ -15,12 +15,24 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from refold.cli import Group
+from refold.cli import CommandGroup
 from refold.cli.options import json_option, session_names
-from refold.cli.output import answer, console, emit, first_line, path_end, progress, say, styled, table
+from refold.cli.output import (
+    byte_size,
+    console,
+    echo,
+    emit,
+    first_line,
+    path_end,
+    print_answer,
+    progress,
+    styled,
+    text_table,
+)
 from refold.errors import StorageError
 from refold.protocols import Backups, Placed, SessionInfo, Store
-from refold.stores import default_database, moving, open_store, shown
+from refold.stores import default_database, open_store, transfer, without_password
+from refold.text.plural import counted
 from refold.text.terminal import clean
 
 if TYPE_CHECKING:
@@ -36,18 +48,20 @@ store_option = click.option(
     "--store",
     "spec",
     metavar="STORE",
-    help="sqlite:FILE, jsonl:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
+    help="Store: sqlite:FILE, jsonl:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
 )
 
 
-@click.group("sessions", invoke_without_command=True, cls=Group)
+@click.group("sessions", invoke_without_command=True, cls=CommandGroup)
 @store_option
 @click.option("--name", help="Only sessions whose title or id contains this.")
-@click.option("--folder", help="Only sessions that worked in this folder or below.")
-@click.option("--since", metavar="DATE", help="Last entry since: 2026-05-31, 12h, 7d, 3w.")
-@click.option("--until", metavar="DATE", help="Last entry before.")
-@click.option("--search", metavar="TEXT", help="Only sessions in which this was said, best first.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@click.option("--folder", help="Only sessions of this folder or below.")
+@click.option("--since", metavar="DATE", help="Only sessions active since: 2026-05-31, 12h, 7d, 3w.")
+@click.option("--until", metavar="DATE", help="Only sessions last active before this.")
+@click.option("--search", metavar="TEXT", help="Only sessions that contain these words, best first.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Sessions to list at most."
+)
 @json_option
 @click.pass_context
 def command(
@@ -63,14 +77,14 @@ def command(
 ) -> None:
     """List, search, check and delete stored sessions.
 
-    Without a command: the sessions, newest first.
+    Without a command, lists the sessions, newest first.
     """
     from refold.session import redacted
 
     ctx.obj = spec
     if ctx.invoked_subcommand is not None:
         return
-    with opened(spec) as store:
+    with existing_store(spec) as store:
         begin, end = moment(since), moment(until)
         found = [info for info in store.sessions() if _fits(info, folder, begin, end)]
         titles = _titles(store, found if name else found[:limit])
@@ -85,14 +99,14 @@ def command(
         for row in rows:
             row["title"] = titles.get(row["id"]) or row["name"] or ""
         if as_json:
-            about = {"store": shown(spec or "sqlite:"), "path": _path(store, spec)}
+            about = {"store": without_password(spec or "sqlite:"), "path": _path(store, spec)}
             emit({**about, "total": total, "sessions": rows})
         else:
-            say(f"store: {_path(store, spec)}")
+            echo(f"store: {_path(store, spec)}")
             if found or name or folder or since or until:
                 _print(rows, total, search)
             else:
-                say("it is empty: `refold import` fills it with what other programs left on this machine")
+                echo("it is empty; `refold import` imports the sessions of other programs")
 
 
 @command.command("delete")
@@ -103,20 +117,25 @@ def command(
 @click.pass_obj
 def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool, as_json: bool) -> None:
     """Delete sessions for good. ID may be the beginning of one."""
-    from refold.registry.sessions import find, title
+    from refold.registry.sessions import find_session, session_title
 
     if as_json and not yes:
-        raise click.UsageError("--json needs --yes, since it cannot ask")
-    with opened(spec or above) as store:
-        chosen = [find(store, id) for id in ids]
+        raise click.UsageError("--json cannot ask for confirmation; add --yes")
+    with existing_store(spec or above) as store:
+        chosen = [find_session(store, id) for id in ids]
         for info in chosen:
             if not as_json:
-                say(f"{info.id}  {first_line(title(store, info))}  {info.entries} entries")
+                echo(f"{info.id}  {first_line(session_title(store, info))}  {counted(info.entries, 'entry')}")
         if not yes:
-            click.confirm(f"Delete {len(chosen)} session(s)? This cannot be undone", abort=True)
+            click.confirm(f"Delete {counted(len(chosen), 'session')}? This cannot be undone", abort=True)
         for info in dict.fromkeys(chosen):
             store.delete(info.id)
-        answer({"deleted": [info.id for info in chosen]}, f"{len(chosen)} deleted", as_json, next="sessions")
+        print_answer(
+            {"deleted": [info.id for info in chosen]},
+            f"Deleted {counted(len(chosen), 'session')}",
+            as_json,
+            next="sessions",
+        )
 
 
 @command.command("doctor")
@@ -125,47 +144,47 @@ def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool,
 @json_option
 @click.pass_obj
 def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> None:
-    """Look for damage; with --repair, repair it. Says what cannot be repaired.
+    """Check a store for damage; --repair repairs it and says what cannot be repaired.
 
-    Exit code 1 if something is left to do.
+    The exit code is 1 if something is left to do.
     """
     from refold.stores.doctor import examine
 
-    with opened(spec or above) as store:
+    with existing_store(spec or above) as store:
         findings = examine(store, repair=repair)
     counts = Counter(finding.state for finding in findings)
     if as_json:
         emit({"findings": findings, **{s: counts[s] for s in ("repaired", "repairable", "lost", "lasting")}})
     else:
         for finding in findings:
-            say(f"{finding.state:10}  {finding.where}: {first_line(finding.text, 300)}")
+            echo(f"{finding.state:10}  {finding.where}: {first_line(finding.text, 300)}")
         if not findings:
-            say("nothing is wrong")
+            echo("no problems found")
         elif counts["repairable"]:
-            say("run it again with --repair")
+            echo("run it again with --repair")
     if counts["repairable"] or counts["lasting"]:
         raise SystemExit(1)
 
 
 @command.command("copy")
 @click.argument("id", shell_complete=session_names)
-@click.option("--to", "target", required=True, metavar="STORE", help="The store to copy into.")
-@click.option("--move", is_flag=True, help="Delete it here after the copy was compared.")
+@click.option("--to", "target", required=True, metavar="STORE", help="Target store.")
+@click.option("--move", is_flag=True, help="Delete the original after the copy is verified.")
 @store_option
 @json_option
 @click.pass_obj
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
-    from refold.registry.sessions import find
+    from refold.registry.sessions import find_session
 
-    with opened(spec or above) as store:
-        chosen = find(store, id).id
+    with existing_store(spec or above) as store:
+        chosen = find_session(store, id).id
         other = open_store(target).store
-        info = (moving.move if move else moving.copy)(store, chosen, other)
+        info = (transfer.move_session if move else transfer.copy_session)(store, chosen, other)
         other.close()
-    told = f"{info.id}: {info.entries} entries are in {shown(target)}"
-    listing = f"sessions --store {quote(shown(target))}"
-    answer({"session": info, "store": shown(target)}, told, as_json, next=listing)
+    told = f"{info.id}: copied {counted(info.entries, 'entry')} to {without_password(target)}"
+    listing = f"sessions --store {quote(without_password(target))}"
+    print_answer({"session": info, "store": without_password(target)}, told, as_json, next=listing)
 
 
 @command.command("backup")
@@ -174,20 +193,22 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
 @json_option
 @click.pass_obj
 def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> None:
-    """A complete copy of a database, taken while others may write to it."""
-    with opened(spec or above) as store:
+    """Back up a database; other programs may keep writing to it."""
+    with existing_store(spec or above) as store:
         if not isinstance(store, Backups):
-            raise click.UsageError("only SQLite has a backup; copy files, and use pg_dump for PostgreSQL")
+            raise click.UsageError(
+                "backup works for SQLite only; copy JSONL files, and use pg_dump for PostgreSQL"
+            )
         store.backup(file)
     size = Path(file).stat().st_size
-    answer({"backup": file, "bytes": size}, f"{file}: {size:,} bytes", as_json)
+    print_answer({"backup": file, "bytes": size}, f"{file}: {size:,} bytes", as_json)
 
 
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
-def opened(spec: str | None) -> Generator[Store]:
+def existing_store(spec: str | None) -> Generator[Store]:
     """A store that exists. The user's own counts as empty before it is first used."""
     unused = not spec and not default_database().exists()
     store = open_store("memory:" if unused else spec or "sqlite:").store
@@ -208,19 +229,19 @@ def moment(text: str | None, now: Callable[[], float] = time.time) -> float | No
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except ValueError:
-        raise click.UsageError(f"{clean(text)!r} is no date: use 2026-05-31, 12h, 7d or 3w") from None
+        raise click.UsageError(f"{clean(text)!r} is not a date: use 2026-05-31, 12h, 7d or 3w") from None
 
 
 def _titles(store: Store, infos: Sequence[SessionInfo]) -> dict[str, str]:
-    from refold.registry.sessions import title
+    from refold.registry.sessions import session_title
 
-    return {info.id: title(store, info) for info in progress("reading", infos)}
+    return {info.id: session_title(store, info) for info in progress("reading", infos)}
 
 
 def _path(store: Store, spec: str | None) -> str:
     if isinstance(store, Placed):
         return str(store.path)
-    return shown(spec) if spec else f"{default_database()} (not there yet)"
+    return without_password(spec) if spec else f"{default_database()} (not created yet)"
 
 
 def _fits(info: SessionInfo, folder: str | None, begin: float | None, end: float | None) -> bool:
@@ -233,10 +254,10 @@ def _said(
     store: Store, text: str, infos: Sequence[SessionInfo], limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """How many of the sessions say it, and the rows of the best, each with its best hits."""
-    from refold.registry.search import search
+    from refold.registry.search import search_store
 
     known = {info.id: info for info in infos}
-    result = search(store, text, limit=limit * _HITS, each=_HITS, sessions=known.keys())
+    result = search_store(store, text, limit=limit * _HITS, each=_HITS, sessions=known.keys())
     best: dict[str, list[Hit]] = {}
     for found in result.found:
         best.setdefault(found.session, []).append(found.hit)
@@ -252,13 +273,13 @@ def _said(
 
 def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
     if not rows:
-        say(f"no session says {search!r}" if search else "no sessions like that")
+        echo(f"no session contains {search!r}" if search else "no matching sessions")
         return
     if search:
         _print_hits(rows, search)
     else:
         _print_table(rows)
-        say("`refold show SESSION` opens one; the beginning of its id is enough")
+        echo("`refold show ID` shows one; the beginning of its id is enough")
     if total > len(rows):
         console().print(f"… and {total - len(rows)} more; --limit shows them", style="dim")
 
@@ -277,10 +298,10 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     title, folder = (60, 1_000) if out.is_piped else (min(room * 2 // 3, 60), room // 3 - 1)
     cells = (
         (row["id"] if out.is_piped else row["id"][:long], _day(row["updated"]), f"{row['entries']:,}",
-         _size(row["bytes"]), first_line(row["title"], title), path_end(row["cwd"] or "", folder))
+         byte_size(row["bytes"]), first_line(row["title"], title), path_end(row["cwd"] or "", folder))
         for row in rows
     )  # fmt: skip
-    out.print(table(headings, cells, right=("entries", "size")))
+    out.print(text_table(headings, cells, right=("entries", "size")))
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
@@ -299,11 +320,3 @@ def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
 
 def _day(time: float) -> str:
     return datetime.fromtimestamp(time).strftime("%Y-%m-%d %H:%M")
-
-
-def _size(count: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count = count // 1000 if unit == "B" else round(count / 1000)
-    return f"{count} GB"

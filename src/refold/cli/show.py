@@ -10,9 +10,10 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from refold.cli.opening import open_session, tell_problems
-from refold.cli.options import Names, file_argument, json_option, preset_option
+from refold.cli.options import NameChoice, file_argument, json_option, preset_option
 from refold.cli.output import console, emit, first_line, styled, waiting
+from refold.cli.session_argument import FORMAT_NAMES, open_session, tell_problems
+from refold.text.plural import counted
 from refold.text.terminal import clean
 
 if TYPE_CHECKING:
@@ -31,22 +32,24 @@ def _look(name: str, text: str) -> Any:
 @click.command("show")
 @file_argument
 @_look("view", "What the model sees (the default).")
-@_look("tree", "The whole log as a tree: branches, labels, folds.")
-@_look("ledger", "What each fold took out of the view, and its check.")
-@_look("abridged", "One block per turn: asked, done, ended.")
-@_look("trail", "Files, commands, tests, todos, from the tool calls.")
-@_look("why", "The records of folds line by line, each with the entries it comes from.")
-@click.option("--wire", type=Names("refold.session.dialects:names"), help="As a provider gets it.")
-@preset_option("Whose view.")
+@_look("tree", "The log as a tree: branches, labels, folds.")
+@_look("ledger", "What each fold removed from the view, and its check.")
+@_look("abridged", "One block per turn: request, actions, result.")
+@_look("trail", "Files, commands, tests and todos of the tool calls.")
+@_look("why", "The records of folds, each line with its source entries.")
+@click.option(
+    "--wire", type=NameChoice("refold.session.dialects:names"), help="Messages as sent to a provider."
+)
+@preset_option("Preset whose view is shown.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
 def command(file: str, look: str | None, wire: str | None, preset: str, full: bool, as_json: bool) -> None:
-    """Look at a session or a transcript."""
+    """Show a session or a transcript."""
     from refold.registry.engine import Engine
 
     session = open_session(file)
     engine = Engine(preset)
-    find, show = LOOKS[look or "view"]
+    find, show = ASPECTS[look or "view"]
     with waiting("counting …"):
         value = engine.view(session).to(wire) if wire else find(engine, session)
     if not as_json:
@@ -93,7 +96,7 @@ def _view(engine: Engine, session: Session) -> dict[str, Any]:
     return shown
 
 
-def tree(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+def tree_value(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.entries import PathEntry
     from refold.session.edits import said_by
 
@@ -129,9 +132,8 @@ def _about(entry: Any) -> str:
 
     match entry:
         case e.Fold():
-            return (
-                f"{entry.rung} by {entry.author or '?'}: {entry.tokens_before} → {entry.tokens_after} tokens"
-            )
+            sizes = f"{entry.tokens_before:,} → {entry.tokens_after:,} tokens"
+            return f"{entry.rung} by {entry.author or '?'}: {sizes}"
         case e.Undo(fold=fold) | e.Redo(fold=fold):
             return f"fold {fold}"
         case e.ModelChange():
@@ -156,6 +158,26 @@ def _what(session: Session, id: str) -> str:
     return f"{kind}: {first_line(_words(message), 80) or '(no text)'}"
 
 
+def _origin(session: Session, fold: Fold) -> str | None:
+    """What is said of a fold that another program made: it noted neither what left nor why."""
+    from refold.session.edits import edit_stretches, said_by
+
+    imported, _, format = fold.author.partition("import:")
+    if imported or not format:
+        return None
+    path = session.path_to(fold.parent)
+    position = {entry.id: place for place, entry in enumerate(path)}
+    covered = {
+        place
+        for stretch in edit_stretches([fold], position.get)
+        for place in range(stretch.first, stretch.last + 1)
+        if said_by(path[place]) is not None
+    }
+    are = "is" if len(covered) == 1 else "are"
+    entries = counted(len(covered), "entry")
+    return f"{FORMAT_NAMES.get(format, format)} made this fold; its {entries} {are} in the log"
+
+
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.details import rows
     from refold.entries import Fold
@@ -167,6 +189,7 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
             {
                 **about_fold(fold),
                 "active": fold.id in active,
+                "origin": _origin(session, fold),
                 "lost": [
                     {**asdict(row), "what": _what(session, row.id)}
                     for row in rows(session, fold, engine.counter)
@@ -213,7 +236,7 @@ def _why(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
             shown.append(
                 {
                     "id": fold.id, "preset": fold.preset, "active": fold.id in active, "sources": known,
-                    "lines": _sourced(record, sources or ()),
+                    "origin": _origin(session, fold), "lines": _sourced(record, sources or ()),
                 }
             )  # fmt: skip
     return {"folds": shown}
@@ -234,14 +257,14 @@ def _sourced(record: str, sources: Sequence[LineSource]) -> list[dict[str, Any]]
 
 def _print_why(out: Any, value: dict[str, Any], full: bool) -> None:
     if not value["folds"]:
-        out.print("no fold has put a record into the view")
+        out.print("no fold has written a record; --ledger lists what left the view")
+        return
     for fold in value["folds"]:
         state = "" if fold["active"] else " (undone)"
         out.print(styled((fold["id"], "bold magenta"), f"{state} {fold['preset']}"))
         if not fold["sources"]:
-            out.print(
-                "  this fold does not say where its lines come from: an earlier release made it", style="dim"
-            )
+            earlier = "an earlier release made this fold; it does not record its sources"
+            out.print(f"  {fold['origin'] or earlier}", style="dim")
             continue
         for row in fold["lines"]:
             keys = row["keys"] if full or row["through"] else row["keys"][:4]
@@ -249,7 +272,7 @@ def _print_why(out: Any, value: dict[str, Any], full: bool) -> None:
             came = (" … " if row["through"] else " ").join(keys) + more
             text = clean(row["text"]) if full else first_line(row["text"], max(out.columns - 40, 40))
             out.print(styled(f"  {text}", (f"  ← {came}" if keys else "", "dim")), soft_wrap=True)
-    out.print("back: `refold recall FILE --keys KEY --full`", style="dim")
+    out.print("to read one: `refold recall FILE --keys KEY --full`", style="dim")
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
@@ -259,8 +282,8 @@ def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
         stands = f" [{len(row['entries'])} entries]" if len(row["entries"]) > 1 else ""
         said = clean(body) if full else first_line(body, max(out.columns - 20, 40))
         out.print(styled(role, (stands, "dim"), f" {said}"))
-    sizes = f"{len(value['messages'])} messages, {value['tokens']:,} tokens"
-    out.print(f"{sizes}; the log has {value['entries']:,} entries", style="dim")
+    sizes = f"{counted(len(value['messages']), 'message')}, {value['tokens']:,} tokens"
+    out.print(f"{sizes}; the log has {counted(value['entries'], 'entry')}", style="dim")
 
 
 def _part(part: Any) -> str:
@@ -294,7 +317,7 @@ def print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
             line.append("  ← leaf", style="bold yellow")
         out.print(line, soft_wrap=True)
     if records:
-        out.print(f"… and {records} records of the program that say nothing; --full shows them", style="dim")
+        out.print(f"… and {counted(records, 'record')} without content; --full shows them", style="dim")
 
 
 def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
@@ -302,30 +325,35 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
         out.print("no folds: nothing has left the view")
     for fold in value["folds"]:
         state = "" if fold["active"] else " (undone)"
-        sizes = f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens"
         name = (fold["id"], "bold magenta")
+        if fold["origin"]:
+            out.print(styled(name, f"{state} {fold['origin']}"))
+            continue
+        sizes = f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens"
         why = fold["reason"].partition(": ")[2] or fold["reason"]
         out.print(styled(name, f"{state} {fold['preset']}, strategy {fold['rung']}: {sizes}; {why}"))
         gone = sum(row["size"] for row in fold["lost"])
-        out.print(f"  {len(fold['lost'])} entries of {gone:,} tokens left the view; the log keeps them:")
+        out.print(
+            f"  {counted(len(fold['lost']), 'entry')} ({gone:,} tokens) left the view; the log keeps them:"
+        )
         for name, found in fold["check"].items():
             out.print(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim")
         lost = fold["lost"] if full else fold["lost"][:10]
         for row in lost:
             out.print(f"  {row['key']}  {row['size']:7,} tokens  {row['what']}")
         if lost:
-            out.print(f"  back: `refold recall FILE --keys {lost[0]['key']} --full` (any key of the list)")
+            out.print(f"  to read one: `refold recall FILE --keys {lost[0]['key']} --full`")
         if len(lost) < len(fold["lost"]):
-            out.print(f"  … and {len(fold['lost']) - len(lost)} more; --full shows all", style="dim")
+            out.print(f"  … and {len(fold['lost']) - len(lost):,} more; --full shows all", style="dim")
 
 
 def _print_text(out: Any, value: dict[str, Any], full: bool) -> None:  # noqa: ARG001
     out.print(clean(value["text"]) or "(nothing)")
 
 
-LOOKS = {
+ASPECTS = {
     "view": (_view, _print_view),
-    "tree": (tree, print_tree),
+    "tree": (tree_value, print_tree),
     "ledger": (_ledger, _print_ledger),
     "abridged": (_abridged, _print_text),
     "trail": (_trail, _print_text),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from refold.cli.opening import open_session, tell_problems
 from refold.cli.options import file_argument, json_option
 from refold.cli.output import console, emit, first_line, path_end, styled, waiting
+from refold.cli.session_argument import open_session, tell_problems
+from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 
     from refold.compare.stats import Stats
 
-ROWS = 40
+MAX_BARS = 40
 """Bars of the growth chart; longer conversations are shown in steps."""
 
 
 @click.command("stats")
 @file_argument
-@click.option("--counter", default="o200k", show_default=True, help="Which token counter.")
+@click.option("--counter", default="o200k", show_default=True, help="Token counter.")
 @click.option(
     "--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Length of the lists."
 )
 @json_option
 def command(file: str, counter: str, top: int, as_json: bool) -> None:
-    """Where the tokens go: by role, tool and file; growth, repeated reads, largest results."""
+    """Show where the tokens go: by role, tool and file; growth, repeated reads, largest results."""
     from refold import tokens
     from refold.compare.stats import stats
 
@@ -69,22 +70,20 @@ def _summary(out: Console, found: Stats, entries: int) -> None:
     out.print(
         styled(
             (f"{found.tokens:,}", "bold"),
-            f" tokens in {found.messages} messages and {len(found.turns)} turns ",
-            f"({entries:,} entries in the log); the model sees ",
+            f" tokens in {counted(found.messages, 'message')} and {counted(len(found.turns), 'turn')} ",
+            f"({counted(entries, 'entry')} in the log); the model sees ",
             (f"{found.view:,}", "bold"),
             f" ({found.counter})",
-            f", {found.added:,} of it for results that never came" if found.added else "",
+            f", {found.added:,} of it for missing results" if found.added else "",
         )
     )
     if found.words_left_out:
-        out.print(
-            f"{found.words_left_out:,} of the user's messages are in the view only in part, or not at all"
-        )
+        out.print(f"{found.words_left_out:,} of the user's messages are clipped or left out of the view")
     if used is not None:
         prompt = used.input + used.cache_read + used.cache_write
         cached = 100 * used.cache_read / prompt if prompt else 0
         out.print(
-            f"{used.requests} requests: {prompt:,} prompt tokens ({cached:.0f} % from the cache), "
+            f"{counted(used.requests, 'request')}: {prompt:,} prompt tokens ({cached:.0f} % from the cache), "
             f"{used.output:,} output tokens"
         )
 
@@ -121,7 +120,7 @@ def _about(subject: str) -> str:
 
 
 def _growth(out: Console, found: Stats) -> None:
-    step = -(-len(found.turns) // ROWS) or 1
+    step = -(-len(found.turns) // MAX_BARS) or 1
     shown = found.turns[step - 1 :: step]
     if found.turns and (not shown or shown[-1] is not found.turns[-1]):
         shown = (*shown, found.turns[-1])

@@ -11,7 +11,7 @@ from refold import tokens
 from refold.compaction import transcript
 from refold.compaction.plan import Ask
 from refold.compaction.requests import focus_line, prompt, stand_alone
-from refold.compaction.rungs.budget_summary import size_of
+from refold.compaction.strategies.budget_summary import size_of
 from refold.compaction.transcript import Source, message_of
 from refold.messages import Message, Result, user
 from refold.preserve import state

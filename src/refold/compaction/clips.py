@@ -31,8 +31,7 @@ from refold.protocols import Additive, TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History
 from refold.session.invariants import inside_put
-from refold.session.invariants.batches import Batch, around
-from refold.session.invariants.batches import read as read_batch
+from refold.session.invariants.batches import CallBatch, around, read_batch
 from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import optional, required, signed
 from refold.session.items import Item
@@ -76,17 +75,23 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     """The one that it is the result of."""
     made: int
     """How that call was made: calls that were made in the same way have the same number. 0: by none."""
+    calls: int
+    """Tokens of the calls that it makes, where they are not small."""
 
     @classmethod
-    def of(cls, entry: e.Entry, message: Message, call: Call | None, counter: TokenCounter) -> Fact:
+    def of(cls, entry: e.Entry, message: Message, call: Call | None, clips: Clips) -> Fact:
         """`message` is what the entry says."""
+        counter, calls = clips.counter, 0
+        if message.calls and clips.session.cached_count(entry.id, message, counter) > SMALL:
+            calls = counter.message(Assistant(tuple(message.calls)))
         own, words = 0, words_typed(message) if isinstance(entry, e.MessageEntry) else ""
         if words:
             others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
             own = counter.text(words) if any(text.strip() for text in others) else 0
         thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
         made = 0 if call is None else _made(call)
-        return cls(bool(words) and isinstance(message, User), own, thinks, call, made)
+        typed = bool(words) and isinstance(message, User)
+        return cls(typed, own, thinks, call, made, calls if calls > SMALL else 0)
 
 
 def _made(call: Call) -> int:
@@ -107,12 +112,11 @@ class Clips:
         self.sizes: dict[str, dict[int, int]] = {}
         """Of forms that were made, whether or not they are kept, by entry and level."""
         self.facts: dict[str, Fact] = {}
-        self.settled: dict[str, CachedItemStats] = {}
         self._texts: dict[str, Texts] = {}
 
     @classmethod
     def of(cls, session: History, counter: TokenCounter) -> Clips:
-        known = session.followers.of(cls, dict[str, Clips])
+        known = session.derived.of(cls, dict[str, Clips])
         return known.setdefault(counter.name, cls(session, counter))
 
     def form(self, id: str, message: Message, level: int, call: Call | None) -> Form:
@@ -139,7 +143,6 @@ class Clips:
         self._texts = {id: texts for id, texts in self._texts.items() if id in shown}
         self.sizes = {id: sizes for id, sizes in self.sizes.items() if id in read}
         self.facts = {id: fact for id, fact in self.facts.items() if id in read}
-        self.settled = {id: stats for id, stats in self.settled.items() if id in read}
 
     def _texts_of(self, id: str, message: Message) -> Texts:
         if id not in self._texts:
@@ -208,17 +211,6 @@ class ItemStats(NamedTuple):
     """Tokens of large calls that it cannot stand without, its own or those that it answers."""
 
 
-class CachedItemStats(NamedTuple):
-    """Stats of which later messages change only whether the item is stale."""
-
-    item: Item
-    stats: ItemStats
-    sizes: dict[int, int]
-    """By level."""
-    made: int
-    """See `Fact`; 0 where the item is no result."""
-
-
 _RECORD = Item(user("(the record)"))
 """Stands before what stays in its place, so that no stand-in has to."""
 
@@ -236,47 +228,33 @@ class ItemReader:
         self.total = len(self.items) - self.first
         self.read: list[ItemStats] = []
         """Of the items that were read, the newest first."""
-        self._sizes: list[dict[int, int]] = []
-        """Of the same items at the levels that were looked at."""
+        self._sizes: dict[tuple[int, int], int] = {}
+        """Of items by place and level."""
         self._extra, self._index = s.sizes.extra.item, path_index(s.session)
         turn = _open_turn(s.session)
         self.open_from = 0 if turn is None else s.projection.item_at(turn)
         """The turn that is going on: its signed thinking may not be touched."""
-        self.pins, self.step = set(s.session.pins), newest_step(s)
+        self.pins, self.step, self._left = set(s.session.pins), newest_step(s), s.projection.left
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         """Tokens of unanswered results."""
-        self._settled_before = min(self.last_reply, self.step, s.sizes.extra.settled)
-        """Items before this index are settled; with pins, or where nothing has to stay, none are."""
-        if loose or self.pins:
-            self._settled_before = 0
-        self._held: set[int] = set()
-        """Items of steps that may not leave as things stand."""
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
         self._calls: dict[int, int] = {}
         """Tokens of the calls of each step that was read, by its items."""
 
+    @classmethod
+    def of(cls, s: PlanContext, goal: int, limit: int, *, loose: bool = False) -> ItemReader:
+        """The reader that all strategies of a plan share, while nothing comes after its items."""
+        key = (cls, goal, limit, loose, len(s.items))
+        if key not in s.memo:
+            s.memo[key] = cls(s, goal, limit, loose=loose)
+        return s.memo[key]
+
     def stats(self, place: int) -> ItemStats:
         while len(self.read) <= place:
-            self.read.append(self._settled_stats(len(self.items) - 1 - len(self.read)))
+            self.read.append(self._read(len(self.items) - 1 - len(self.read)))
         return self.read[place]
-
-    def _settled_stats(self, index: int) -> ItemStats:
-        """What is known of an item. Of most, later messages change only whether it is stale: the rest is kept
-        for the next fold."""
-        item = self.items[index]
-        settled = self.clips.settled.get(item.entries[0]) if index < self._settled_before else None
-        if settled is not None and settled.item is item:
-            self._sizes.append(settled.sizes)
-            return settled.stats._replace(stale=self._is_stale(settled.made))
-        stats, fact = self._read(index), self._fact(item)
-        # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
-        sure = stats.cap is None and (not fact.thinks or index < self.open_from) and index not in self._held
-        if sure and index < self._settled_before:
-            made = fact.made if type(item.message) is Result else 0
-            self.clips.settled[item.entries[0]] = CachedItemStats(item, stats, self._sizes[-1], made)
-        return stats
 
     def _is_stale(self, made: int) -> bool:
         """Whether a result's call was made again later in just the same way: the newest tells more."""
@@ -287,22 +265,32 @@ class ItemReader:
 
     def known_size(self, place: int, level: int) -> int | None:
         """Tokens of an item at a level, where no form has to be made to know them."""
-        return self._sizes[place].get(level)
+        size, index = self._sizes.get((place, level)), len(self.items) - 1 - place
+        if size is None:
+            made = self.clips.sizes.get(self.items[index].entries[0], {}).get(level)
+            if made is not None:
+                size = self._shown_size(index, self.stats(place), level, made)
+                self._sizes[place, level] = size
+        return size
 
     def size(self, place: int, now: int, level: int) -> int:
         """Tokens of an item, of `now` tokens in the view, at a level."""
         if not level:
             return now
-        sizes = self._sizes[place]
-        size = sizes.get(level)
-        if size is None:
-            index = len(self.items) - 1 - place
-            form = self.form(index, level)
-            size = now if form is None else form.size
-            if level == self.stats(place).cap:
-                # A part of the view: where its lines end is no gain for others.
-                size = max(size, level + empty_size(self.items[index].message, self.s.counter))
-            sizes[level] = size
+        index = len(self.items) - 1 - place
+        item = self.items[index]
+        made = self.clips.sizes.get(item.entries[0], {}).get(level)
+        if made is None:
+            made = self.clips.form(item.entries[0], self._original(item), level, self._fact(item).call).size
+        return self._shown_size(index, self.stats(place)._replace(now=now), level, made)
+
+    def _shown_size(self, index: int, stats: ItemStats, level: int, made: int) -> int:
+        """Of an item whose form at a level has so many tokens: a form that is no smaller is not shown."""
+        extra = self._extra(index)
+        size = made + extra if made < self._count(index) else stats.now
+        if level == stats.cap:
+            # A part of the view: where its lines end is no gain for others.
+            size = max(size, level + empty_size(self.items[index].message, self.s.counter))
         return size
 
     def form(self, index: int, level: int) -> Form | None:
@@ -357,18 +345,17 @@ class ItemReader:
             entry, message, call = self.s.session[item.entries[0]], self._original(item), None
             if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
                 call = self._index.call_at(at, message.call_id)
-            fact = self.clips.facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
+            fact = self.clips.facts[entry.id] = Fact.of(entry, message, call, self.clips)
         return fact
 
     def _count(self, index: int) -> int:
         return self.s.projection.count(index, self.s.counter)
 
     def _read(self, index: int) -> ItemStats:
-        s, item, sizes = self.s, self.items[index], dict[int, int]()
+        s, item = self.s, self.items[index]
         message, extra, fact = item.message, self._extra(index), self._fact(item)
-        now = shown = whole = self._count(index) + extra
+        now = whole = self._count(index) + extra
         stale = self._is_stale(fact.made if type(message) is Result else 0)
-        self._sizes.append(sizes)
         if item.fold is not None or len(item.entries) != 1:
             if not self._one_entry(index, item):
                 return ItemStats(now, now, cap=0)
@@ -380,8 +367,6 @@ class ItemReader:
             elif self._keeps_thinking(index):
                 silent = self.clips.form(item.entries[0], self._original(item), 0, None)
                 sealed = max(now - extra - silent.size, 1)
-        for level, size in self.clips.sizes.get(item.entries[0], {}).items():
-            sizes[level] = size + extra if size + extra < shown else now - sealed
         waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
         said = waits or type(message) is Assistant or (not own and fact.typed)
         if self.loose:
@@ -389,18 +374,8 @@ class ItemReader:
         cap = self._cap(index, item, now, own, waits=waits)
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
-            sizes.pop(cap, None)
-        kept = own or self._large(index)
+        kept = own or fact.calls
         return ItemStats(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
-
-    def _large(self, index: int) -> int:
-        """Tokens of the calls of a reply, where they are not small."""
-        item, calls = self.items[index], self.items[index].message.calls
-        if not calls or self._count(index) <= SMALL:
-            return 0
-        bare = Assistant(tuple(calls))
-        tokens = self.s.session.cached_count(f"{item.entries[0]}/calls", bare, self.s.counter)
-        return tokens if tokens > SMALL else 0
 
     def _call(self, index: int) -> int:
         """Tokens of the calls of an item's step, where they are not small and the step may leave."""
@@ -410,17 +385,16 @@ class ItemReader:
             self._calls |= {} if batch is None else self._step(batch)
         return self._calls.get(index, 0)
 
-    def _step(self, batch: Batch) -> dict[int, int]:
+    def _step(self, batch: CallBatch) -> dict[int, int]:
         items, first = self.items, batch.heads[0]
         while first > self.first and blank(items[first - 1].message):
             first -= 1  # thinking that waits for its reply
         step = range(first, batch.end)
-        calls = sum(self._large(head) for head in batch.heads)
-        if any(items[i].entries[0] in self.s.projection.left for i in step):
+        calls = sum(self._fact(items[head]).calls for head in batch.heads)
+        if any(items[i].entries[0] in self._left for i in step):
             calls = NEVER
         if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
             calls = 0
-            self._held.update(step)
         return dict.fromkeys(step, calls)
 
     def _stays(self, index: int, item: Item) -> bool:

@@ -17,10 +17,10 @@ from refold import entries as e
 from refold.messages import Call, Message, Result, compact_json
 from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
-from refold.session.edits import Position, active_folds, said_by, stretches
+from refold.session.edits import Position, active_folds, edit_stretches, said_by
 from refold.session.history import History
 from refold.session.items import Item
-from refold.text.frames import NOTE, frame
+from refold.text.frames import RECORD_NOTE, frame
 from refold.tokens.fitting import fit
 
 
@@ -186,7 +186,7 @@ def rows(session: History, fold: e.Fold, counter: TokenCounter) -> tuple[e.Lost,
 
 
 def _covered(folds: Iterable[e.Fold], position: Position) -> set[int]:
-    return {at for one in stretches(folds, position) for at in range(one.first, one.last + 1)}
+    return {at for one in edit_stretches(folds, position) for at in range(one.first, one.last + 1)}
 
 
 def _row(session: History, id: str, message: Message, counter: TokenCounter) -> e.Lost:
@@ -223,16 +223,13 @@ def _reads(items: Sequence[Item]) -> list[str]:
     for item in items:
         calls.update((call.id, call) for call in item.message.calls)
         result = item.message
-        if not isinstance(result, Result) or item.fold is not None or not is_readable(result):
+        if not isinstance(result, Result) or item.fold is not None or result.is_error:
+            continue
+        if not result.text.strip() or "\x00" in result.text:  # nothing to bring back
             continue
         call = calls.get(result.call_id)
         paths += [action.path for action in actions(call) if action.verb == "view"] if call else []
     return paths
-
-
-def is_readable(result: Result) -> bool:
-    """A read that failed, was denied, or gave no text is nothing to bring back."""
-    return not result.is_error and bool(result.text.strip()) and "\x00" not in result.text
 
 
 def reinjection(
@@ -256,4 +253,4 @@ def reinjection(
         blocks.append(frame("file", fit(text, tokens, counter), source=path))
     if not blocks:
         return None
-    return "\n\n".join((NOTE, "Files in play, as they are now:", *reversed(blocks)))
+    return "\n\n".join((RECORD_NOTE, "Files in play, as they are now:", *reversed(blocks)))

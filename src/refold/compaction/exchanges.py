@@ -92,8 +92,6 @@ def history_size(s: PlanContext) -> int:
 
 SEGMENT = 266_666
 """Characters of JSON in a segment: a third of 800 000."""
-MARKUP = 400
-"""Characters a message needs at least, its JSON included."""
 
 
 def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int) -> Exchange | None:
@@ -164,22 +162,24 @@ def json_size(exchange: Iterable[Source]) -> int:
 
 
 def cut_exchange(exchange: tuple[Source, ...], limit: int) -> tuple[Source, ...]:
-    """The exchange within the limit: its longest messages cut in the middle; where that is not enough, its
-    middle left out whole, so that both ends are there."""
-    sources = list(exchange)
-    sizes = [json_size([source]) for source in sources]
-    over = sum(sizes) - limit
-    for factor in (0.9, 0.5, 0.1):  # text that is full of escapes is longer as JSON than it looks
-        for index in sorted(range(len(sources)), key=lambda i: -sizes[i]):
-            if over <= 0:
-                return tuple(sources)
-            room = int(max(sizes[index] - over, MARKUP) * factor)
-            message = truncate_message(sources[index].message, room, e.key(sources[index].id))
-            smaller = msgspec.structs.replace(sources[index], message=message)
-            if (size := json_size([smaller])) < sizes[index]:
-                over -= sizes[index] - size
-                sources[index], sizes[index] = smaller, size
-    return tuple(sources) if over <= 0 else _ends(sources, limit)
+    """The exchange within the limit: its long messages cut in the middle, all to the same length; where that
+    is not enough, its middle left out whole, so that both ends are there."""
+    if json_size(exchange) <= limit:
+        return exchange
+
+    def cut(room: int) -> tuple[Source, ...]:
+        return tuple(_shorter(source, room) for source in exchange)
+
+    short = cut(largest(limit, lambda room: json_size(cut(room)) <= limit))
+    return short if json_size(short) <= limit else _ends(short, limit)
+
+
+def _shorter(source: Source, room: int) -> Source:
+    if json_size([source]) <= room:
+        return source
+    message = truncate_message(source.message, room, e.key(source.id))
+    smaller = msgspec.structs.replace(source, message=message)
+    return min(smaller, source, key=lambda x: json_size([x]))
 
 
 def _ends(sources: Sequence[Source], limit: int) -> tuple[Source, ...]:
@@ -239,57 +239,20 @@ def _complete(sent: Sequence[Source], head: Iterable[Source]) -> tuple[Source, .
 
 
 # ── sequence numbers (A9) ───────────────────────────────────────────────────────────────────────
-#
-# Sort keys that give a summary a place between two entries without renumbering any. Entries are numbered by
-# their place on the path; a summary gets the mean of its neighbours. Running out of digits costs nothing but
-# new keys.
-
-DIGITS = 6
-
-
-def between(left: float | None, right: float | None, count: int) -> float | None:
-    """The key of something put between two neighbours among `count` entries; None where rounding would make
-    it equal to one of them."""
-    if left is None:
-        key = 0.0
-    elif right is None:
-        key = float(count)
-    else:
-        key = round((left + right) / 2, DIGITS)
-    return None if key in (left, right) else key
-
-
-def keys(entries: Sequence[str], summaries: Iterable[tuple[str, str | None]]) -> dict[str, float]:
-    """Sort keys of entries and of summaries, each given with the entry it stands directly behind (None: at
-    the front), oldest first. The result is in order."""
-    order = list(entries)
-    numbers = {id: float(index) for index, id in enumerate(order)}
-    for id, after in summaries:
-        at = order.index(after) + 1 if after is not None else 0
-        left = numbers[order[at - 1]] if at else None
-        right = numbers[order[at]] if at < len(order) else None
-        order.insert(at, id)
-        key = between(left, right, len(entries))
-        if key is None:
-            numbers = {each: float(index) for index, each in enumerate(order)}
-        else:
-            numbers[id] = key
-    return {id: numbers[id] for id in order}
 
 
 def sequence_numbers(session: History, items: Sequence[Item]) -> list[float]:
-    """Sort keys of a view's items: the number of the entry that an item shows, and between two of these for
-    what stands in the place of several."""
+    """Sort keys of a view's items: the number of the entry that an item shows. What stands in the place of
+    several lies between the last of them and the next entry; at the end it has the number of entries."""
     entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
-    known = set(entries)
+    numbers = {id: float(number) for number, id in enumerate(entries)}
 
-    def last_entry(item: Item) -> str | None:
-        """The last entry it stands for that is no fold, or the last one before it."""
-        return next((entry.id for entry in session.ancestors(item.entries[-1]) if entry.id in known), None)
+    def number(item: Item) -> float:
+        if len(item.entries) == 1 and item.entries[0] in numbers:
+            return numbers[item.entries[0]]
+        last = next((x.id for x in session.ancestors(item.entries[-1]) if x.id in numbers), None)
+        if last is None:
+            return 0.0
+        return numbers[last] + 0.5 if last != entries[-1] else float(len(entries))
 
-    names = [
-        item.entries[-1] if len(item.entries) == 1 else f"{item.fold}:{item.entries[-1]}" for item in items
-    ]
-    places = {name: last_entry(x) for name, x in zip(names, items, strict=True) if len(x.entries) > 1}
-    numbers = keys(entries, places.items())
-    return [numbers[name] for name in names]
+    return [number(item) for item in items]

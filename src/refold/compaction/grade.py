@@ -36,7 +36,7 @@ STALE = 0.1
 class Curve(NamedTuple):
     """Tokens an item may have at age x: scale × share × (x / bend)^−decay, for x beyond the bend."""
 
-    said: float = 0.45
+    said: float = 1.2
     said_decay: float = 0.3
     result: float = 0.08
     result_decay: float = 1.04
@@ -54,79 +54,71 @@ class Curve(NamedTuple):
         return self.result * max(age, 1.0) ** -self.result_decay
 
 
-class Grades(NamedTuple):
-    """Items from `place` on stay in their place, except those that `left`; these, and the ones from `first`
-    on, are quoted in the record, each within its cap; those before are lines."""
-
-    first: int
-    place: int
-    caps: tuple[int, ...]
-    """For each item from `first` on the level it is clipped to; 0: as it is in the view now."""
-    left: frozenset[int] = frozenset()
-    """Indexes of items of steps whose calls are too large to stand."""
-
-
 RecordSize: TypeAlias = Callable[[int, float], int]
-"""Tokens of what stands for the items before an index at a scale."""
+"""Where the record ends, and a scale → tokens of the record."""
 
 
-def grade(items: ItemReader, goal: int, record: RecordSize, curve: Curve, last: int) -> Grades:
-    """The largest view that fits `goal`. Items from `last` on (the newest step) always stay."""
-    low = _estimate(items, goal, record, curve, last)
-    room = _room(items, goal, record, curve, last, low)
-    if room >= 0:
-        while low < len(GRID) - 1 and (more := _room(items, goal, record, curve, last, low + 1)) >= 0:
-            low, room = low + 1, more
-    while room < 0 and low > 0:
-        low -= 1
-        room = _room(items, goal, record, curve, last, low)
-    return _filled(items, low, room, curve, last)
+@dataclass(frozen=True)
+class ScaleSearch:
+    """Looks for the largest view that fits a goal."""
 
+    items: ItemReader
+    goal: int
+    record: RecordSize
+    curve: Curve
+    last: int
+    """Items from here on (the newest step) always stay."""
 
-def _estimate(items: ItemReader, goal: int, record: RecordSize, curve: Curve, last: int) -> int:
-    """The largest scale that fits `goal` where an item clipped to a level has that many tokens."""
-    low, high = 0, len(GRID) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        view = at_scale(items, GRID[middle], curve, last, goal=goal)
-        room = goal - view.estimate
-        if room >= 0 and room >= record(view.begins, GRID[middle]):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    def largest(self) -> ScaleView:
+        """The view at the largest scale that fits, and as much of what the next one would add as there is
+        room for. No step that left comes back so: a batch stands or leaves as a whole."""
+        low = self._estimate()
+        view, room = self._at(low)
+        while room >= 0 and low < len(GRID) - 1:
+            larger, more = self._at(low + 1)
+            if more < 0:
+                break
+            view, room, low = larger, more, low + 1
+        while room < 0 and low > 0:
+            low -= 1
+            view, room = self._at(low)
+        if low < len(GRID) - 1:
+            next_view = at_scale(self.items, GRID[low + 1], self.curve, self.last, calls=GRID[low])
+            _add(self.items, view, next_view, room)
+        return view
 
+    def _estimate(self) -> int:
+        """The largest scale that fits the goal where an item clipped to a level has that many tokens."""
+        low, high = 0, len(GRID) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            view = at_scale(self.items, GRID[middle], self.curve, self.last, goal=self.goal)
+            room = self.goal - view.estimate
+            if room >= 0 and room >= self.record(view.begins, GRID[middle]):
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
-def _room(items: ItemReader, goal: int, record: RecordSize, curve: Curve, last: int, index: int) -> int:
-    """What a scale leaves of the goal, exactly; less than nothing where it does not fit. What has to be made
-    to know its size is made last, the largest first, and only while the rest fits."""
-    view = at_scale(items, GRID[index], curve, last)
-    room, unknown = goal - view.whole, list[tuple[int, int]]()
-    for place in view.clipped:
-        size = items.known_size(place, view.caps[place])
-        if size is None:
-            unknown.append((view.caps[place], -place))
-        else:
-            room -= size
-    if room >= 0:
-        room -= record(view.begins, GRID[index])
-    for cap, place in sorted(unknown, reverse=True):
-        if room < 0:
-            break
-        room -= items.size(-place, items.stats(-place).now, cap)
-    return room
-
-
-def _filled(items: ItemReader, low: int, room: int, curve: Curve, last: int) -> Grades:
-    """The items at a scale, and as much of what the next one would add as there is room for. No step that
-    left comes back so: a batch stands or leaves as a whole."""
-    view = at_scale(items, GRID[low], curve, last)
-    if low < len(GRID) - 1:
-        _add(items, view, at_scale(items, GRID[low + 1], curve, last, calls=GRID[low]), room)
-    first = items.total - len(view.caps)
-    gone = frozenset(items.total - 1 - place for place in view.quoted if place < len(view.caps))
-    place = first if view.in_place is None else items.total - view.in_place
-    return Grades(first, place, tuple(reversed(view.caps)), gone)
+    def _at(self, index: int) -> tuple[ScaleView, int]:
+        """The view at a scale, and what it leaves of the goal, exactly; less than nothing where it does not
+        fit. What has to be made to know its size is made last, the largest first, and only while the rest
+        fits."""
+        items, view = self.items, at_scale(self.items, GRID[index], self.curve, self.last)
+        room, unknown = self.goal - view.whole, list[tuple[int, int]]()
+        for place in view.clipped:
+            size = items.known_size(place, view.caps[place])
+            if size is None:
+                unknown.append((view.caps[place], -place))
+            else:
+                room -= size
+        if room >= 0:
+            room -= self.record(view.begins, GRID[index])
+        for cap, place in sorted(unknown, reverse=True):
+            if room < 0:
+                break
+            room -= items.size(-place, items.stats(-place).now, cap)
+        return view, room
 
 
 def _add(items: ItemReader, view: ScaleView, more: ScaleView, room: int) -> None:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction.clips import Form, ItemReader, least_step
-from refold.compaction.grade import Curve, grade
+from refold.compaction.grade import Curve, RecordSize, ScaleSearch
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
 from refold.messages import Assistant
 from refold.session.invariants import PAIRS, legal, thinking
@@ -56,12 +56,8 @@ class Layout:
         return tuple(items[index].entries[0] for index in sorted(self.forms))
 
 
-RecordEstimate: TypeAlias = Callable[[int, float], int]
-"""Tokens of the record that stands for the path before a position, in a view of a scale."""
-
-
-def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordEstimate) -> Layout:
-    """The items of the view within `goal` tokens, together with the record that stands for those before
+def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordSize) -> Layout:
+    """The items of the view within `goal` tokens, together with the record that stands for the path before
     them."""
     first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
@@ -70,31 +66,33 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordE
         return record(s.projection.position_of(at), scale) if at > first else 0
 
     def laid(reader: ItemReader, cut: int | None, last: int) -> Layout:
-        grades = grade(reader, goal, before, curve, last - first)
-        caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
-        left = {first + index for index in grades.left}
+        view, newest = ScaleSearch(reader, goal, before, curve, last - first).largest(), len(s.items) - 1
+        caps = {newest - place: cap for place, cap in enumerate(view.caps)}
+        left = {newest - place for place in view.quoted if place < len(view.caps)}
+        lines_end = newest + 1 - len(view.caps)
         if cut is None:
             # A record has to stand somewhere: what leaves takes at least the first item with it.
-            begins = first + max(grades.place, int(bool(left)))
+            begins = lines_end if view.in_place is None else newest + 1 - view.in_place
+            begins = max(begins, first + 1) if left else begins
             cut = _cut(s, begins, left, goal // 10, reader.open_from)
-        steps = range(first + grades.first, cut)
+        steps = range(lines_end, cut)
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
         gone = frozenset(index for index in left if index >= cut > first)
         quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
-        caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
+        caps |= {index: reader.least(index) for index in range(cut, lines_end)}
         stays = [index for index in range(cut, len(s.items)) if index not in gone]
         forms = reader.forms(stays, caps)
         return Layout(cut, s.projection.position_of(cut), reader.sent(stays, forms), forms, quotes, gone)
 
     if wanted is not None:
-        return laid(ItemReader(s, goal, limit), wanted, min(step, wanted))
+        return laid(ItemReader.of(s, goal, limit), wanted, min(step, wanted))
     leaves = may_leave(s)
     if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
-        layout = laid(ItemReader(s, goal, limit), None, step)
+        layout = laid(ItemReader.of(s, goal, limit), None, step)
         if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
-    return laid(ItemReader(s, goal, limit, loose=True), len(s.items), len(s.items))
+    return laid(ItemReader.of(s, goal, limit, loose=True), len(s.items), len(s.items))
 
 
 def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_from: int) -> int:

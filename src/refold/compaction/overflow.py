@@ -15,7 +15,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.requests import last_model
 from refold.costs import same_model
-from refold.data import table
+from refold.data import data_table
 from refold.messages import Assistant, Usage
 from refold.session.history import History
 
@@ -103,6 +103,8 @@ def refused_by(session: History, entry: e.MessageEntry, model: str | None) -> bo
 def overflowed_twice(session: History, window: int, model: str | None = None) -> bool:
     """Did this model refuse the context twice in one turn, with no good reply in between and nothing new
     since: no fold, no message, no other window?"""
+    if session.last_reply is None or getattr(session.last_reply.message, "stop", None) != "error":
+        return False
     last = [session.path[at] for at in session.replies[-2:]]
     refused = [x for x in last if isinstance(x, e.MessageEntry) and _refused(session, x, window, model)]
     if len(refused) < 2 or (session.turns and session.turns[-1] > session.replies[-2]):
@@ -161,7 +163,7 @@ def _holds(session: History, note: e.LearnedWindow, declared: int, model: str | 
 
 @cache
 def _patterns() -> tuple[list[re.Pattern[str]], list[tuple[str, re.Pattern[str]]]]:
-    rows: dict[str, Any] = table("overflow")
+    rows: dict[str, Any] = data_table("overflow")
     excluded = [re.compile(row["pattern"], re.IGNORECASE) for row in rows["exclude"]]
     wordings = [(row["provider"], re.compile(row["pattern"], re.IGNORECASE)) for row in rows["overflow"]]
     return excluded, wordings

@@ -1,7 +1,7 @@
 """What folds need to know of a session's path, read once per entry (DESIGN 10).
 
 Own words and the state of the work are computed when an entry is first seen and kept beside the session
-(`session.followers`); a fold costs what is new. Action lines are made where a view has room for them: the
+(`session.derived`); a fold costs what is new. Action lines are made where a view has room for them: the
 newest of those that leave it. Nothing here is part of the log: after reopening, the path is read again.
 """
 
@@ -18,7 +18,7 @@ from refold.messages import Call, Message, Result
 from refold.preserve.lines import EntryLines, lines_of
 from refold.preserve.rows import joined
 from refold.preserve.state import WorkState
-from refold.preserve.state_text import Catalogue, catalogue, state_rows
+from refold.preserve.state_text import Catalogue, state_rows
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import TokenCounter
 from refold.session.history import History
@@ -29,6 +29,8 @@ ANSWERS = 64
 """Entries after a call among which its results are looked for."""
 SOURCES = 64
 """Ids that are kept of what one row of a record comes from."""
+TELLING = 24
+"""Characters from which on what was said at the end of a turn is more than "Done."."""
 LINES = 4_096
 """Entries whose lines are kept; they are made again where they are wanted again."""
 
@@ -71,6 +73,19 @@ class PathIndex:
         """The lines of the entries before a position, newest first, each made when it is looked at."""
         return map(self.lines_at, range(min(position, self.length) - 1, -1, -1))
 
+    def turn_ends(self, position: int) -> Iterator[EntryLines]:
+        """What was said at the end of each turn before a position, newest first; nothing of a courtesy."""
+        starts = self.session.turns
+        for start in reversed(starts[: bisect_left(starts, position)]):
+            last = self.lines_at(start - 1) if start else None
+            if (
+                last
+                and len(last.lines) == 1
+                and not last.lines[0].call
+                and len(last.lines[0].text) >= TELLING
+            ):
+                yield EntryLines(last.number, 0, last.lines)  # listed without a heading for each turn
+
     def typed_size(self, position: int, counter: TokenCounter) -> int:
         """Tokens of what the user typed before a position, each with its number."""
         sums = self._sums.setdefault(counter.name, [0])
@@ -94,7 +109,7 @@ class PathIndex:
     def filed(self) -> Filed:
         """The files of the state. Costs nothing where no call came."""
         if self._files is None or self._files.version != self.state.version:
-            self._files = Filed(self.state.version, catalogue(self.state))
+            self._files = Filed(self.state.version, Catalogue(self.state))
         return self._files
 
     def state_size(self, position: int, most: int, counter: TokenCounter) -> int:
@@ -173,6 +188,6 @@ class Filed:
 
 def path_index(session: History) -> PathIndex:
     """The reading of a session's whole path; costs what is new since the last call."""
-    known = session.followers.of(PathIndex, lambda: PathIndex(session))
+    known = session.derived.of(PathIndex, lambda: PathIndex(session))
     known.follow()
     return known

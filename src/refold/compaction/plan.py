@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isgenerator
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -14,7 +14,6 @@ from refold.compaction import transcript
 from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
 from refold.compaction.transcript import Source
-from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.messages import user
@@ -22,6 +21,9 @@ from refold.protocols import Request, TokenCounter
 from refold.session.history import Base, History
 from refold.text.frames import element
 from refold.text.glance import card
+
+if TYPE_CHECKING:
+    from refold.digest import Source as DigestSource
 
 T = TypeVar("T")
 
@@ -134,12 +136,12 @@ class Proposal:
     """Entries whose typed words are not all in the record (R2, R8)."""
     first_kept: str | None = None
     split: bool = False
-    previous: str | None = None
+    previous_summary: str | None = None
     files: Files = Files()
     """Files the conversation touched."""
     tokens_after: int = 0
     """Upper bound, by the exact counter."""
-    tokens_before: int | None = None
+    measured_before: int | None = None
     """What is stored as the size of the view before, where a design has its own measure of it."""
     smaller: bool = True
     """Refuse a result after which the view is not smaller in tokens."""
@@ -150,8 +152,6 @@ class Proposal:
     author: str = "rule"
     """Who wrote it, where no summariser is asked."""
     timeout: float | None = None
-    failure_text: str | None = None
-    """What to tell the user when the summariser fails here."""
 
     def __post_init__(self) -> None:
         ends: object = ("", "") if self.stretch is None else self.stretch
@@ -210,20 +210,21 @@ class Stage:
     """A trigger and the strategies to try, in order, when it fires."""
 
     trigger: Trigger
-    rungs: tuple[Strategy, ...]
-    upkeep: bool = False
+    strategies: tuple[Strategy, ...]
+    maintenance: bool = False
     """Maintenance of a design (turn lines, shrunk results): happens as turns end, whatever the size."""
 
     def __post_init__(self) -> None:
         expect(self.trigger, Trigger, "a trigger has the method due(context)")
-        expect(self.rungs, tuple, "the strategies of a stage are a tuple")
-        for rung in self.rungs:
-            expect(rung, Strategy, "a strategy has a name and the method propose(context)")
+        expect(self.strategies, tuple, "the strategies of a stage are a tuple")
+        for strategy in self.strategies:
+            expect(strategy, Strategy, "a strategy has a name and the method propose(context)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Everything a fold will do. Valid while `base` is the session's tip, and its generation the same."""
+class Plan(Proposal):
+    """Everything a fold will do: a proposal, and what it was made from. Valid while `base` is the session's
+    tip, and its generation the same."""
 
     base: str | None
     generation: int
@@ -233,11 +234,10 @@ class Plan:
     version: str
     measure: str
     reason: Due
-    proposal: Proposal
     context: PlanContext = field(repr=False)
     remaining: tuple[Strategy, ...] = field(default=(), repr=False)
     """Strategies to try, in order, if this one fails."""
-    ladder: tuple[Strategy, ...] = field(default=(), repr=False)
+    strategies: tuple[Strategy, ...] = field(default=(), repr=False)
     """All strategies of the stage: a changed context is planned for anew from the first."""
     window: int
     prompt: str | None = field(default=None, repr=False)
@@ -276,59 +276,15 @@ class Plan:
 
     def offers(self) -> Iterator[Callable[[], Proposal | Reason]]:
         """This plan's own proposal, then what the remaining strategies would do instead."""
-        yield lambda: self.proposal
-        for rung in self.remaining:
-            yield partial(propose, rung, self.context)
-
-    @property
-    def rung(self) -> str:
-        return self.proposal.rung
-
-    @property
-    def tokens_after(self) -> int:
-        return self.proposal.tokens_after
-
-    @property
-    def first_kept(self) -> str | None:
-        return self.proposal.first_kept
-
-    @property
-    def fold(self) -> tuple[str, ...]:
-        return self.proposal.fold
-
-    @property
-    def turn_prefix(self) -> tuple[str, ...]:
-        return self.proposal.turn_prefix
-
-    @property
-    def masked(self) -> tuple[str, ...]:
-        return self.proposal.masked
-
-    @property
-    def clipped(self) -> tuple[str, ...]:
-        return self.proposal.clipped
-
-    @property
-    def words_left_out(self) -> tuple[str, ...]:
-        return self.proposal.words_left_out
-
-    @property
-    def split(self) -> bool:
-        return self.proposal.split
-
-    @property
-    def files(self) -> Files:
-        return self.proposal.files
-
-    @property
-    def previous_summary(self) -> str | None:
-        return self.proposal.previous
+        yield lambda: self
+        for strategy in self.remaining:
+            yield partial(propose, strategy, self.context)
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        return tuple(rung.name for rung in self.remaining)
+        return tuple(strategy.name for strategy in self.remaining)
 
     @property
     def requests(self) -> int:
         """Model requests it will take at least (a head larger than the summariser's window takes more)."""
-        return len(self.proposal.asks)
+        return len(self.asks)

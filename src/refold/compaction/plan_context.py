@@ -14,13 +14,13 @@ from refold import entries as e
 from refold.compaction.sizes import Sizes
 from refold.messages import Assistant, Result, User, compact_json
 from refold.protocols import TokenCounter
-from refold.session.edits import said_by, stretches, undone_folds
+from refold.session.edits import edit_stretches, said_by, undone_folds
 from refold.session.history import History
 from refold.session.invariants import PAIRS, WIRE, legal
 from refold.session.invariants.batches import around
 from refold.session.items import Item
 from refold.session.projection import Projection
-from refold.session.toolnames import RECALL
+from refold.session.toolnames import RECALL_TOOL_NAME
 
 _TOOL = re.compile(r'"name":"([\w.:-]{1,100})"')
 
@@ -129,7 +129,7 @@ class PlanContext(PlanRequest):
         """The tool by which the model can read messages again; empty where it has none."""
         names = _TOOL.findall(compact_json(list(self.tools))) if self.tools else []
         ours = (name for name in names if "refold" in name and name.endswith("recall"))
-        return RECALL if RECALL in names else next(ours, "")
+        return RECALL_TOOL_NAME if RECALL_TOOL_NAME in names else next(ours, "")
 
     @property
     def wanted_cut(self) -> int | None:
@@ -268,7 +268,7 @@ def left_alone(s: PlanContext) -> list[tuple[int, int]]:
     """Stretches that were unfolded by hand: not folded again unless they must go."""
     if s.force or not s.session.annotations(e.Undo) or s.sizes.too_large:
         return []
-    return [(x.first, x.last) for x in stretches(undone_folds(s.session.path), s.session.position)]
+    return [(x.first, x.last) for x in edit_stretches(undone_folds(s.session.path), s.session.position)]
 
 
 def touches(first: int, last: int, spans: list[tuple[int, int]]) -> bool:

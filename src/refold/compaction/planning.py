@@ -13,20 +13,20 @@ from refold.compaction.plan_context import Due, PlanContext, left_alone, touches
 from refold.compaction.preset import Preset
 from refold.compaction.record import FoldBudget
 from refold.compaction.requests import PROMPT, last_model
-from refold.compaction.rungs.graded import Lines
+from refold.compaction.strategies.graded import Lines
 from refold.compaction.triggers import Never
-from refold.costs import Summary, break_even, known, same_model
+from refold.costs import SummaryCost, break_even, cold_share, known, same_model
 from refold.session.history import History
 
 
-def make_plan(preset: Preset, s: PlanContext, *, upkeep_only: bool = False) -> Plan | Reason:
+def make_plan(preset: Preset, s: PlanContext, *, maintenance_only: bool = False) -> Plan | Reason:
     """The first stage whose trigger fires and that has something to fold. An explicit request goes
     straight to the last stage, whatever its trigger says."""
     if s.force:
-        return first_feasible(preset, s, preset.stages[-1], Due("asked", "asked for explicitly"))
+        return first_feasible(preset, s, preset.stages[-1], Due("asked", "you asked for it"))
     reason = Reason("no_stage", "this preset has no such stage")
     for stage in preset.stages:
-        if upkeep_only and not stage.upkeep:
+        if maintenance_only and not stage.maintenance:
             continue
         due = fired(stage.trigger, s)
         outcome = first_feasible(preset, s, stage, due) if isinstance(due, Due) else due
@@ -49,7 +49,7 @@ def look(preset: Preset, s: PlanContext) -> Due | Reason:
 def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Plan | Reason:
     """The first strategy whose proposal may be followed."""
     s = replace(s, due=due)
-    choice = _first(s, stage.rungs)
+    choice = _first(s, stage.strategies)
     if isinstance(choice, Reason):
         s.memo.clear()  # it refers to the context
         return choice
@@ -62,32 +62,32 @@ def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Pl
         version=preset.version,
         measure=preset.measure,
         reason=due,
-        proposal=proposal,
         context=s,
         remaining=tuple(remaining),
-        ladder=tuple(stage.rungs),
+        strategies=tuple(stage.strategies),
         window=s.window,
+        **vars(proposal),
     )
 
 
 def replan(plan: Plan, s: PlanContext) -> Plan | Reason:
     """The same plan for a context with another focus, cut or writer."""
-    choice = _first(s, plan.ladder)
+    choice = _first(s, plan.strategies)
     if isinstance(choice, Reason):
         return choice
-    return replace(plan, context=s, proposal=choice[0], remaining=tuple(choice[1]))
+    return replace(plan, context=s, remaining=tuple(choice[1]), **vars(choice[0]))
 
 
-def _first(s: PlanContext, rungs: Sequence[Strategy]) -> tuple[Proposal, Sequence[Strategy]] | Reason:
+def _first(s: PlanContext, strategies: Sequence[Strategy]) -> tuple[Proposal, Sequence[Strategy]] | Reason:
     """The first proposal that may be followed, and the strategies after it; or the reason of the
     first, which is the design's own way."""
     reason = None
-    for number, rung in enumerate(rungs):
-        offer = propose(rung, s)
+    for number, strategy in enumerate(strategies):
+        offer = propose(strategy, s)
         if isinstance(offer, Proposal):
             refusal = refused(s, offer)
             if refusal is None:
-                return offer, rungs[number + 1 :]
+                return offer, strategies[number + 1 :]
             offer = refusal
         reason = offer if reason is None else reason
     return Reason("nothing_to_fold", "nothing left to fold") if reason is None else reason
@@ -96,15 +96,15 @@ def _first(s: PlanContext, rungs: Sequence[Strategy]) -> tuple[Proposal, Sequenc
 def refused(s: PlanContext, proposal: Proposal) -> Reason | None:
     """Why a proposal is not followed although it could be."""
     if s.first_kept is not None and proposal.first_kept != s.first_kept:
-        return Reason("fixed_cut", "this design does not let its cut be moved there")
+        return Reason("fixed_cut", "this preset does not allow a cut there")
     if s.force:
         return None
     if proposal.asks and s.resting:
-        return Reason("breaker", "the summariser failed three times in a row and rests for five minutes")
+        return Reason("breaker", "the summariser failed three times in a row; paused for five minutes")
     if proposal.stretch is not None:
         first, last = (s.session.position(id) or 0 for id in proposal.stretch)
         if touches(first, last, left_alone(s)):
-            return Reason("undone", "this stretch was unfolded by hand; it is left alone until it must go")
+            return Reason("undone", "this fold was undone by hand; it is not repeated until space runs out")
     return None
 
 
@@ -122,7 +122,8 @@ class Money(msgspec.Struct, frozen=True):
 
 def cost(plan: Plan, model: str | None = None, *, warm: bool = True) -> Money:
     """For the model that talks to the user: the one given, or the one the log names."""
-    name = model or last_model(plan.context.session)
+    session = plan.context.session
+    name = model or last_model(session)
     about = known(name) if name else None
     if about is None or about.prices is None:
         return Money(model=name)
@@ -134,22 +135,23 @@ def cost(plan: Plan, model: str | None = None, *, warm: bool = True) -> Money:
         shared=plan.context.sizes.overhead,
         summary=_summary(plan, name or ""),
         warm=warm,
-        requests_per_turn=requests_per_turn(plan.context.session),
+        cold=cold_share([session.path[position].time for position in session.replies]),
+        requests_per_turn=requests_per_turn(session),
     )
     return Money(round(balance.now, 6), round(balance.per_turn, 6), balance.turns, name)
 
 
-def _summary(plan: Plan, chat: str) -> Summary:
+def _summary(plan: Plan, chat: str) -> SummaryCost:
     """What asking will cost, in the form in which it will be asked."""
-    asks, writer = plan.proposal.asks, plan.context.writer
+    asks, writer = plan.asks, plan.context.writer
     if not asks or writer is None:
-        return Summary()
+        return SummaryCost()
     prompt = PROMPT * len(asks)
     if not all(ask.prefix for ask in asks):
         counter = plan.context.counter
         prompt += sum(counter.message(x.message) for ask in asks for x in ask.sources)
     about = None if same_model(chat, writer.name) else known(writer.name)
-    return Summary(
+    return SummaryCost(
         form="cached-prefix" if all(ask.prefix for ask in asks) else "stand-alone",
         prompt=prompt,
         output=sum(ask.target_tokens for ask in asks),
@@ -165,8 +167,8 @@ def requests_per_turn(session: History) -> float:
 def fallback_plan(preset: Preset, s: PlanContext) -> Plan | Reason:
     """What lies before the newest messages as lines, so that the view fits the window with room to grow."""
     if preset.settings.fallback == "none":
-        return Reason("no_fallback", "the design has no other way, and none was asked for")
+        return Reason("no_fallback", "the preset has no fallback, and none was requested")
     shape = FoldBudget(budget=preset.window, goal=preset.window // 2)
     stage = Stage(Never(), (Lines(shape, name="fallback"),))
-    due = Due("fallback", "the design's own folds leave more than the window")
+    due = Due("fallback", "the preset's own folds leave more than the window")
     return first_feasible(preset, s, stage, due)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Literal, Self, TypeVar, cast, get_origin
+from typing import Annotated, Any, Literal, Self, cast, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
@@ -15,8 +15,6 @@ from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_res
 from refold.compaction.plan_context import PlanContext
 from refold.errors import PluginGuard, SettingError, UnknownSetting, expect
 from refold.session.projection import Accepts, accept_all
-
-T = TypeVar("T")
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -54,18 +52,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     it means (`about`), its docstring, which is the design's idea, and `build`."""
 
     window: Annotated[int, about("context window of the model", gt=0)] = 200_000
-    summary_seconds: Annotated[
-        float, about("how long everything asked of a summariser may take, together", gt=0)
-    ] = 120.0
+    summary_seconds: Annotated[float, about("time limit for all requests to the summariser", gt=0)] = 120.0
     fallback: Annotated[
         Literal["none", "digest"],
-        about("where the design's own folds leave more than the window: an error, or lines without a model"),
+        about("if the preset's own folds leave more than the window: an error, or lines (no model)"),
     ] = "none"
     summary_model: Annotated[
-        str, about("name of the model that writes summaries; empty: the conversation's own")
+        str, about("model that writes summaries; empty: the model of the conversation")
     ] = ""
     layers: Annotated[
-        bool, about("put the project's CODE_LAW.md behind the system prompt, open todos at the end")
+        bool, about("add the project's CODE_LAW.md after the system prompt and open todos at the end")
     ] = False
 
     @classmethod
@@ -136,7 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
         return None
 
-    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:  # noqa: ARG002
+    def workspace_of(self, s: PlanContext) -> str | None:  # noqa: ARG002
         """A text about the work that stands in front of the history, where no fold shows it already."""
         return None
 
@@ -170,36 +166,50 @@ class Preset:
             expect(getattr(self, name), kind, f"{name} of a preset is {wanted}")
         for name in ("window", "limit"):
             if not 0 <= getattr(self, name) <= _LARGEST:
-                raise SettingError(name, "is no number of tokens")
+                raise SettingError(name, "is not a number of tokens")
         for stage in self.stages:
-            expect(stage, Stage, "stages of a preset are a list of Stage(trigger, rungs)")
+            expect(stage, Stage, "stages of a preset are a list of Stage(trigger, strategies)")
 
     @property
     def budget(self) -> int:
         return self.limit or self.window
 
+    @property
+    def maintains(self) -> bool:
+        """Has the design something to do as turns end, whatever the size of the view?"""
+        return any(stage.maintenance for stage in self.stages) or self._has("annotator")
+
     def annotator(self) -> Strategy | None:
-        return self._own(self.settings.annotator, Strategy, "a rung")
+        return self._own("annotator", Strategy, "a strategy")
 
     def soft_trigger(self) -> Trigger | None:
-        return self._own(self.settings.soft_trigger, Trigger, "a trigger")
+        return self._own("soft_trigger", Trigger, "a trigger")
 
     def cache_delay(self, age: float) -> float | None:
-        delay = self._own(partial(self.settings.cache_delay, age), (int, float), "seconds")
+        delay = self._own("cache_delay", (int, float), "seconds", age)
         return None if delay is None or delay >= _LONGEST else delay
 
-    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:
-        return self._own(partial(self.settings.workspace_of, situation), str, "a text")
+    def workspace_of(self, s: PlanContext) -> str | None:
+        return self._own("workspace_of", str, "a text", s)
 
     def objection(self, s: PlanContext) -> Reason | None:
-        return self._own(partial(self.settings.objection, s), Reason, "a reason")
+        return self._own("objection", Reason, "a reason", s)
 
-    def _own(self, method: Callable[[], T | None], kind: Any, wanted: str) -> T | None:
+    def _own(self, name: str, kind: Any, wanted: str, *given: Any) -> Any:
         """What a method of the design gives, which is of that kind or None."""
-        return checked_result(f"the preset {self.name!r}", (NoneType, kind), f"{wanted}, or None,", method)
+        if not self._has(name):
+            return None
+        wanted, method = f"{wanted}, or None,", getattr(self.settings, name)
+        return checked_result(f"the preset {self.name!r}", (NoneType, kind), wanted, lambda: method(*given))
+
+    def _has(self, name: str) -> bool:
+        """Has the design a method of its own?"""
+        return getattr(type(self.settings), name) is not getattr(Settings, name)
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
+        if not self._has("for_model"):
+            return self
         with PluginGuard(f"for_model of the preset {self.name!r}"):
             settings = self.settings.for_model(model)
         return self if settings is self.settings else built(settings)
@@ -214,6 +224,9 @@ class Preset:
 
 def built(settings: Settings, budget: int | None = None) -> Preset:
     """The preset that settings make, scaled to a budget where there is one."""
+    if budget is not None:
+        window = next(field for field in fields(Settings) if field.name == "window")
+        _converted(replace(window, name="budget"), budget)
 
     def build() -> Preset:
         return (settings if budget is None else settings.fitted(budget)).build()
@@ -234,7 +247,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("window", "limit"), _NUMBER),
     "accepts": (Callable, "a function"),
     "settings": (Settings, "what it was built from"),
-    "stages": (Sequence, "a list of Stage(trigger, rungs)"),
+    "stages": (Sequence, "a list of Stage(trigger, strategies)"),
 }
 """What the parts of a preset have to be."""
 
@@ -244,9 +257,9 @@ def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
     if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
         known = inner.__struct_fields__
         if unknown := [key for key in cast("dict[str, Any]", value) if key not in known]:
-            raise SettingError(f"{field.name}.{unknown[0]}", f"is unknown; there are {', '.join(known)}")
+            raise SettingError(f"{field.name}.{unknown[0]}", f"is unknown; known: {', '.join(known)}")
     if isinstance(value, int) and abs(value) > _LARGEST:
-        raise SettingError(field.name, "no number of tokens is that large")
+        raise SettingError(field.name, "too large for a number of tokens")
     try:
         return msgspec.convert(value, field.type, strict=strict)
     except msgspec.ValidationError as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import islice
 from typing import Literal, TypeAlias
 
@@ -35,6 +34,8 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 @cache
 def load(name: str) -> str:
     """A prompt: a file of the folder `prompts`."""
+    from importlib.resources import files  # with much of the standard library: not needed to start with
+
     return files("refold.compaction").joinpath("prompts", f"{name}.md").read_text("utf-8").strip()
 
 
@@ -98,7 +99,7 @@ def _holds(s: PlanContext, output: int) -> bool:
 
 def last_model(session: History) -> str | None:
     """The model that talks to the user: the newest one the path names. Costs what is new."""
-    return session.followers.of(_Models, lambda: _Models(session)).newest()
+    return session.derived.of(_Models, lambda: _Models(session)).newest()
 
 
 class _Models:

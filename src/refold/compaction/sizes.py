@@ -52,7 +52,7 @@ class Sizes:
     @cached_property
     def overhead(self) -> int:
         """Tokens of the system prompt and the tools, exact."""
-        return self._overhead(self.counter)
+        return fixed_size(self.counter, self.system, self.tools)
 
     @cached_property
     def tokens(self) -> int:
@@ -68,7 +68,7 @@ class Sizes:
     def rough(self) -> int:
         """Size of the view by bytes / 4: cheap even for a log that was never counted."""
         wire = WireOverhead.of(self.projection, ROUGH).total
-        return self._overhead(ROUGH) + self.projection.size(ROUGH) + wire
+        return fixed_size(ROUGH, self.system, self.tools) + self.projection.size(ROUGH) + wire
 
     def at_most(self, limit: int) -> int:
         """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
@@ -144,10 +144,6 @@ class Sizes:
         at = self.projection.item_at
         return self.projection.size(measure or self.counter, at(first), at(last + 1))
 
-    def _overhead(self, measure: TokenCounter) -> int:
-        text = measure.text(self.system) if self.system else 0
-        return text + (measure.tools(self.tools) if self.tools else 0)
-
     @property
     def _session(self) -> History:
         return self.projection.session
@@ -162,7 +158,7 @@ class Sizes:
         anchor = self._anchor()
         if anchor is not None:
             return anchor[0] + self._estimate(measure, anchor[1], bare=bare)
-        return self._estimate(measure, 0, bare=bare) + self._overhead(measure)
+        return self._estimate(measure, 0, bare=bare) + fixed_size(measure, self.system, self.tools)
 
     def is_fresh(self, entry: e.Entry) -> bool:
         """Was it said after the newest fold? Usage from before describes a view that is gone."""
@@ -251,6 +247,11 @@ class Sizes:
         return details.CalibrationNote(self.counter.name, _present_model(self), line)
 
 
+def fixed_size(measure: TokenCounter, system: str | None, tools: Sequence[Any]) -> int:
+    """Tokens of a system prompt and tools."""
+    return (measure.text(system) if system else 0) + (measure.tools(tools) if tools else 0)
+
+
 def _usage_of(session: History, item: Item) -> Usage | None:
     """The usage reported with a reply that came to a proper end."""
     entry = session[item.entries[-1]]
@@ -326,7 +327,7 @@ class _Lesson:
 def _learnt(sizes: Sizes) -> Calibration:
     """What is known about the provider's count for the session's present model: of the view's items, so that
     system prompt and tools are in the fixed part. Not `known` where there is too little to go by."""
-    lessons = sizes._session.followers.of(sizes.projection, dict[str, _Lesson])
+    lessons = sizes._session.derived.of(sizes.projection, dict[str, _Lesson])
     lesson = lessons.setdefault(sizes.counter.name, _Lesson())
     lesson.follow(sizes)
     model = _present_model(sizes)

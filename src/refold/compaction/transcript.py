@@ -11,10 +11,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from refold import digest
 from refold import entries as e
 from refold import messages as m
 from refold.session import redacted
@@ -24,6 +24,9 @@ from refold.session.items import Item
 from refold.text.frames import visible, without_tags
 from refold.text.redact import redact
 from refold.text.truncate import head, tail
+
+if TYPE_CHECKING:
+    from refold import digest
 
 NOTE = "note"
 
@@ -87,6 +90,8 @@ def sources(session: History, first: int, last: int) -> tuple[Source, ...]:
 
 def for_digest(sources: Sequence[Source]) -> list[digest.Source]:
     """The same without secrets, as the embedded digest reads it."""
+    from refold import digest
+
     found: list[digest.Source] = []
     for x in sources:
         said = redacted.message(x.message)

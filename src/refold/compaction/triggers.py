@@ -11,7 +11,6 @@ from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_b
 from refold.compaction.plan import Reason
 from refold.compaction.plan_context import Due, PlanContext, finished
 from refold.compaction.requests import last_model
-from refold.compaction.rungs.window import counted
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
 from refold.messages import Assistant, Usage, User
@@ -80,9 +79,9 @@ class FillLevel:
         if tokens > self.usable / 4 and not s.sizes.far_beyond(self.usable):
             tokens = s.sizes.provider
         if tokens > self.usable:
-            return Due("full", f"{tokens:,} tokens, {self.usable:,} are usable")
+            return Due("full", f"{tokens:,} tokens; {self.usable:,} fit")
         if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):
-            return Due("cache_expiring", "folding now costs less than sending all of it to a cold cache")
+            return Due("cache_expiring", "the cache is cold: folding costs less than sending everything")
         return Reason("below_threshold", f"{tokens:,} tokens of {self.usable:,}")
 
 
@@ -113,14 +112,15 @@ class NewInput:
         if text is None:
             return Reason("in_turn", "checked when new user input arrives")
         if len(s.items) < self.min_messages:
-            return Reason("few_messages", f"{len(s.items)} messages, at least {self.min_messages} are needed")
+            return Reason("few_messages", f"{len(s.items):,} messages; the minimum is {self.min_messages:,}")
         used = _last_usage(s.session)
         if used is None:
             used = s.sizes.overhead + s.projection.size(s.measure, 0, before)
         tokens, limit = used + len(text) // CHARS, s.window * self.threshold
         if tokens < limit:
             return Reason("below_threshold", f"{tokens:,} tokens of {limit:,.0f}")
-        return Due("threshold", f"{tokens:,} tokens, {self.threshold:.0%} of {s.window:,} are {limit:,.0f}")
+        share = f"{self.threshold:.0%} of {s.window:,}"
+        return Due("threshold", f"{tokens:,} tokens; the threshold is {limit:,.0f} ({share})")
 
 
 def _input(s: PlanContext) -> tuple[str | None, int]:
@@ -163,10 +163,12 @@ class MessageCount:
         last = s.items[-1].message if s.items and s.incoming is None else None
         if last and not (isinstance(last, User) or (isinstance(last, Assistant) and not last.calls)):
             return Reason("in_turn", "checked when the user speaks and when the reply has come")
+        from refold.compaction.strategies.window import counted
+
         count = counted(s.items)
         if count < self.threshold:
-            return Reason("below_threshold", f"{count} messages of {self.threshold}")
-        return Due("count", f"{count} messages, the threshold is {self.threshold}")
+            return Reason("below_threshold", f"{count:,} messages of {self.threshold:,}")
+        return Due("count", f"{count:,} messages; the threshold is {self.threshold:,}")
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class HistorySize:
         if size < threshold:
             return Reason("below_threshold", f"{size:,} characters of {threshold:,}")
         code = "cache_expiring" if s.cache_expiring else "size"
-        return Due(code, f"the history has {size} characters, the threshold is {threshold}")
+        return Due(code, f"the history has {size:,} characters; the threshold is {threshold:,}")
 
 
 def arm_delay(ttl_ms: int, buffer_ms: int, age: float = 0.0) -> float | None:

@@ -16,6 +16,7 @@ import msgspec
 
 from refold.compaction.plan import Source
 from refold.messages import searchable
+from refold.text.patterns import lazy_pattern
 from refold.text.sentences import spans
 
 Kind: TypeAlias = Literal["url", "path", "code", "quotation", "identifier", "number", "rough", "name"]
@@ -28,16 +29,16 @@ class Claim(NamedTuple):
     end: int
 
 
-_URL = re.compile(r"https?://[^\s<>\"'`\])}，。；、）」]{1,2000}")
+_URL = lazy_pattern(r"https?://[^\s<>\"'`\])}，。；、）」]{1,2000}")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)([^\n`]*)$", re.M)
 _CODE = re.compile(r"`([^`\n]{1,400})`")
-_QUOTED = re.compile(r'"([^"\n]{0,400})"|“([^”\n]{2,400})”|「([^」\n]{2,400})」|『([^』\n]{2,400})』')
-_PATH = re.compile(
+_QUOTED = lazy_pattern(r'"([^"\n]{0,400})"|“([^”\n]{2,400})”|「([^」\n]{2,400})」|『([^』\n]{2,400})』')
+_PATH = lazy_pattern(
     r"(?<![A-Za-z0-9_@+*./~{}-])(?:~|\.{1,2})?/?(?:(?:[A-Za-z0-9_@+*.-]|\{[^{}\s]{1,100}\}){1,120}/){1,30}"
     r"(?:[A-Za-z0-9_@+*.-]|\{[^{}\s]{1,100}\}){0,120}"
     r"|(?<![A-Za-z0-9_@/.-])[A-Za-z0-9_@-]{1,80}(?:\.[A-Za-z0-9_-]{1,40}){0,4}\.[A-Za-z][A-Za-z0-9]{0,9}(?![A-Za-z0-9_(])"
 )
-_IDENTIFIER = re.compile(
+_IDENTIFIER = lazy_pattern(
     r"(?<![A-Za-z0-9_/.-])(?:[A-Za-z][A-Za-z0-9]{0,80}(?:_[A-Za-z0-9]{1,80}){1,12}|_{1,3}[A-Za-z][A-Za-z0-9_]{1,80}"
     r"|[a-z]{1,40}[A-Z][A-Za-z0-9]{0,80}|(?:[A-Z][a-z0-9]{1,40}){2,6}"
     r"|[A-Za-z]{1,30}(?:-[A-Za-z0-9]{1,30}){1,6}|(?=[A-Za-z]{0,80}\d)(?=\d{0,80}[A-Za-z])[A-Za-z0-9]{5,80})(?![A-Za-z0-9_/])"
@@ -48,13 +49,13 @@ _NUMBER = re.compile(
 _ABOUT = re.compile(
     r"(?:~|≈|约|大约|\b(?:about|around|roughly|approximately|approx\.|nearly|almost|over|under)\s)\s*$", re.I
 )
-_NAME = re.compile(
+_NAME = lazy_pattern(
     r"(?<=[a-z0-9,)'’\u4e00-\u9fff] )[A-Z][a-z]{2,40}(?: [A-Z][a-z]{1,40}){0,3}\b"
     r"|(?:^|(?<=[.!?:;] )|(?<=- ))[A-Z][a-z]{2,40}(?: [A-Z][a-z]{2,40}){1,3}\b",
     re.M,
 )
 _ORDINAL = re.compile(r"^[ \t>]*(?:[-*][ \t]+)?(?:\[[ x]\][ \t]+)?(\d{1,3})[.)]", re.M)
-_HEADING = re.compile(r"^[ \t>]*#{1,6}[ \t][^\n]*$|^[ \t>*+-]*\*\*[^*\n]{1,200}\*\*:?[ \t]*$", re.M)
+_HEADING = lazy_pattern(r"^[ \t>]*#{1,6}[ \t][^\n]*$|^[ \t>*+-]*\*\*[^*\n]{1,200}\*\*:?[ \t]*$", re.M)
 _LABEL = re.compile(
     r"^[ \t>]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?"
     r"(?:\*\*|__)?[^\n:*`\"]{1,80}(?:\*\*|__)?:(?:\*\*|__)?(?=\s|$)",
@@ -76,7 +77,9 @@ def claims(text: str) -> list[Claim]:
         for match in pattern.finditer(text):
             titles.put(*match.span())
     found: list[Claim] = []
-    for claim in (*_urls(text), *_commands(text), *_coded(text), *_quoted(text), *_plain(text, titles)):
+    literal = [_claim(kind, match, titles) for kind, pattern in _FORMS for match in pattern.finditer(text)]
+    urls = (claim for claim in literal if claim and claim.kind == "url")
+    for claim in (*urls, *_commands(text), *filter(None, literal)):
         if taken.free(claim.start, claim.end):
             taken.put(claim.start, claim.end)
             found.append(claim)
@@ -94,12 +97,6 @@ class _Taken:
 
     def free(self, start: int, end: int) -> bool:
         return self._marks.find(1, start, end) < 0
-
-
-def _urls(text: str) -> Iterator[Claim]:
-    for match in _URL.finditer(text):
-        url = match[0].rstrip(".,;:!?")
-        yield Claim("url", url, match.start(), match.start() + len(url))
 
 
 def _commands(text: str) -> Iterator[Claim]:
@@ -120,37 +117,37 @@ def _lines(text: str, start: int, end: int) -> Iterator[Claim]:
             yield Claim("code", line.split(" #")[0].strip(), start + match.start(), start + match.end())
 
 
-def _coded(text: str) -> Iterator[Claim]:
-    for match in _CODE.finditer(text):
-        if match[1].strip():
-            yield Claim("code", match[1].strip(), match.start(), match.end())
+_FORMS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("url", _URL), ("code", _CODE), ("quotation", _QUOTED), ("path", _PATH), ("identifier", _IDENTIFIER),
+    ("number", _NUMBER), ("name", _NAME),
+)  # fmt: skip
 
 
-def _quoted(text: str) -> Iterator[Claim]:
-    for match in _QUOTED.finditer(text):
-        # A short one is no claim, but its marks are a pair: what follows it is not quoted.
-        if match[1] is None or len(match[1]) >= 4:
-            said = next(group for group in match.groups() if group)
-            yield Claim("quotation", said.strip(), match.start(), match.end())
-
-
-def _plain(text: str, titles: _Taken) -> Iterator[Claim]:
-    for match in _PATH.finditer(text):
-        path = match[0].rstrip(".,;:!?*")
-        if _is_path(path) and ("." in path or titles.free(match.start(), match.end())):
-            yield Claim("path", path, match.start(), match.start() + len(path))
-    for match in _IDENTIFIER.finditer(text):
-        yield Claim("identifier", match[0], match.start(), match.end())
-    for match in _NUMBER.finditer(text):
-        digits = match[0].rstrip(",_.")
-        if not (digits.isdigit() and int(digits[:9]) <= _SMALL):
-            kind: Kind = (
-                "rough" if _ABOUT.search(text[max(0, match.start() - 20) : match.start()]) else "number"
-            )
-            yield Claim(kind, digits, match.start(), match.start() + len(digits))
-    for match in _NAME.finditer(text):
-        if titles.free(match.start(), match.end()):
-            yield Claim("name", match[0], match.start(), match.end())
+def _claim(kind: Kind, match: re.Match[str], titles: _Taken) -> Claim | None:
+    """What a match of a form claims, if anything."""
+    said, start, untitled = match[0], match.start(), titles.free(*match.span())
+    match kind:
+        case "code" | "quotation":
+            said = next((group for group in match.groups() if group), "").strip()
+            # A short one is no claim, but its marks are a pair: what follows it is not quoted.
+            short = kind == "quotation" and match[1] is not None and len(match[1]) < 4
+            return None if short or not said else Claim(kind, said, *match.span())
+        case "path":
+            said = said.rstrip(".,;:!?*")
+            if not _is_path(said) or not ("." in said or untitled):
+                return None
+        case "number":
+            said = said.rstrip(",_.")
+            if said.isdigit() and int(said[:9]) <= _SMALL:
+                return None
+            kind = "rough" if _ABOUT.search(match.string[max(0, start - 20) : start]) else kind
+        case "name" if not untitled:
+            return None
+        case "url":
+            said = said.rstrip(".,;:!?")
+        case _:
+            pass
+    return Claim(kind, said, start, start + len(said))
 
 
 def _is_path(path: str) -> bool:
@@ -221,7 +218,6 @@ class Evidence:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._text = normal("\n".join(texts))
-        self._known: dict[tuple[str, str], bool] = {}
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -264,10 +260,7 @@ class Evidence:
         return False
 
     def supports(self, claim: Claim) -> bool:
-        key = (claim.kind, claim.text)
-        if key not in self._known:
-            self._known[key] = getattr(self, f"_{claim.kind}")(claim.text)
-        return self._known[key]
+        return getattr(self, f"_{claim.kind}")(claim.text)
 
     def _url(self, text: str) -> bool:
         return self.has(text) or self.has(text.rstrip("/"))

@@ -7,6 +7,7 @@ import re
 
 import msgspec
 
+from refold.deprecation import renamed
 from refold.errors import SettingError
 
 _NUMBER = re.compile(r"([0-9]{1,12}(?:_[0-9]{3}){0,3}(?:\.[0-9]{1,12})?)\s?(%|[kKmM])?")
@@ -25,7 +26,7 @@ class Budget(msgspec.Struct, frozen=True):
         return self.tokens if self.tokens is not None else max(1, round(whole * self.share))
 
 
-def parse(text: str) -> Budget:
+def parse_budget(text: str) -> Budget:
     """`8k`, `20000`, `1.5m` or `20%`."""
     text = text.strip()
     match = _NUMBER.fullmatch(text)
@@ -34,17 +35,20 @@ def parse(text: str) -> Budget:
     number, unit = float(match[1].replace("_", "")), (match[2] or "").lower()
     if unit == "%":
         if not 0 < number <= 100:
-            raise SettingError("budget", f"{text!r} is no share of a transcript: 1% … 100%")
+            raise SettingError("budget", f"{text!r} is not a share of a transcript: use 1% to 100%")
         return Budget(text, share=number / 100)
     tokens = math.floor(number * _TIMES.get(unit, 1))
     if tokens < 1:
-        raise SettingError("budget", f"{text!r}: a view needs at least one token")
+        raise SettingError("budget", f"{text!r}is too small: a view needs at least one token")
     return Budget(text, tokens)
 
 
-def parse_list(text: str) -> tuple[Budget, ...]:
+def parse_budgets(text: str) -> tuple[Budget, ...]:
     """Budgets separated by commas, each once however it is written (`2k`, `2000`)."""
     budgets: dict[tuple[int | None, float], Budget] = {}
-    for budget in (parse(one) for one in text.split(",") if one.strip()):
+    for budget in (parse_budget(one) for one in text.split(",") if one.strip()):
         budgets.setdefault((budget.tokens, budget.share), budget)
     return tuple(budgets.values())
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, parse_list="parse_budgets")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 
-class Tool(msgspec.Struct):
+class ToolUsage(msgspec.Struct):
     """All calls of one tool and what they brought into the context."""
 
     name: str
@@ -23,7 +23,7 @@ class Tool(msgspec.Struct):
         return self.call_tokens + self.result_tokens
 
 
-class File(msgspec.Struct):
+class FileUsage(msgspec.Struct):
     """All calls that touched one file. A call on several files is divided among them."""
 
     path: str
@@ -32,7 +32,7 @@ class File(msgspec.Struct):
     changes: int = 0
 
 
-class Turn(msgspec.Struct):
+class TurnUsage(msgspec.Struct):
     """A message of the user and everything up to the next one; turn 0 is what came before the first."""
 
     turn: int
@@ -91,16 +91,16 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     view: int
     """What the model sees, as it is sent."""
     added: int
-    """The part of it that nobody said: what stands in for results that never came."""
+    """The part of it that stands in for missing results."""
     counter: str
     messages: int
     by_role: dict[str, int]
     by_part: dict[str, int]
     by_tool: dict[str, int]
     by_file: dict[str, int]
-    tools: tuple[Tool, ...]
-    files: tuple[File, ...]
-    turns: tuple[Turn, ...]
+    tools: tuple[ToolUsage, ...]
+    files: tuple[FileUsage, ...]
+    turns: tuple[TurnUsage, ...]
     largest: tuple[Big, ...]
     repeated: tuple[Repeat, ...]
     usage: Spent | None
@@ -109,16 +109,16 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     suggestions: tuple[Suggestion, ...] = ()
 
 
-WORTH = 0.03
+MIN_SAVED_SHARE = 0.03
 """Share of all tokens below which nothing is suggested."""
 
-Rule: TypeAlias = Callable[[Stats], Iterator[Suggestion]]
+SavingRule: TypeAlias = Callable[[Stats], Iterator[Suggestion]]
 
 
 def suggest(stats: Stats) -> tuple[Suggestion, ...]:
     """Suggestions that are worth it, the most valuable first."""
-    every = (suggestion for rule in RULES for suggestion in rule(stats))
-    worth = (x for x in every if x.tokens >= WORTH * max(stats.tokens, 1))
+    every = (suggestion for rule in SAVING_RULES for suggestion in rule(stats))
+    worth = (x for x in every if x.tokens >= MIN_SAVED_SHARE * max(stats.tokens, 1))
     return tuple(sorted(worth, key=lambda x: -x.tokens))
 
 
@@ -132,8 +132,8 @@ def repeated_reads(stats: Stats) -> Iterator[Suggestion]:
         times = sum(repeat.times - 1 for repeat in stats.repeated)
         yield Suggestion(
             "repeated-reads",
-            f"readings of files that had been read before and had not changed: {times}; "
-            "mask the older copies, or let the agent recall them",
+            f"files were read again {times:,} times although they had not changed; "
+            "fold the older copies, or let the agent recall them",
             tokens,
         )
 
@@ -144,7 +144,7 @@ def large_results(stats: Stats) -> Iterator[Suggestion]:
     if big:
         yield Suggestion(
             "large-results",
-            f"{len(big)} of the tool results hold {_percent(tokens, stats.tokens)} of everything: "
+            f"{len(big):,} tool results hold {_percent(tokens, stats.tokens)} of all tokens; "
             "limit what tools print (head, offset and limit, quieter flags)",
             tokens,
         )
@@ -158,8 +158,8 @@ def old_results(stats: Stats) -> Iterator[Suggestion]:
     if old > stats.tokens // 5:
         yield Suggestion(
             "old-results",
-            f"tool results older than three turns are {_percent(old, stats.tokens)} of everything: "
-            "`refold plan FILE` shows what masking or folding them saves",
+            f"tool results older than three turns are {_percent(old, stats.tokens)} of all tokens; "
+            "`refold plan FILE` shows what folding them saves",
             old,
         )
 
@@ -169,7 +169,8 @@ def failing_tools(stats: Stats) -> Iterator[Suggestion]:
         if tool.errors >= 5 and tool.errors * 3 >= tool.calls:
             yield Suggestion(
                 "failing-tool",
-                f"{tool.name} failed {tool.errors} of {tool.calls} times: its description may be misleading",
+                f"{tool.name} failed {tool.errors:,} of {tool.calls:,} times: "
+                "its description may be misleading",
                 tool.tokens * tool.errors // max(tool.calls, 1),
             )
 
@@ -179,7 +180,7 @@ def long_system(stats: Stats) -> Iterator[Suggestion]:
     if tokens > 3_000:
         yield Suggestion(
             "long-system-prompt",
-            f"the system prompt is sent with every request: {tokens} tokens each time",
+            f"the system prompt has {tokens:,} tokens and is sent with every request",
             tokens,
         )
 
@@ -198,4 +199,11 @@ def cold_cache(stats: Stats) -> Iterator[Suggestion]:
         )
 
 
-RULES: tuple[Rule, ...] = (repeated_reads, large_results, old_results, failing_tools, long_system, cold_cache)
+SAVING_RULES: tuple[SavingRule, ...] = (
+    repeated_reads,
+    large_results,
+    old_results,
+    failing_tools,
+    long_system,
+    cold_cache,
+)

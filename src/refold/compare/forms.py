@@ -15,57 +15,57 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold import entries as e
-from refold.compare.measures import flat, readable
+from refold.compare.measures import flat, readable_text
 from refold.messages import Assistant, Call, Message, Result, leaves
 from refold.session import Session
 from refold.session.edits import Stretch, active_folds, outermost, said_by
 from refold.text.sentences import sentences
 
-Form: TypeAlias = Literal["whole", "clipped", "lines", "gone"]
-FORMS: dict[Form, str] = {
+MessageForm: TypeAlias = Literal["whole", "clipped", "lines", "gone"]
+FORM_WORDS: dict[MessageForm, str] = {
     "whole": "whole",
     "clipped": "clipped",
     "lines": "as one line",
     "gone": "not shown (recall finds them)",
 }
 """And how people say it."""
-SHORTEST = 12
+MIN_SENTENCE_CHARS = 12
 """Shorter words stand anywhere by chance."""
-LOOKED_AT = 8
+PROBED_SENTENCES = 8
 """Sentences of a message that are looked for, from its beginning and from its end: a log has thousands."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class RecordPart(msgspec.Struct, frozen=True):
     messages: int = 0
     tokens: int = 0
 
 
-def forms_of(session: Session, sizes: Sequence[int]) -> dict[Form, Part]:
+def forms_of(session: Session, sizes: Sequence[int]) -> dict[MessageForm, RecordPart]:
     """How many messages stand in each form, and how many tokens they had: `sizes`, by the path."""
     said = [entry for entry in session.path if said_by(entry) is not None]
     found = _covered(session)
-    parts = dict.fromkeys(FORMS, Part())
+    parts = dict.fromkeys(FORM_WORDS, RecordPart())
     for entry, size in zip(said, sizes, strict=True):
         form = found.get(entry.id, "whole")
-        parts[form] = Part(parts[form].messages + 1, parts[form].tokens + size)
+        parts[form] = RecordPart(parts[form].messages + 1, parts[form].tokens + size)
     return parts
 
 
-def _covered(session: Session) -> dict[str, Form]:
+def _covered(session: Session) -> dict[str, MessageForm]:
     """The messages that an edit stands for."""
-    found: dict[str, Form] = {}
+    found: dict[str, MessageForm] = {}
     for stretch in outermost(active_folds(session.path), session.position):
-        found |= stretch_forms(session, stretch, record_of(stretch))
+        found |= stretch_forms(session, stretch, record_of_stretch(stretch))
     return found
 
 
-def record_of(stretch: Stretch) -> Record:
+def record_of_stretch(stretch: Stretch) -> FoldRecord:
     """What stands for a stretch; for what left its place alone, the record of the fold, its first edit."""
     edit = stretch.fold.edits[0] if stretch.edit.kind == e.LEFT else stretch.edit
-    return Record(edit.put)
+    return FoldRecord(edit.put)
 
 
-def stretch_forms(session: Session, stretch: Stretch, record: Record) -> dict[str, Form]:
+def stretch_forms(session: Session, stretch: Stretch, record: FoldRecord) -> dict[str, MessageForm]:
     """In which form the messages of a stretch stand in what was put for it."""
     entries = session.path[stretch.first : stretch.last + 1]
     said = {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
@@ -75,7 +75,7 @@ def stretch_forms(session: Session, stretch: Stretch, record: Record) -> dict[st
     return dict(_in_record(said, record))
 
 
-def _in_record(said: Mapping[str, Message], record: Record) -> Iterator[tuple[str, Form]]:
+def _in_record(said: Mapping[str, Message], record: FoldRecord) -> Iterator[tuple[str, MessageForm]]:
     calls: dict[str, bool] = {}
     for id, message in said.items():
         form = record.form(message)
@@ -90,14 +90,14 @@ def _answers(message: Message) -> str:
     return message.call_id if isinstance(message, Result) else ""
 
 
-class Record:
+class FoldRecord:
     """What stands for a stretch of the conversation."""
 
     def __init__(self, put: Sequence[Message]) -> None:
         self.messages = put
-        self.text = flat(readable(put))
+        self.text = flat(readable_text(put))
 
-    def form(self, message: Message) -> Form:
+    def form(self, message: Message) -> MessageForm:
         if message in self.messages or (self._has(message.text) and not message.calls):
             return "whole"
         if self.copy_of(message) is not None:
@@ -120,7 +120,7 @@ class Record:
 
     def _has(self, text: str) -> bool:
         words = flat(text)
-        return len(words) >= SHORTEST and words in self.text
+        return len(words) >= MIN_SENTENCE_CHARS and words in self.text
 
 
 def _is_same_step(message: Message, other: Message) -> bool:
@@ -139,4 +139,6 @@ def _arguments(call: Call) -> Iterable[str]:
 def _looked_at(text: str) -> tuple[str, ...]:
     """Kept: every fold of every preset looks for the same sentences again."""
     found = [flat(sentence) for sentence in sentences(text)]
-    return tuple(found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:])
+    return tuple(
+        found if len(found) <= 2 * PROBED_SENTENCES else found[:PROBED_SENTENCES] + found[-PROBED_SENTENCES:]
+    )

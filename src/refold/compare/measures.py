@@ -48,11 +48,11 @@ MEASURES = {
 """What is counted, and what people call it: in short, and in full."""
 DECIDING = ("words", "files", "needed")
 """What presets are ranked by; the others decide between equals."""
-CUT = 0.75
+NEEDED_CUT = 0.75
 """Where a log is cut for `needed`: the part of its messages that is folded."""
 
 
-class Count(msgspec.Struct, frozen=True):
+class CountOf(msgspec.Struct, frozen=True):
     """So many of so many."""
 
     kept: int
@@ -64,7 +64,7 @@ class Count(msgspec.Struct, frozen=True):
         return self.kept / self.of if self.of else None
 
 
-class Log(msgspec.Struct, frozen=True):
+class LogFacts(msgspec.Struct, frozen=True):
     """What a log holds that a view should still say. Everything counts once."""
 
     typed: dict[str, int]
@@ -80,22 +80,22 @@ class Log(msgspec.Struct, frozen=True):
     identifiers: frozenset[str]
     """Identifiers in the arguments of calls."""
 
-    def kept(self, view: str) -> dict[str, Count]:
+    def kept(self, view: str) -> dict[str, CountOf]:
         """How much of it stands in the text of a view, line breaks aside."""
         text = flat(view)
         typed = sum(size for sentence, size in self.typed.items() if stands(sentence, text))
         calls = sum(all(stands(value, text) for value in call) for call in self.calls)
         return {
-            "words": Count(typed, sum(self.typed.values())),
+            "words": CountOf(typed, sum(self.typed.values())),
             "files": present(self.files, text),
             "paths": present(self.paths, text),
-            "calls": Count(calls, len(self.calls)),
+            "calls": CountOf(calls, len(self.calls)),
             "numbers": present(self.numbers, text),
             "identifiers": present(self.identifiers, text),
         }
 
 
-def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> Log:
+def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> LogFacts:
     """`identifiers`: look for these, too (it takes a third of the time)."""
     reader = _Reader(identifiers)
     for message in messages:
@@ -122,7 +122,7 @@ class _Reader:
         typed = [part.text for part in message.parts if isinstance(part, Text) and is_typed(message, part)]
         for text in typed:
             sentences = (flat(text[start:end]) for start, end in spans(text))
-            self.typed |= {sentence: size for sentence in sentences if (size := words(sentence))}
+            self.typed |= {sentence: size for sentence in sentences if (size := count_words(sentence))}
         for text in [message.text] if isinstance(message, Assistant) else typed:
             self.numbers.update(numbers(text))
         for call in message.calls:
@@ -132,7 +132,7 @@ class _Reader:
             self.changed.update(() if message.is_error else changed)
 
     def _call(self, call: Call) -> None:
-        touched, changed = files_of(call, self.opened)
+        touched, changed = files_of_call(call, self.opened)
         self.opened = touched[-1:] or self.opened
         self.touched.update(touched)
         self.pending[call.id] = changed
@@ -140,10 +140,10 @@ class _Reader:
         if self.with_identifiers:
             self.identifiers.update(identifiers(argument_text(call)))
 
-    def log(self) -> Log:
+    def log(self) -> LogFacts:
         names = short_names(self.touched)
         calls = {tuple(names.get(text, flat(text)) for text in call if text.strip()) for call in self.calls}
-        return Log(
+        return LogFacts(
             self.typed,
             frozenset(names[path] for path in self.changed),
             frozenset(names.values()),
@@ -159,7 +159,7 @@ _PATCH = re.compile(r"(?m)^\*\*\* (Add File|Update File|Delete File|Move to): (.
 _CHANGES = frozenset({"edit", "write", "create"})
 
 
-def files_of(call: Call, opened: Sequence[str]) -> tuple[list[str], list[str]]:
+def files_of_call(call: Call, opened: Sequence[str]) -> tuple[list[str], list[str]]:
     """The files that a call names, and those of them that it changes if it succeeds. Of shell commands only
     patches are read. An edit that names no file is of the one `opened` last."""
     what, text = kind(call.name), argument_text(call)
@@ -184,16 +184,16 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     """Every path with the shortest end of it that no other file has. A relative path is the file whose
     absolute path ends with it."""
     listed = sorted(set(paths))
-    whole = {end: path for path in listed if path.startswith("/") for end in endings(path)}
+    whole = {end: path for path in listed if path.startswith("/") for end in path_suffixes(path)}
     files = {path: whole.get(path, path) for path in listed}
-    owners = Counter(end for file in set(files.values()) for end in endings(file))
+    owners = Counter(end for file in set(files.values()) for end in path_suffixes(file))
     return {
-        path: next((end for end in endings(file) if end and owners[end] == 1), file)
+        path: next((end for end in path_suffixes(file) if end and owners[end] == 1), file)
         for path, file in files.items()
     }
 
 
-def endings(path: str) -> Iterator[str]:
+def path_suffixes(path: str) -> Iterator[str]:
     """`c.py`, `b/c.py`, `a/b/c.py` of `/a/b/c.py`."""
     parts = path.strip("/").split("/")
     return ("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
@@ -216,10 +216,10 @@ _FILE = re.compile(r"[\w@+-][\w.@+-]*\.[a-z]\w{0,4}", re.ASCII)
 _SHAPE = re.compile(
     r"_|[a-z][A-Z]|[A-Z]{2}[a-z]|/.*/|\.[a-z]\w{0,4}$|[A-Za-z]\d{3}|^\d{5,}$|^(?=\D*\d)[0-9a-f-]{7,}$"
 )
-SHORTEST, LONGEST = 5, 160
+MIN_ANSWER_CHARS, MAX_ANSWER_CHARS = 5, 160
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     """What stands between spaces and has a letter or digit; of Chinese and Japanese, every character."""
     parts = (part for part in text.split() if any(map(str.isalnum, part)))
     return sum(max(1, len(_IDEOGRAPH.findall(part))) for part in parts)
@@ -233,12 +233,16 @@ def identifiers(text: str) -> Iterator[str]:
     """Paths, file names, snake_case, camelCase, ids and numbers of five digits and more, in order."""
     for run in _RUN.findall(text):
         parts = [run] if "/" in run or _FILE.fullmatch(run) else run.split(".")
-        yield from (part for part in parts if SHORTEST <= len(part) <= LONGEST and _SHAPE.search(part))
+        yield from (
+            part
+            for part in parts
+            if MIN_ANSWER_CHARS <= len(part) <= MAX_ANSWER_CHARS and _SHAPE.search(part)
+        )
 
 
 def needed(messages: Sequence[Message], cut: int) -> tuple[str, ...]:
     """Identifiers of calls after the cut that stand before it and were not mentioned again in between."""
-    before = readable(messages[:cut])
+    before = readable_text(messages[:cut])
     later = [searchable(message) for message in messages[cut:]]
     after, start = "\n\n".join(later), 0
     found: dict[str, bool] = {}
@@ -256,9 +260,9 @@ _BEFORE, _AFTER = re.compile(r"\w[.-]?\Z", re.ASCII), re.compile(r"[.-]?\w", re.
 """What stands beside a part of a longer word, path or number."""
 
 
-def present(names: Iterable[str], text: str) -> Count:
+def present(names: Iterable[str], text: str) -> CountOf:
     hits = [stands(name, text) for name in names]
-    return Count(sum(hits), len(hits))
+    return CountOf(sum(hits), len(hits))
 
 
 def stands(name: str, text: str) -> bool:
@@ -274,7 +278,7 @@ def stands(name: str, text: str) -> bool:
     return False
 
 
-def readable(messages: Iterable[Message]) -> str:
+def readable_text(messages: Iterable[Message]) -> str:
     """All that a model can read, the arguments of calls included."""
     return "\n\n".join(searchable(message) for message in messages)
 

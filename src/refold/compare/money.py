@@ -17,8 +17,8 @@ import msgspec
 from refold import entries as e
 from refold.compaction.requests import PROMPT, last_model
 from refold.costs import Prices, known
-from refold.costs.break_even import break_even
-from refold.costs.prices import SECONDS
+from refold.costs.break_even import break_even, cold_share
+from refold.costs.prices import CACHE_SECONDS
 from refold.errors import SettingError
 from refold.messages import Assistant, System, Usage
 from refold.protocols import TokenCounter
@@ -30,17 +30,17 @@ PRICED = "claude-sonnet-5"
 """The model whose prices count where neither the caller nor the transcript names one that is known."""
 TIMES = (2, 4, 8)
 """Thresholds, in budgets: a context that has grown to this is folded to one budget."""
-USUAL = 4
+COST_THRESHOLD = 4
 """The threshold of `cost`; where a conversation never gets there, the largest that it reaches."""
-THINKING = 20.0
+DEFAULT_PAUSE_SECONDS = 20.0
 """Seconds between two requests where the transcript has no times."""
-LONGEST = 3600.0
+MAX_PAUSE_SECONDS = 3600.0
 """Pauses count at most this much: nights and holidays say nothing about a preset."""
 GAIN = 0.9
 """A fold that leaves more than this part of the context is not made."""
 
 
-class Step(NamedTuple):
+class ReplayedRequest(NamedTuple):
     """A request: so many entries come before it, so much time after the one before, such a reply."""
 
     entries: int
@@ -49,14 +49,14 @@ class Step(NamedTuple):
     turn: int
 
 
-class Steps(msgspec.Struct, frozen=True):
+class RequestSeries(msgspec.Struct, frozen=True):
     """A conversation as a series of requests."""
 
     sums: tuple[int, ...]
     """`sums[i]` is the size of the first `i` entries."""
     fixed: int
     """How many entries at the beginning are never folded: system prompts."""
-    steps: tuple[Step, ...]
+    steps: tuple[ReplayedRequest, ...]
 
     @property
     def tokens(self) -> int:
@@ -67,7 +67,7 @@ class Steps(msgspec.Struct, frozen=True):
         return [after - before for before, after in pairwise(self.sums)]
 
 
-class Shape(msgspec.Struct, frozen=True):
+class ViewSizes(msgspec.Struct, frozen=True):
     """What a fold leaves, in tokens."""
 
     kept: int
@@ -86,7 +86,7 @@ class Summarising(msgspec.Struct, frozen=True):
     output: int = 0
 
 
-class Bill(msgspec.Struct, frozen=True):
+class ReplayBill(msgspec.Struct, frozen=True):
     """What a replay came to, in dollars and tokens."""
 
     dollars: float
@@ -102,13 +102,13 @@ class Bill(msgspec.Struct, frozen=True):
 class Paid(msgspec.Struct, frozen=True):
     """What a conversation costs with a preset: by threshold, and without folding."""
 
-    none: Bill
-    by_threshold: dict[int, Bill] = {}
+    none: ReplayBill
+    by_threshold: dict[int, ReplayBill] = {}
     threshold: int = 0
     """The usual one."""
 
     @property
-    def usual(self) -> Bill:
+    def usual(self) -> ReplayBill:
         return self.by_threshold.get(self.threshold, self.none)
 
     @property
@@ -145,9 +145,7 @@ class Priced(NamedTuple):
 def priced(name: str) -> Priced:
     model = known(name)
     if model is None or model.prices is None:
-        raise SettingError(
-            "prices", f"no prices for {name!r}; `refold models` lists the models that have some"
-        )
+        raise SettingError("prices", f"no prices for {name!r}; `refold models` lists the models with prices")
     return Priced(model.name, model.prices, model.window)
 
 
@@ -168,6 +166,7 @@ def worth(session: Session, since: float = 0.0) -> tuple[int, int, float]:
     prompts saved, less what sending them anew cost. One that does not say what it left is worth nothing."""
     folds, tokens, money = 0, 0, 0.0
     entries = session.entries
+    cold = cold_share([session.path[position].time for position in session.replies])
     for place, fold in enumerate(entries):
         if not isinstance(fold, e.Fold) or fold.time < since:
             continue
@@ -178,15 +177,15 @@ def worth(session: Session, since: float = 0.0) -> tuple[int, int, float]:
         folds += 1
         if not fold.tokens_after:
             continue
-        even = break_even(fold.tokens_before, fold.tokens_after, prices_of(session, None).prices)
+        even = break_even(fold.tokens_before, fold.tokens_after, prices_of(session, None).prices, cold=cold)
         tokens += later * (fold.tokens_before - fold.tokens_after)
         money += (later - 1) * even.per_turn - even.now if later else 0
     return folds, tokens, money
 
 
-def steps(session: Session, counter: TokenCounter) -> Steps:
+def steps(session: Session, counter: TokenCounter) -> RequestSeries:
     """The requests of a conversation; sizes are counted once per entry."""
-    sums, found, turn, fixed = [0], list[Step](), 0, 0
+    sums, found, turn, fixed = [0], list[ReplayedRequest](), 0, 0
     last = 0.0
     for entry in session.path:
         message = said_by(entry)
@@ -197,33 +196,33 @@ def steps(session: Session, counter: TokenCounter) -> Steps:
             fixed += 1
         turn += isinstance(entry, e.MessageEntry) and message.role == "user"
         if isinstance(message, Assistant):
-            found.append(Step(len(sums) - 1, _pause(last, entry.time), size, turn))
+            found.append(ReplayedRequest(len(sums) - 1, _pause(last, entry.time), size, turn))
             last = entry.time
         sums.append(sums[-1] + size)
-    return Steps(tuple(sums), fixed, tuple(found))
+    return RequestSeries(tuple(sums), fixed, tuple(found))
 
 
 def _pause(before: float, now: float) -> float:
-    return min(max(now - before, 0.0), LONGEST) if before and now else THINKING
+    return min(max(now - before, 0.0), MAX_PAUSE_SECONDS) if before and now else DEFAULT_PAUSE_SECONDS
 
 
-def shape_of(items: Sequence[Item], sizes: Sequence[int]) -> Shape:
+def view_sizes(items: Sequence[Item], sizes: Sequence[int]) -> ViewSizes:
     """The shape of a folded view."""
     put = [index for index, item in enumerate(items) if item.fold is not None]
     first = put[0] if put else len(items)
     record = sum(sizes[index] for index in put)
     kept = sum(sizes[:first])
-    return Shape(kept, record, sum(sizes) - kept - record)
+    return ViewSizes(kept, record, sum(sizes) - kept - record)
 
 
 def bill(
-    conversation: Steps,
+    conversation: RequestSeries,
     prices: Prices,
     *,
     threshold: int | None = None,
-    shape: Shape | None = None,
+    shape: ViewSizes | None = None,
     summarising: Summarising = Summarising(),
-) -> Bill:
+) -> ReplayBill:
     """The whole conversation, folded to `shape` whenever a request would pass `threshold`; without these,
     as it was."""
     run = _Run(conversation, prices, summarising)
@@ -235,7 +234,12 @@ def bill(
 
 
 def pay(
-    conversation: Steps, prices: Prices, none: Bill, limit: int, shape: Shape, summarising: Summarising
+    conversation: RequestSeries,
+    prices: Prices,
+    none: ReplayBill,
+    limit: int,
+    shape: ViewSizes,
+    summarising: Summarising,
 ) -> Paid:
     """The conversation at every threshold that it reaches."""
     bills = {
@@ -245,7 +249,9 @@ def pay(
         for times in TIMES
         if limit * times < none.peak
     }
-    usual = max((reached for reached in bills if reached <= limit * USUAL), default=limit * USUAL)
+    usual = max(
+        (reached for reached in bills if reached <= limit * COST_THRESHOLD), default=limit * COST_THRESHOLD
+    )
     return Paid(none, bills, usual)
 
 
@@ -261,7 +267,7 @@ def summarising(folds: Sequence[e.Fold], model: str, chat: Priced) -> Summarisin
 
 
 class _Run:
-    def __init__(self, conversation: Steps, prices: Prices, summarising: Summarising) -> None:
+    def __init__(self, conversation: RequestSeries, prices: Prices, summarising: Summarising) -> None:
         self.sums = conversation.sums
         self.prices, self.summarising = prices, summarising
         self.kept = self.sums[conversation.fixed]
@@ -274,10 +280,10 @@ class _Run:
         self.dollars = self.summaries = 0.0
         self.folds = self.prompt = self.peak = 0
 
-    def size(self, step: Step) -> int:
+    def size(self, step: ReplayedRequest) -> int:
         return self.kept + self.record + self.sums[step.entries] - self.sums[self.start]
 
-    def fold(self, step: Step, shape: Shape) -> None:
+    def fold(self, step: ReplayedRequest, shape: ViewSizes) -> None:
         """To the beginning, a record and the newest entries that the preset keeps."""
         before = self.size(step)
         start = bisect_left(self.sums, self.sums[step.entries] - shape.tail, self.start, step.entries)
@@ -293,10 +299,10 @@ class _Run:
         self.warm = min(self.warm, kept)
         self.folds += 1
 
-    def request(self, step: Step) -> None:
+    def request(self, step: ReplayedRequest) -> None:
         """What a cache of the longest common prefix counts, where every prompt continues the one before."""
         size = self.size(step)
-        warm = min(self.warm, size) if step.pause < SECONDS["5m"] else 0
+        warm = min(self.warm, size) if step.pause < CACHE_SECONDS["5m"] else 0
         usage = self.prices.prompt(warm, size - warm)
         self.dollars += self.prices.cost(msgspec.structs.replace(usage, output=step.output))
         if size >= self.prices.min_cache:
@@ -304,5 +310,5 @@ class _Run:
         self.prompt += size
         self.peak = max(self.peak, size)
 
-    def bill(self) -> Bill:
-        return Bill(self.dollars + self.summaries, self.summaries, self.folds, self.prompt, self.peak)
+    def bill(self) -> ReplayBill:
+        return ReplayBill(self.dollars + self.summaries, self.summaries, self.folds, self.prompt, self.peak)

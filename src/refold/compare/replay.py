@@ -8,7 +8,7 @@ from itertools import count
 import msgspec
 
 from refold import entries as e
-from refold.batch.kept import digest
+from refold.batch.results import short_digest
 from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
 from refold.engine.maintenance import maintain
@@ -26,14 +26,14 @@ MORE = 64
 class Replayed(msgspec.Struct, frozen=True):
     session: Session
     folds: tuple[e.Fold, ...]
-    """What happened at the passes, in order; the preset's upkeep between passes is not among them."""
+    """What happened at the passes, in order; the preset's maintenance between passes is not among them."""
     failures: tuple[Failed, ...] = ()
     reason: Reason | None = None
     """Why the preset did no more."""
 
     @property
     def all_folds(self) -> Sequence[e.Fold]:
-        """Everything that was folded, the upkeep of the preset included."""
+        """Everything that was folded, the maintenance of the preset included."""
         return self.session.annotations(e.Fold)
 
     def verdict(self, engine: Engine, view: View, limit: int) -> tuple[bool, str | None]:
@@ -89,7 +89,7 @@ async def replay(
     for end in checkpoints(path, passes):
         for entry in path[done:end]:
             session.append(msgspec.structs.replace(entry, parent=session.leaf))
-            await maintain(engine.planner, session, question, hooks=engine.hooks)
+            await maintain(engine.planner, session, question)
         done = end
         passed = await one_pass(engine, session, instructions=instructions)
         folds += passed.folds
@@ -130,7 +130,7 @@ def _ids(source: Session, title: str) -> Callable[[], str]:
     """Ids of what is made in a replay. They stand in views and in reasons, as keys: with the same ones each
     time, a replay gives the same answer twice, to the token."""
     numbers = count()
-    return lambda: digest(source.id, len(source), title, next(numbers))[:12]
+    return lambda: short_digest(source.id, len(source), title, next(numbers))[:12]
 
 
 def _ends(path: Sequence[e.AnyPathEntry]) -> list[int]:

@@ -15,10 +15,11 @@ from refold import entries as e
 from refold import registry, tokens
 from refold.compare import measures, money
 from refold.compare.budgets import Budget
-from refold.compare.forms import FORMS, Form, Part, forms_of
-from refold.compare.measures import Count, Log
-from refold.compare.money import Bill, Paid, Priced, Steps
+from refold.compare.forms import FORM_WORDS, MessageForm, RecordPart, forms_of
+from refold.compare.measures import CountOf, LogFacts
+from refold.compare.money import Paid, Priced, ReplayBill, RequestSeries
 from refold.compare.replay import Replayed, checkpoints, replay
+from refold.deprecation import renamed
 from refold.errors import ModelError, RefoldError, UsageError
 from refold.protocols import Model
 from refold.registry.engine import Engine
@@ -40,9 +41,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     """Size of the view; None where there is none."""
     fits: bool | None = None
-    counts: dict[str, Count] = {}
+    counts: dict[str, CountOf] = {}
     """How much of the log the view still says, by measure (`measures.MEASURES`)."""
-    forms: dict[Form, Part] | None = None
+    forms: dict[MessageForm, RecordPart] | None = None
     """In which form the messages of the log stand in the view."""
     cost: float | None = None
     """Dollars for the whole log, folded whenever it has grown to four budgets."""
@@ -67,7 +68,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         count = self.counts.get(measure)
         return None if count is None or self.failed else count.share
 
-    def form(self, form: Form) -> float | None:
+    def form(self, form: MessageForm) -> float | None:
         """Share of the messages that stand in this form."""
         whole = sum(part.messages for part in self.forms.values()) if self.forms else 0
         return self.forms[form].messages / whole if self.forms and whole else None
@@ -92,13 +93,13 @@ class Transcript(About, frozen=True):
     """A conversation ready to be compared on; what does not depend on a preset is computed once."""
 
     session: Session
-    log: Log
-    steps: Steps
+    log: LogFacts
+    steps: RequestSeries
     cut: int
     """How many messages are folded for `needed`; 0 where nothing is needed later."""
     needed: tuple[str, ...]
     model: Priced
-    none: Bill
+    none: ReplayBill
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -124,7 +125,7 @@ class Comparison(Compared, frozen=True):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """What to compare."""
 
     presets: Sequence[str]
@@ -152,7 +153,7 @@ def variant(name: str) -> tuple[str, dict[str, str]]:
 
 async def compare(
     sessions: Iterable[tuple[str, Session | RefoldError | OSError]],
-    plan: Plan,
+    plan: ComparisonPlan,
     progress: Progress = lambda _, __: None,
 ) -> Comparison:
     """All cells. What goes wrong in one does not stop the others: the cell says why."""
@@ -180,7 +181,7 @@ async def compare(
     return Comparison(tuple(cells), tuple(transcripts), tuple(unread))
 
 
-def _rows(plan: Plan) -> list[tuple[Budget, int, str]]:
+def _rows(plan: ComparisonPlan) -> list[tuple[Budget, int, str]]:
     """Presets beside each other, for each budget and number of passes."""
     return list(product(plan.budgets, plan.passes, plan.presets))
 
@@ -190,14 +191,14 @@ def _prepared(file: str, session: Session | Exception, prices: str | None) -> Tr
     if isinstance(session, Exception):
         return str(session)
     try:
-        return prepare(file, session, prices)
+        return prepare_transcript(file, session, prices)
     except UsageError:
         raise
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 
-def prepare(file: str, session: Session, prices: str | None = None) -> Transcript:
+def prepare_transcript(file: str, session: Session, prices: str | None = None) -> Transcript:
     """Everything about a transcript that all presets share."""
     said = [entry for entry in session.path if said_by(entry) is not None]
     messages = list(filter(None, map(said_by, said)))
@@ -236,14 +237,14 @@ def fed(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
 
 def _cut(path: Sequence[e.AnyPathEntry]) -> int:
     """The end nearest to three quarters at which no call waits for its result; 0 where there is none."""
-    wanted = measures.CUT * len(path)
+    wanted = measures.NEEDED_CUT * len(path)
     ends = [end for end in checkpoints(path, 8) if 2 <= end < len(path)]
     return min(ends, key=lambda end: abs(end - wanted), default=0)
 
 
 async def cell(t: Transcript, name: str, budget: Budget, passes: int, model: Model | None = None) -> Cell:
     """One preset on one transcript; never raises for what the preset or a model does."""
-    holds = {measure: Count(0, of) for measure, of in t.holds.items()}
+    holds = {measure: CountOf(0, of) for measure, of in t.holds.items()}
     if t.steps.sums[t.cut] <= budget.of(t.steps.sums[t.cut]):
         del holds["needed"]  # what fits as it is says nothing about a preset
     size = budget.of(t.tokens)
@@ -272,7 +273,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
     engine, done, view = await _folded(t.session, blank, limit, model)
     seconds = time.perf_counter() - began
     later = {"needed": await _needed(blank, t, budget, model)} if "needed" in blank.counts else {}
-    shape = money.shape_of(view.items, [engine.counter.message(message) for message in view.messages])
+    shape = money.view_sizes(view.items, [engine.counter.message(message) for message in view.messages])
     paid = Paid(t.none)
     if done.all_folds:
         summaries = money.summarising(done.all_folds, model.name if model else "", t.model)
@@ -282,7 +283,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
         blank,
         tokens=view.tokens,
         fits=fits,
-        counts=t.log.kept(measures.readable(view.messages)) | later,
+        counts=t.log.kept(measures.readable_text(view.messages)) | later,
         forms=forms_of(done.session, t.steps.sizes),
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
@@ -293,13 +294,13 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
     )
 
 
-async def _needed(blank: Cell, t: Transcript, budget: Budget, model: Model | None) -> Count:
+async def _needed(blank: Cell, t: Transcript, budget: Budget, model: Model | None) -> CountOf:
     """What calls after the cut need of the part before it, folded by itself; nothing if it does not fit."""
     limit = budget.of(t.steps.sums[t.cut])
     prefix = fed(t.session, t.session.path[: t.cut])
     _, _, view = await _folded(prefix, blank, limit, model)
-    found = measures.present(t.needed, measures.flat(measures.readable(view.messages)))
-    return found if view.tokens <= limit else Count(0, found.of)
+    found = measures.present(t.needed, measures.flat(measures.readable_text(view.messages)))
+    return found if view.tokens <= limit else CountOf(0, found.of)
 
 
 async def _folded(
@@ -320,7 +321,7 @@ def _requests(session: Session) -> int:
     return sum(one.requests for one in made)
 
 
-def blanks(file: str, plan: Plan, error: str) -> list[Cell]:
+def blanks(file: str, plan: ComparisonPlan, error: str) -> list[Cell]:
     """The cells of a file of which there are no figures."""
     return [
         Cell(file=file, preset=name, budget=budget.tokens or 0, passes=passes, asked=budget.text, error=error)
@@ -328,7 +329,7 @@ def blanks(file: str, plan: Plan, error: str) -> list[Cell]:
     ]
 
 
-SHARES = {
+SHARE_COLUMNS = {
     "constraints": "words",
     "artifacts": "files",
     "identifiers": "identifiers",
@@ -343,8 +344,8 @@ SHARES = {
 def row(cell: Cell) -> dict[str, Any]:
     """The documented JSON of a cell."""
     fields = {name: value for name, value in asdict(cell).items() if name not in ("done", "paid")}
-    fields |= {column: _rounded(cell.share(measure)) for column, measure in SHARES.items()}
-    fields |= {form: _rounded(cell.form(form)) for form in FORMS}
+    fields |= {column: _rounded(cell.share(measure)) for column, measure in SHARE_COLUMNS.items()}
+    fields |= {form: _rounded(cell.form(form)) for form in FORM_WORDS}
     fields["why"] = fields["error"]
     fields["counts"] = msgspec.to_builtins(cell.counts)
     fields["forms"] = msgspec.to_builtins(cell.forms)
@@ -354,3 +355,6 @@ def row(cell: Cell) -> dict[str, Any]:
 
 def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 4)
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, Plan="ComparisonPlan")

@@ -15,13 +15,13 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import words_left_out
-from refold.compare.figures import Big, File, Repeat, Spent, Stats, Tool, Turn, suggest
+from refold.compare.figures import Big, FileUsage, Repeat, Spent, Stats, ToolUsage, TurnUsage, suggest
 from refold.preserve.shell import operands, parse
 from refold.preserve.tools import actions, shown_by
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.edits import said_by
-from refold.session.toolnames import MANY_PATHS, PATHS, canonical, command_line, kind
+from refold.session.toolnames import MANY_PATHS, PATHS, canonical_tool_name, command_line, kind
 from refold.session.wire_size import WireOverhead
 from refold.text.truncate import one_line
 
@@ -57,7 +57,7 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     )
 
 
-Sized = TypeVar("Sized", Tool, File, Big, Repeat)
+Sized = TypeVar("Sized", ToolUsage, FileUsage, Big, Repeat)
 
 
 def _largest(rows: Iterable[Sized]) -> tuple[Sized, ...]:
@@ -83,12 +83,12 @@ class Book:
         self.messages = 0
         self.roles: Counter[str] = Counter()
         self.parts: Counter[str] = Counter()
-        self.turns: list[Turn] = []
+        self.turns: list[TurnUsage] = []
         self.results: list[Big] = []
         self.usages: list[m.Usage] = []
         self._open: dict[str, _Call] = {}
-        self.tools: dict[str, Tool] = {}
-        self.files: dict[str, File] = {}
+        self.tools: dict[str, ToolUsage] = {}
+        self.files: dict[str, FileUsage] = {}
         self._readings: dict[str, tuple[_Call, Repeat]] = {}
         """Ways of reading files, each since these last changed."""
         self._done: list[Repeat] = []
@@ -122,7 +122,7 @@ class Book:
         if starts or not self.turns:
             number = self.turns[-1].turn + 1 if self.turns else int(starts)
             total = self.turns[-1].total if self.turns else 0
-            self.turns.append(Turn(number, entry.id, one_line(message.text, 120), total=total))
+            self.turns.append(TurnUsage(number, entry.id, one_line(message.text, 120), total=total))
         turn = self.turns[-1]
         turn.messages += 1
         turn.calls += len(message.calls)
@@ -133,8 +133,8 @@ class Book:
             self.usages.append(entry.usage)
             turn.prompt = entry.usage.prompt
 
-    def _tool(self, name: str) -> Tool:
-        return self.tools.setdefault(name, Tool(name))
+    def _tool(self, name: str) -> ToolUsage:
+        return self.tools.setdefault(name, ToolUsage(name))
 
     def _call(self, call: m.Call) -> int:
         size = self.counter.text(call.name) + self.counter.text(m.arguments_json(call))
@@ -142,7 +142,7 @@ class Book:
         tool.calls += 1
         tool.call_tokens += size
         done = actions(call, self._opened)
-        if done and canonical(call.name) in ("open", "create"):
+        if done and canonical_tool_name(call.name) in ("open", "create"):
             self._opened = done[-1].path  # SWE-agent's editor: later edits name no file
         paths = tuple(dict.fromkeys(action.path for action in done))
         changed = {action.path for action in done if action.verb != "view"}
@@ -164,8 +164,8 @@ class Book:
     def _read_files(self) -> set[str]:
         return {path for made, _ in self._readings.values() for path in made.paths}
 
-    def _touch(self, path: str, tokens: int) -> File:
-        file = self.files.setdefault(path, File(path))
+    def _touch(self, path: str, tokens: int) -> FileUsage:
+        file = self.files.setdefault(path, FileUsage(path))
         file.tokens += tokens
         return file
 

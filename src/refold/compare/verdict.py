@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from refold.compare.forms import FORMS, Form
-from refold.compare.measures import DECIDING, MEASURES, Count
+from refold.compare.forms import FORM_WORDS, MessageForm
+from refold.compare.measures import DECIDING, MEASURES, CountOf
 from refold.compare.run import Cell
+from refold.text.plural import counted
 
 RULE = (
     "Ranked by the mean of three shares, as far as the log has something to measure: words you typed, "
@@ -18,7 +19,7 @@ RULE = (
 )
 
 
-class Group(NamedTuple):
+class PresetGroup(NamedTuple):
     """A preset at one budget and number of passes, over all logs that are larger than the budget."""
 
     preset: str
@@ -58,17 +59,17 @@ class Group(NamedTuple):
     def cost_unfolded(self) -> float:
         return sum(cell.paid.none.dollars for cell in self.good if cell.paid)
 
-    def total(self, measure: str) -> Count:
+    def total(self, measure: str) -> CountOf:
         """Over all logs; a view that does not fit keeps nothing."""
         counts = [(cell, cell.counts[measure]) for cell in self.cells if measure in cell.counts]
-        return Count(sum(x.kept for cell, x in counts if cell.fits), sum(x.of for _, x in counts))
+        return CountOf(sum(x.kept for cell, x in counts if cell.fits), sum(x.of for _, x in counts))
 
     def kept(self, measures: Iterable[str] = DECIDING) -> float:
         """The mean share of what the logs have."""
         shares = [share for name in measures if (share := self.total(name).share) is not None]
         return fmean(shares) if shares else 0.0
 
-    def form(self, form: Form) -> int:
+    def form(self, form: MessageForm) -> int:
         """Messages that stand in this form."""
         return sum(cell.forms[form].messages for cell in self.good if cell.forms)
 
@@ -79,10 +80,10 @@ class Group(NamedTuple):
         return out, -self.kept(), -self.kept(MEASURES), self.cost
 
 
-def groups(cells: Iterable[Cell]) -> list[Group]:
+def preset_groups(cells: Iterable[Cell]) -> list[PresetGroup]:
     """Best first, for each budget and number of passes. Logs that fit as they are do not count, and presets
     with the same figures are one group."""
-    found: dict[Any, Group] = {}
+    found: dict[Any, PresetGroup] = {}
     for (asked, passes, preset), listed in _by_kind(cell for cell in cells if cell.needs_folding).items():
         figures = tuple((x.file, x.tokens, x.fits, *x.counts.values(), x.cost, x.requests) for x in listed)
         key = asked, passes, preset if all(cell.failed for cell in listed) else figures
@@ -90,7 +91,7 @@ def groups(cells: Iterable[Cell]) -> list[Group]:
         found[key] = (
             earlier._replace(same=(*earlier.same, preset))
             if earlier
-            else Group(preset, asked, passes, tuple(listed))
+            else PresetGroup(preset, asked, passes, tuple(listed))
         )
     kinds = list(dict.fromkeys(group.kind for group in found.values()))
     return sorted(found.values(), key=lambda group: (kinds.index(group.kind), group.rank))
@@ -109,14 +110,14 @@ class Verdict(NamedTuple):
     title: str
     """Names stand in backticks, here and below."""
     lines: tuple[str, ...] = ()
-    best: Group | None = None
+    best: PresetGroup | None = None
 
 
 def verdicts(cells: Sequence[Cell]) -> list[Verdict]:
     """One for each budget and number of passes at which something has to be folded, one for all others."""
     if all(cell.failed for cell in cells):
         return [Verdict("Nothing could be compared.", tuple(dict.fromkeys(x.error or "" for x in cells))[:3])]
-    listed = groups(cells)
+    listed = preset_groups(cells)
     kinds = dict.fromkeys(group.kind for group in listed)
     found = [_verdict([group for group in listed if group.kind == kind]) for kind in kinds]
     read = [cell for cell in cells if cell.log_tokens or not cell.failed]
@@ -131,7 +132,7 @@ def _nothing_to_fold(cells: Sequence[Cell]) -> Verdict:
     lines = [f"`{cell.preset}` failed: {cell.error}" for cell in cells if cell.failed]
     eager = dict.fromkeys(x.preset for x in cells if not x.failed and (x.tokens or 0) < x.log_tokens)
     if eager:
-        lines.append(f"Presets that fold it all the same: {_listed([f'`{name}`' for name in eager])}.")
+        lines.append(f"Presets that fold it anyway: {_listed([f'`{name}`' for name in eager])}.")
     return Verdict("Nothing needs folding.", (text, *lines, "A smaller budget (`--budgets`) shows more."))
 
 
@@ -140,7 +141,7 @@ def budget(asked: str) -> str:
     return f"{asked} of the log" if "%" in asked else f"{asked} tokens"
 
 
-def _verdict(listed: Sequence[Group]) -> Verdict:
+def _verdict(listed: Sequence[PresetGroup]) -> Verdict:
     """Of the presets at one budget, best first."""
     fitting = [group for group in listed if group.fitting]
     place = budget(listed[0].asked) + (f", folded {listed[0].passes} times" if listed[0].passes > 1 else "")
@@ -152,7 +153,7 @@ def _verdict(listed: Sequence[Group]) -> Verdict:
     equal = [group for group in fitting if _counts(group, measured) == _counts(best, measured)]
     next_best = next((group for group in fitting if group not in equal), None)
     names = _listed([f"`{group.name}`" for group in equal])
-    keep = "keeps" if len(equal) == 1 else "keep the same:"
+    keep = "keeps" if len(equal) == 1 else "keep the same amount:"
     what = _listed([_of(best, name) for name in measured]) or "nothing that can be counted"
     size = f", in {best.tokens:,} tokens" if len(equal) == len(best.cells) == 1 else ""
     lines = (
@@ -167,21 +168,21 @@ def _verdict(listed: Sequence[Group]) -> Verdict:
     return Verdict(f"At {place}, {names} {keep} {what}{size}.", tuple(filter(None, lines)), best)
 
 
-def _counts(group: Group, names: Iterable[str]) -> list[Count]:
+def _counts(group: PresetGroup, names: Iterable[str]) -> list[CountOf]:
     return [group.total(name) for name in names]
 
 
-def _of(group: Group, name: str) -> str:
+def _of(group: PresetGroup, name: str) -> str:
     """`12 of the 30 words you typed`."""
     count = group.total(name)
     return f"{count.kept:,} of {'the ' if name == 'words' else ''}{count.of:,} {MEASURES[name][1]}"
 
 
-def _fits(best: Group) -> str:
+def _fits(best: PresetGroup) -> str:
     return f"It fits {len(best.fitting)} of {len(best.cells)} conversations." if len(best.cells) > 1 else ""
 
 
-def _told_apart(equal: Sequence[Group]) -> str:
+def _told_apart(equal: Sequence[PresetGroup]) -> str:
     """By what the best of equals is the best."""
     best = equal[0]
     rest = [name for name in MEASURES if name not in DECIDING and best.total(name).of]
@@ -190,17 +191,15 @@ def _told_apart(equal: Sequence[Group]) -> str:
     return f"`{best.name}` costs least." if any(group.cost > best.cost for group in equal) else ""
 
 
-def _next(group: Group, measured: Sequence[str]) -> str:
-    kept = _listed([_several(group.total(name).kept, MEASURES[name][0]) for name in measured])
+def _next(group: PresetGroup, measured: Sequence[str]) -> str:
+    kept = _listed(
+        [counted(group.total(name).kept, MEASURES[name][0].removesuffix("s")) for name in measured]
+    )
     size = f", in {group.tokens:,} tokens" if len(group.cells) == 1 else ""
     return f"Next best is `{group.name}` with {kept}{size}."
 
 
-def _several(number: int, noun: str) -> str:
-    return f"{number:,} {noun.removesuffix('s') if number == 1 else noun}"
-
-
-def _loses(best: Group, fitting: Sequence[Group]) -> str:
+def _loses(best: PresetGroup, fitting: Sequence[PresetGroup]) -> str:
     lost: list[str] = []
     for name in MEASURES:
         other = max(fitting, key=lambda group: group.total(name).kept)
@@ -209,16 +208,14 @@ def _loses(best: Group, fitting: Sequence[Group]) -> str:
     return f"Where it loses: {'; '.join(lost)}." if lost else ""
 
 
-def _size(best: Group) -> str:
+def _size(best: PresetGroup) -> str:
     before = sum(cell.log_tokens for cell in best.good)
-    parts = [f"{best.form(form):,} {FORMS[form]}" for form in FORMS if best.form(form)]
-    messages = sum(map(best.form, FORMS))
-    return (
-        f"{before:,} tokens became {best.tokens:,}. Of {_several(messages, 'messages')}: {', '.join(parts)}."
-    )
+    parts = [f"{best.form(form):,} {FORM_WORDS[form]}" for form in FORM_WORDS if best.form(form)]
+    messages = sum(map(best.form, FORM_WORDS))
+    return f"{before:,} tokens became {best.tokens:,}. Of {counted(messages, 'message')}: {', '.join(parts)}."
 
 
-def _costs(best: Group) -> str:
+def _costs(best: PresetGroup) -> str:
     none, cost = best.cost_unfolded, best.cost
     if not none:
         return ""
@@ -230,7 +227,7 @@ def _costs(best: Group) -> str:
     return f"Costs {percent(part)} more than not folding {prices}: after a fold the context is cached anew."
 
 
-def _does_not_fit(listed: Sequence[Group]) -> str:
+def _does_not_fit(listed: Sequence[PresetGroup]) -> str:
     out = [
         f"`{group.name}` ({group.tokens:,} tokens)" for group in listed if group.good and not group.fitting
     ]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
 
-from refold.costs.prices import Prices
+from refold.costs.prices import CACHE_SECONDS, Prices, Ttl
 from refold.messages import Usage
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class SummaryCost(msgspec.Struct, frozen=True, kw_only=True):
     """What the summary costs to make. `cached-prefix` sends the chat's own history once more, so a warm
-    cache is read; `stand-alone` sends a transcript nobody cached; the embedded digest (`none`) is free."""
+    cache is read; `stand-alone` sends an uncached transcript; the embedded digest (`none`) is free."""
 
     form: Literal["cached-prefix", "stand-alone", "none"] = "none"
     prompt: int = 0
@@ -39,21 +41,27 @@ def break_even(
     prices: Prices,
     *,
     shared: int = 0,
-    summary: Summary = Summary(),
+    summary: SummaryCost = SummaryCost(),
     warm: bool = True,
-    stays_warm: bool = True,
+    cold: float = 0.0,
     requests_per_turn: float = 1.0,
 ) -> BreakEven:
     """For a fold that turns a prompt of `before` tokens into one of `after`, of which the first `shared` ones
-    stay as they were. `warm`: the provider's cache holds the prompt now. `stays_warm`: turns follow each
-    other before it expires."""
+    stay as they were. `warm`: the provider's cache holds the prompt now. `cold`: the share of later requests
+    that find it expired; those pay for the whole prompt, so that a smaller one saves them most."""
     stay = _prompt(prices, before if warm else 0, before)
     fold = _prompt(prices, shared if warm else 0, after)
     now = _summary(before, prices, summary, warm) + fold - stay
-    later_stay = _prompt(prices, before if stays_warm else 0, before)
-    later_fold = _prompt(prices, after if stays_warm else 0, after)
-    per_turn = requests_per_turn * (later_stay - later_fold)
+    warm_saves = _prompt(prices, before, before) - _prompt(prices, after, after)
+    cold_saves = _prompt(prices, 0, before) - _prompt(prices, 0, after)
+    per_turn = requests_per_turn * ((1 - cold) * warm_saves + cold * cold_saves)
     return BreakEven(now, per_turn, _turns(now, per_turn))
+
+
+def cold_share(times: Sequence[float], ttl: Ttl = "5m") -> float:
+    """Of requests at these times (seconds; 0: not known), the share that came after the cache had expired."""
+    pauses = [later - earlier for earlier, later in pairwise(times) if earlier and later]
+    return sum(pause >= CACHE_SECONDS[ttl] for pause in pauses) / len(pauses) if pauses else 0.0
 
 
 def _turns(now: float, per_turn: float) -> int | None:
@@ -67,7 +75,7 @@ def _prompt(prices: Prices, warm: int, total: int) -> float:
     return prices.cost(prices.prompt(warm, total - warm))
 
 
-def _summary(before: int, prices: Prices, summary: Summary, warm: bool) -> float:
+def _summary(before: int, prices: Prices, summary: SummaryCost, warm: bool) -> float:
     if summary.form == "none":
         return 0.0
     by = summary.prices or prices

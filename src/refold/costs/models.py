@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from refold.costs.prices import Prices
-from refold.data import table
+from refold.data import data_table
 from refold.errors import SettingError, nearest
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -20,7 +20,7 @@ _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
 _PRICE_FIELDS = frozenset(Prices.__struct_fields__)
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model as its provider describes it."""
 
     name: str
@@ -36,31 +36,31 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     date: str = ""
 
 
-def known(model: str, overrides: Overrides | None = None) -> Known | None:
+def known(model: str, overrides: Overrides | None = None) -> KnownModel | None:
     """What is known about `provider:model` (or `model`): the table of this release, corrected by the
     configuration. Dated snapshots count as the model they are one of; nothing else is guessed."""
     found = next((row for name in _spellings(model) if (row := _table().get(name))), None)
-    for name in (bare(model), model):
+    for name in (bare_model_name(model), model):
         if overrides and name in overrides:
-            found = _corrected(found or Known(name=bare(model)), name, overrides[name])
+            found = _corrected(found or KnownModel(name=bare_model_name(model)), name, overrides[name])
     return found
 
 
 def window_of(model: str, overrides: Overrides | None = None) -> int:
-    """The window of a model. `SettingError` where nobody knows it: a guess would fold at the wrong time."""
+    """The window of a model. `SettingError` where it is unknown: a guess would fold at the wrong time."""
     row = known(model, overrides)
     if row is None or row.window is None:
-        meant = nearest(bare(model), (*_table(), *(overrides or ())))
-        hint = f"; did you mean {bare(meant)}?" if meant else ""
+        meant = nearest(bare_model_name(model), (*_table(), *(overrides or ())))
+        hint = f"; did you mean {bare_model_name(meant)}?" if meant else ""
         raise SettingError(
             "window",
-            f"the context window of {bare(model)!r} is not known: pass --window N, or put "
-            f'window = N under [models."{bare(model)}"] in the configuration{hint}',
+            f"the context window of {bare_model_name(model)!r} is unknown: pass --window N, or put "
+            f'window = N under [models."{bare_model_name(model)}"] in the configuration{hint}',
         )
     return row.window
 
 
-def known_models() -> tuple[Known, ...]:
+def known_models() -> tuple[KnownModel, ...]:
     return tuple(_table().values())
 
 
@@ -73,34 +73,34 @@ def same_model(one: str, other: str) -> bool:
     return _spellings(one)[-1] == _spellings(other)[-1]
 
 
-def bare(model: str) -> str:
+def bare_model_name(model: str) -> str:
     """The name without its provider: `anthropic:claude-x` and `anthropic/claude-x` are both `claude-x`."""
     return model.partition(":")[2] or model if "/" not in model else model.rpartition("/")[2]
 
 
 def _spellings(model: str) -> list[str]:
-    name = bare(model)
+    name = bare_model_name(model)
     plain = _DATED.sub("", name)
     dashed = plain.replace(".", "-") if plain.startswith("claude") else plain
     return [name, plain, dashed]
 
 
 @cache
-def _table() -> dict[str, Known]:
-    data = table("models")
+def _table() -> dict[str, KnownModel]:
+    data = data_table("models")
     return {
         name: _known(name, row, data["sources"].get(row["provider"], ""), data["date"])
         for name, row in data["models"].items()
     }
 
 
-def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> Known:
+def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> KnownModel:
     prices = {**row["price"], **{key: row[key] for key in ("long", "min_cache") if key in row}}
     fields = {"images": True, **row, "name": name, "prices": prices, "source": source, "date": date}
-    return msgspec.convert(fields, Known)
+    return msgspec.convert(fields, KnownModel)
 
 
-def _corrected(row: Known, name: str, fields: Mapping[str, Any]) -> Known:
+def _corrected(row: KnownModel, name: str, fields: Mapping[str, Any]) -> KnownModel:
     """The row with what the configuration says: `window`, `max_output`, `input`, `output`, `cache_read` …"""
     own = {key: fields[key] for key in ("window", "temperature", "reasoning", "images") if key in fields}
     if "max_output" in fields:
@@ -111,6 +111,6 @@ def _corrected(row: Known, name: str, fields: Mapping[str, Any]) -> Known:
             before = msgspec.to_builtins(row.prices) if row.prices else {"input": 0.0, "output": 0.0}
             own["prices"] = msgspec.convert({**before, **priced}, Prices)
         merged = {**msgspec.structs.asdict(row), **own, "source": "configuration"}
-        return msgspec.convert(merged, Known)
+        return msgspec.convert(merged, KnownModel)
     except msgspec.ValidationError as error:
         raise SettingError(f'models."{name}"', str(error)) from None

@@ -10,7 +10,7 @@ from refold.messages import Usage
 
 MILLION = 1_000_000
 Ttl: TypeAlias = Literal["5m", "1h"]
-SECONDS: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0}
+CACHE_SECONDS: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0}
 """How long a provider keeps a prompt; using it renews it."""
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 
 @cache
-def table(name: str) -> dict[str, Any]:
+def data_table(name: str) -> dict[str, Any]:
     """The table `name`.toml that came with this release."""
+    import tomllib  # with much of the standard library: not needed to start with
+    from importlib.resources import files
+
     return tomllib.loads(files(__package__ or "refold.data").joinpath(f"{name}.toml").read_text("utf-8"))

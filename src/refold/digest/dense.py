@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from refold.text.patterns import lazy_pattern
+
 _DROPPED = """
 a an the of to in on at by as is are was were am be do does did has have had having and it its i
 me my mine we us our ours you your yours that this these those there so too very just also which who whom i'm
@@ -26,7 +28,7 @@ _EDGE = ',.;:!?()"“”…~'
 _TOKEN = re.compile(r"\S+")
 _CODE = re.compile(r"[`_/\\={}<>#@|]|\$[A-Za-z_{(]|[A-Za-z]\.[A-Za-z]|\w\(")
 _MARKS = str.maketrans({"’": "'", "‘": "'"})
-_CHINESE_FILLERS = re.compile(
+_CHINESE_FILLERS = lazy_pattern(
     r"(?<![呢吧啊呀哦嗯啦嘛])[呢吧啊呀哦嗯啦嘛]++(?=[，。！？；,.!?]|$)|(?:其实|真的|就是说|的话)"
 )
 _GREETINGS = ("hey", "hi", "hello", "thanks", "wow", "bye", "congrats")

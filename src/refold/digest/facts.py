@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from refold.digest.dense import dense
 from refold.digest.source import ROLES, Place, Source, earlier, placed
 from refold.text import dates
+from refold.text.patterns import lazy_pattern
 from refold.text.sentences import sentences
 from refold.text.words import terms
 
@@ -18,7 +19,7 @@ _YOURS = re.compile(r"\b(?:you|your)\b|你|您", re.I)
 _INTENT = re.compile(
     r"(?:now |first,? |next,? |then,? |ok(?:ay)?,? |and )*(?:let me|let's|i'll|i will|now,? i)\b", re.I
 )
-_DECISION = re.compile(
+_DECISION = lazy_pattern(
     r"\b(?:decid|agreed?\b|settled on"
     r"|(?:let's|we'll|i'll|will|should) (?:use|go with|keep|switch|drop)"
     r"|going with|chose|chosen|instead of|switched to|the plan is|root cause|turns out|conclusion|confirmed)"
@@ -29,7 +30,7 @@ _CODE_STARTS = (
     "import ", "export ", "const ", "def ", "class ", "return ", "function ", "public ", "private ",
     "if (", "for (", ")", "}", "]", "* ", "| ", "+ ", "// ",
 )  # fmt: skip
-_NAME = re.compile(r"(?<=[\w,;:'’)\"“] )[\"“(]?([A-Z][\w'’-]*|[\"“][^\"“”]{2,60}[\"”])")
+_NAME = lazy_pattern(r"(?<=[\w,;:'’)\"“] )[\"“(]?([A-Z][\w'’-]*|[\"“][^\"“”]{2,60}[\"”])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -136,5 +136,5 @@ def earlier(previous: str) -> Iterator[tuple[Place, str]]:
 
 def _leading_date(line: str, day: date | None) -> tuple[date | None, str]:
     match = _LEADING.match(line)
-    found = dates.read(match.group()).date if match else None
+    found = dates.read_date(match.group()).date if match else None
     return (found, line[match.end() :]) if match and found else (day, line)

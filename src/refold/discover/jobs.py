@@ -10,30 +10,30 @@ from typing import Any, NamedTuple
 import msgspec
 
 from refold import tokens
-from refold.batch import Batch, Ending, Executor, Job, Kept
-from refold.batch.kept import digest
-from refold.compare.measures import readable
-from refold.discover.session import Found, Lost, look, lost, views
+from refold.batch import Batch, Ending, Executor, Job, StoredResults
+from refold.batch.results import short_digest
+from refold.compare.measures import readable_text
+from refold.discover.session import LostCount, SessionFindings, examine_session, lost, views
 from refold.session import Session
-from refold.transcripts.importing import Outcome, conversations
+from refold.transcripts.importing import ImportOutcome, conversations
 
-SMALLEST = 1_500
+MIN_VIEW_TOKENS = 1_500
 """Tokens: the least that a view is made of."""
 
 
-class File(msgspec.Struct, kw_only=True):
+class ScannedFile(msgspec.Struct, kw_only=True):
     """What a file held."""
 
     file: str
     bytes: int
-    found: list[Found] = []
+    found: list[SessionFindings] = []
     problem: str = ""
     """Why nothing of it, or not all, could be read."""
     state: str = "read"
     """`read`, `in part`, `foreign` (no transcript) or `unreadable`."""
 
 
-class Asked(NamedTuple):
+class FoldJob(NamedTuple):
     """A compaction to do again."""
 
     file: Path
@@ -41,32 +41,32 @@ class Asked(NamedTuple):
     fold: str
 
 
-class Folded(msgspec.Struct, frozen=True):
+class RefoldedView(msgspec.Struct, frozen=True):
     """What refold makes of the view that a compaction began with, in as many tokens as were left after it."""
 
     tokens: int
     requests: int
-    lost: dict[str, Lost]
+    lost: dict[str, LostCount]
 
 
 @cache
-def counter() -> Any:
+def token_counter() -> Any:
     return tokens.get("o200k")
 
 
-def read(path: Path) -> Any:
+def read_session_file(path: Path) -> Any:
     """A file as JSON. Whatever is in it, there is an answer."""
-    told = File(file=str(path), bytes=0)
+    told = ScannedFile(file=str(path), bytes=0)
     try:
         told.bytes = path.stat().st_size
         broken = 0
         for number, one in enumerate(conversations(path, named=False)):
-            if isinstance(one, Outcome):
+            if isinstance(one, ImportOutcome):
                 told.state = "foreign" if one.state == "skipped" else "unreadable"
                 told.problem = one.text
                 continue
             broken += sum(bool(problem.raw) for problem in one.loaded.problems)
-            found = look(one.session, counter(), file=str(path), format=one.format)
+            found = examine_session(one.session, token_counter(), file=str(path), format=one.format)
             found.place = f"{path}#{number}"
             told.found.append(found)
         if len(told.found) == 1:
@@ -79,21 +79,21 @@ def read(path: Path) -> Any:
     return msgspec.to_builtins(told)
 
 
-def fold(asked: Asked) -> Any:
+def fold_again(asked: FoldJob) -> Any:
     """`Folded` as JSON; None where it cannot be done in so few tokens, or the file is another one by now."""
     for one in conversations(asked.file):
-        session = None if isinstance(one, Outcome) else one.session
+        session = None if isinstance(one, ImportOutcome) else one.session
         if session is None or session.id != asked.session:
             continue
         for real, before, after in views(session):
             if real.id == asked.fold:
-                budget = sum(counter().message(message) for _, message in after)
+                budget = sum(token_counter().message(message) for _, message in after)
                 messages = [message for _, message in before]
-                return msgspec.to_builtins(_folded(messages, max(budget, SMALLEST)))
+                return msgspec.to_builtins(_folded(messages, max(budget, MIN_VIEW_TOKENS)))
     return None
 
 
-def _folded(messages: Sequence[Any], budget: int) -> Folded | None:
+def _folded(messages: Sequence[Any], budget: int) -> RefoldedView | None:
     from refold import loop
     from refold.compare.replay import one_pass
     from refold.registry.engine import Engine
@@ -107,23 +107,23 @@ def _folded(messages: Sequence[Any], budget: int) -> Folded | None:
     view = engine.view(session)
     if view.tokens > budget:
         return None
-    return Folded(view.tokens, 0, lost(list(messages), readable(view.messages)))
+    return RefoldedView(view.tokens, 0, lost(list(messages), readable_text(view.messages)))
 
 
-def reading(files: Sequence[Path], on: Executor, kept: Kept | None) -> Iterator[Ending]:
+def scan_files(files: Sequence[Path], on: Executor, kept: StoredResults | None) -> Iterator[Ending]:
     """Every file, as they come; one that was read before and has the same size and time is not read again."""
-    jobs = (Job(path, file_key(path)) for path in files)
-    return Batch(read).run(jobs, on, kept)
+    jobs = (Job(path, scan_key(path)) for path in files)
+    return Batch(read_session_file).run(jobs, on, kept)
 
 
-def folding(asked: Sequence[Asked], on: Executor, kept: Kept | None) -> Iterator[Ending]:
-    jobs = (Job(one, file_key(one.file, one.session, one.fold)) for one in asked)
-    return Batch(fold, ordered=True).run(jobs, on, kept)
+def folding(asked: Sequence[FoldJob], on: Executor, kept: StoredResults | None) -> Iterator[Ending]:
+    jobs = (Job(one, scan_key(one.file, one.session, one.fold)) for one in asked)
+    return Batch(fold_again, ordered=True).run(jobs, on, kept)
 
 
-def file_key(path: Path, *more: str) -> str | None:
+def scan_key(path: Path, *more: str) -> str | None:
     try:
         state = path.stat()
     except OSError:
         return None
-    return digest(str(path), state.st_size, state.st_mtime_ns, *more)
+    return short_digest(str(path), state.st_size, state.st_mtime_ns, *more)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from refold import entries as e
-from refold.compare.measures import flat, log_of, readable, stands, subject, words
+from refold.compare.measures import count_words, flat, log_of, readable_text, stands, subject
 from refold.compare.stats import Book
 from refold.messages import Message, Result, Usage
 from refold.preserve.tools import actions, shown_by
@@ -21,16 +21,16 @@ from refold.session.toolnames import kind
 from refold.text.redact import redact
 from refold.text.truncate import one_line
 
-KINDS = ("words", "paths", "commands", "numbers")
+TRACKED_KINDS = ("words", "paths", "commands", "numbers")
 """What is looked for after a compaction: words the user typed, touched files, shell commands, numbers."""
-EXAMPLES, LENGTH = 3, 160
+MAX_EXAMPLES, EXAMPLE_CHARS = 3, 160
 """So many of a kind are quoted, each with so many characters."""
 
-View = list[tuple[int, Message]]
+PathMessages = list[tuple[int, Message]]
 """What a model sees: messages, and where on the path each stands."""
 
 
-class Tool(msgspec.Struct):
+class ToolTokens(msgspec.Struct):
     calls: int = 0
     tokens: int = 0
     """Of its results."""
@@ -45,7 +45,7 @@ class Again(msgspec.Struct):
     tokens: int = 0
 
 
-class Lost(msgspec.Struct, frozen=True):
+class LostCount(msgspec.Struct, frozen=True):
     """Of so many that stood in the view, so many stand there no longer."""
 
     gone: int = 0
@@ -53,7 +53,7 @@ class Lost(msgspec.Struct, frozen=True):
     examples: tuple[str, ...] = ()
 
 
-class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+class PastCompaction(msgspec.Struct, frozen=True, kw_only=True):
     """One that happened."""
 
     id: str
@@ -63,7 +63,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     before: int
     """Tokens, as the program noted them, or else counted."""
     after: int
-    lost: dict[str, Lost]
+    lost: dict[str, LostCount]
     """By kind."""
     again: tuple[Again, ...] = ()
     """Files read before it that were read again between it and the next."""
@@ -81,7 +81,7 @@ class Cache(msgspec.Struct):
     """Tokens of the prompt before that these did not find."""
 
 
-class Found(msgspec.Struct, kw_only=True):
+class SessionFindings(msgspec.Struct, kw_only=True):
     """One session."""
 
     file: str
@@ -94,14 +94,16 @@ class Found(msgspec.Struct, kw_only=True):
     time: float = 0.0
     messages: int = 0
     tokens: int = 0
-    tools: dict[str, Tool] = {}
+    tools: dict[str, ToolTokens] = {}
     again: list[Again] = []
     """Files of which the same part was read again though no call had changed it."""
     cache: Cache = msgspec.field(default_factory=Cache)
-    compactions: list[Compaction] = []
+    compactions: list[PastCompaction] = []
 
 
-def look(session: Session, counter: TokenCounter, *, file: str = "", format: str = "") -> Found:
+def examine_session(
+    session: Session, counter: TokenCounter, *, file: str = "", format: str = ""
+) -> SessionFindings:
     book = Book(session, counter)
     repeated: dict[str, Again] = {}
     for one in book.repeats():
@@ -109,7 +111,7 @@ def look(session: Session, counter: TokenCounter, *, file: str = "", format: str
         again.times += one.times - 1
         again.tokens += one.tokens
     said = (message for entry in session.path if (message := said_by(entry)) is not None)
-    return Found(
+    return SessionFindings(
         file=file,
         format=format,
         id=session.id,
@@ -118,7 +120,7 @@ def look(session: Session, counter: TokenCounter, *, file: str = "", format: str
         time=max((entry.time for entry in session.path), default=0.0),
         messages=book.messages,
         tokens=book.roles.total(),
-        tools={_shown(tool.name): Tool(tool.calls, tool.result_tokens) for tool in book.tools.values()},
+        tools={_shown(tool.name): ToolTokens(tool.calls, tool.result_tokens) for tool in book.tools.values()},
         again=sorted(repeated.values(), key=lambda one: -one.tokens),
         cache=_cache(session.path),
         compactions=list(_compactions(session, counter)),
@@ -126,7 +128,7 @@ def look(session: Session, counter: TokenCounter, *, file: str = "", format: str
 
 
 def _shown(text: str) -> str:
-    return one_line(redact(text)[0], LENGTH)
+    return one_line(redact(text)[0], EXAMPLE_CHARS)
 
 
 # ── the cache ───────────────────────────────────────────────────────────────────────────────────
@@ -157,10 +159,10 @@ def _add(found: Cache, usage: Usage, before: int) -> None:
 # ── compactions ─────────────────────────────────────────────────────────────────────────────────
 
 
-def views(session: Session) -> Iterator[tuple[e.Fold, View, View]]:
+def views(session: Session) -> Iterator[tuple[e.Fold, PathMessages, PathMessages]]:
     """Every compaction, with what the model saw before it and after it."""
     counted = {fold.id for fold in active_folds(session.path)}
-    view: View = []
+    view: PathMessages = []
     for at, entry in enumerate(session.path):
         if isinstance(entry, e.Fold) and entry.id in counted:
             before, view = view, _folded(view, entry, session)
@@ -169,7 +171,7 @@ def views(session: Session) -> Iterator[tuple[e.Fold, View, View]]:
             view.append((at, message))
 
 
-def _folded(view: View, fold: e.Fold, session: Session) -> View:
+def _folded(view: PathMessages, fold: e.Fold, session: Session) -> PathMessages:
     for edit in fold.edits:
         first, last = session.position(edit.first), session.position(edit.last)
         if first is not None and last is not None:
@@ -179,7 +181,7 @@ def _folded(view: View, fold: e.Fold, session: Session) -> View:
     return list(view)
 
 
-def _compactions(session: Session, counter: TokenCounter) -> Iterator[Compaction]:
+def _compactions(session: Session, counter: TokenCounter) -> Iterator[PastCompaction]:
     folds = list(views(session))
     reads = _reads(session, counter) if folds else []
     places = [session.position(fold.id) or 0 for fold, _, _ in folds]
@@ -191,13 +193,13 @@ def _compactions(session: Session, counter: TokenCounter) -> Iterator[Compaction
             one = again.setdefault(path, Again(_shown(path)))
             one.times += 1
             one.tokens += tokens
-        yield Compaction(
+        yield PastCompaction(
             id=fold.id,
             time=fold.time,
             summarised=bool(fold.summary),
             before=fold.tokens_before or sum(counter.message(message) for _, message in before),
             after=sum(counter.message(message) for _, message in after),
-            lost=lost([message for _, message in before], readable(message for _, message in after)),
+            lost=lost([message for _, message in before], readable_text(message for _, message in after)),
             again=tuple(sorted(again.values(), key=lambda one: -one.tokens)),
         )
 
@@ -221,7 +223,7 @@ def _reads(session: Session, counter: TokenCounter) -> list[tuple[int, str, int]
     return found
 
 
-def lost(before: list[Message], after: str) -> dict[str, Lost]:
+def lost(before: list[Message], after: str) -> dict[str, LostCount]:
     """What stood in the view before, and stands no longer in the text of the one after. Everything counts
     once."""
     log = log_of(before, identifiers=False)
@@ -234,9 +236,11 @@ def lost(before: list[Message], after: str) -> dict[str, Lost]:
         "numbers": dict.fromkeys(sorted(log.numbers), 1),
     }
     text = flat(after)
-    found: dict[str, Lost] = {}
+    found: dict[str, LostCount] = {}
     for name, sizes in stood.items():
         gone = Counter({value: size for value, size in sizes.items() if not stands(value, text)})
-        examples = tuple(_shown(value) for value in sorted(gone, key=words, reverse=True)[:EXAMPLES])
-        found[name] = Lost(gone.total(), sum(sizes.values()), examples)
+        examples = tuple(
+            _shown(value) for value in sorted(gone, key=count_words, reverse=True)[:MAX_EXAMPLES]
+        )
+        found[name] = LostCount(gone.total(), sum(sizes.values()), examples)
     return found

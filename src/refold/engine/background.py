@@ -25,7 +25,7 @@ from refold.engine.maintenance import write_notes
 from refold.engine.planner import Planner, PlanRequest
 from refold.engine.replica import on_replica
 from refold.errors import PluginError, RefoldError
-from refold.hooks import Hooks, log
+from refold.hooks import log
 from refold.session import History, Session
 
 T = TypeVar("T")
@@ -48,11 +48,10 @@ class Watch:
         planner: Planner,
         session: Session,
         *,
-        hooks: Hooks,
         watches: MutableMapping[Session, Watch],
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self.planner, self.session, self.hooks = planner, session, hooks
+        self.planner, self.session = planner, session
         self._watches = watches
         """Where the engine looks for the watch of a session, while it is open."""
         self._sleep = sleep
@@ -94,23 +93,23 @@ class Watch:
         if idle and self.planner.auto and self._unless_broken(self.planner.preset.annotator) is not None:
             self._writing = asyncio.ensure_future(_quietly(self._write, self._last_call))
 
-    async def _write(self, question: PlanRequest) -> None:
-        await write_notes(self.planner, self.session, question, self.planner.limits())
+    async def _write(self, request: PlanRequest) -> None:
+        await write_notes(self.planner, self.session, request, self.planner.limits())
 
     # ── preparing ahead ─────────────────────────────────────────────────────────────────────────
 
-    def consider(self, question: PlanRequest) -> None:
+    def consider(self, request: PlanRequest) -> None:
         """Begin to prepare a fold if the soft threshold is passed and none is under way or ready."""
-        self._last_call = PlanRequest(system=question.system, tools=question.tools)
+        self._last_call = PlanRequest(system=request.system, tools=request.tools)
         if self._busy() or self.ready() is not None:
             return
         preset = self.planner.preset_for(self.session)
         soft = self._unless_broken(preset.soft_trigger)
         if soft is None or not self.planner.auto:
             return
-        due = self._unless_broken(lambda: fired(soft, self.planner.context(self.session, question)))
+        due = self._unless_broken(lambda: fired(soft, self.planner.context(self.session, request)))
         if isinstance(due, Due):
-            self._preparing = asyncio.ensure_future(_quietly(self._prepare, (question, due)))
+            self._preparing = asyncio.ensure_future(_quietly(self._prepare, (request, due)))
 
     def ready(self) -> PreparedFold | None:
         """What was prepared, if it still holds: later messages may have come, but no fold, undo or move."""
@@ -122,12 +121,12 @@ class Watch:
             self.prepared = None
         return self.prepared
 
-    async def publish(self, budget: int, question: PlanRequest = PlanRequest()) -> e.Fold | None:
+    async def publish(self, budget: int, request: PlanRequest = PlanRequest()) -> e.Fold | None:
         """Append what was prepared, if it holds and the view then fits; compare-and-swap as any append."""
         prepared, self.prepared = self.ready(), None
         if prepared is None:
             return None
-        asked = replace(prepared.plan.context, system=question.system, tools=question.tools)
+        asked = replace(prepared.plan.context, system=request.system, tools=request.tools)
         fold = await moved_on(self.session, asked, prepared.fold, budget)
         return self.session.append(fold, after=self.session.base) if fold else None
 
@@ -135,27 +134,24 @@ class Watch:
         return self._preparing is not None and not self._preparing.done()
 
     async def _prepare(self, asked: tuple[PlanRequest, Due]) -> None:
-        question, due = asked
+        request, due = asked
 
         def planned(history: History) -> Plan | Reason:
-            preset, s = self.planner.preset_for(history), self.planner.context(history, question)
+            preset, s = self.planner.preset_for(history), self.planner.context(history, request)
             return first_feasible(preset, s, preset.stages[-1], Due("soft", due.text))
 
         plan = await on_replica(self.session, planned)
-        if not (isinstance(plan, Plan) and plan.proposal.asks):
+        if not (isinstance(plan, Plan) and plan.asks):
             return
-        assignment = await steer(self.hooks, self.session, plan, self.planner.summariser)
-        if isinstance(assignment, Failed):  # a hook does not want it
-            await tell_outcome(self.hooks, self.session, plan, assignment)
-            return
-        steered, summariser = assignment.plan, assignment.summariser
-        limits = self.planner.limits()
-        outcome = await make_fold(self.session, steered, steered.proposal, summariser, limits)
-        if isinstance(outcome, Failed):
+        outcome = await steer(self.planner, self.session, plan)
+        if not isinstance(outcome, Failed):
+            steered, summariser = outcome
+            outcome = await make_fold(self.session, steered, steered, summariser, self.planner.limits())
+            if isinstance(outcome, e.Fold):
+                self.prepared = PreparedFold(outcome, plan)
+                return
             record_failure(self.session, plan.preset, outcome)
-            await tell_outcome(self.hooks, self.session, plan, outcome)
-        else:
-            self.prepared = PreparedFold(outcome, plan)
+        await tell_outcome(self.planner.hooks, self.session, plan.preset, outcome)
 
     # ── ahead of cache expiry ───────────────────────────────────────────────────────────────────
 
@@ -191,8 +187,7 @@ class Watch:
         await self._sleep(delay)
         plan = await self.planner.planned(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.made_from == self.session.base:
-            limits = self.planner.limits()
-            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)
+            await perform_with_hooks(self.planner, self.session, plan, self.planner.limits())
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +16,7 @@ from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
 from refold.errors import BadAnswer, UsageError, sentence
-from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Supply
+from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Supply
 from refold.messages import Usage, User
 from refold.session import Session
 from refold.session.edits import BRANCH
@@ -47,7 +48,7 @@ class Branched(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.message is None else self.message.text
 
 
-class _Move(msgspec.Struct, frozen=True, kw_only=True):
+class _Move(NamedTuple):
     """Where the leaf goes."""
 
     target: str | None
@@ -61,16 +62,27 @@ async def branch(
     session: Session,
     to: str | None,
     *,
-    hooks: Hooks,
     summarize: bool,
     instructions: str | None,
 ) -> Branched | Failed:
     """Move the leaf. Whatever fails appends nothing, and the leaf stays where it is."""
-    preset = planner.preset_for(session)
+    preset, hooks = planner.preset_for(session), planner.hooks
     tip, move = session.tip, _move(session, to)
     budget = max(preset.window - _reserve(preset), 1)
     plan = prepare_branch(session, session.leaf, move.target, budget, files_of=every_file)
-    event = _event(session, move, plan, summarize, instructions, planner.summariser.name)
+    event = BeforeBranch(
+        session=session,
+        origin=plan.origin,
+        target=move.target,
+        leaf=move.leaf,
+        common_ancestor=plan.common_ancestor,
+        entries=tuple(entry.id for entry in plan.entries),
+        messages=plan.messages,
+        files=plan.files,
+        summarize=summarize,
+        instructions=instructions,
+        model=planner.summariser.name,
+    )
     decision = await hooks.decide(event, partial(_check, planner, session)) if hooks else Decision()
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, "branch")
@@ -81,7 +93,7 @@ async def branch(
             return written
         summary, answer = written
     if session.tip != tip:
-        return Failed("stale", "the conversation went on while the summary was written", "branch")
+        return Failed("stale", "the conversation continued while the summary was written", "branch")
     if summary is not None:
         session.append(summary)  # a child of the new position: this one entry moves the leaf
     else:
@@ -108,12 +120,12 @@ async def branch(
 
 def _move(session: Session, to: str | None) -> _Move:
     if to is None:
-        return _Move(target=None, leaf=None, message=None)
+        return _Move(None, None, None)
     target = session.path_to(find(session, to).id)[-1]
     message = target.message if isinstance(target, e.MessageEntry) else None
     if isinstance(message, User):
-        return _Move(target=target.id, leaf=target.parent, message=message)
-    return _Move(target=target.id, leaf=target.id, message=None)
+        return _Move(target.id, target.parent, message)
+    return _Move(target.id, target.id, None)
 
 
 async def _summary(
@@ -152,32 +164,9 @@ async def _summary(
     return entry, answer
 
 
-def _event(
-    session: Session,
-    move: _Move,
-    plan: BranchPlan,
-    summarize: bool,
-    instructions: str | None,
-    model: str,
-) -> BeforeBranch:
-    return BeforeBranch(
-        session=session,
-        origin=plan.origin,
-        target=move.target,
-        leaf=move.leaf,
-        common_ancestor=plan.common_ancestor,
-        entries=tuple(entry.id for entry in plan.entries),
-        messages=plan.messages,
-        files=plan.files,
-        summarize=summarize,
-        instructions=instructions,
-        model=model,
-    )
-
-
 def _check(planner: Planner, session: Session, answer: Supply | Change) -> None:
     if answer.first_kept is not None:
-        raise UsageError("a branch has no cut: first_kept means nothing here")
+        raise UsageError("first_kept cannot be given for a branch: it has no cut")
     check_supply(session, answer)
     if isinstance(answer, Supply):
         _check_length(planner, session, answer.summary)
@@ -187,7 +176,7 @@ def _check_length(planner: Planner, session: Session, summary: str) -> None:
     """It is shown as long as the branch is: one that fills the window leaves no room to go on."""
     room = max(planner.preset_for(session).window // 4, LEAST)
     if planner.counter.text(summary) > room:
-        raise BadAnswer("inflated", f"a summary of the branch may have {room:,} tokens, this one has more")
+        raise BadAnswer("inflated", f"the summary of the branch exceeds the limit of {room:,} tokens")
 
 
 def _reserve(preset: Preset) -> int:

@@ -60,13 +60,13 @@ class CallOptions:
     sleep: Sleep = asyncio.sleep
 
     def __post_init__(self) -> None:
-        expect(self.retries, Retry, "retries are a Retry(attempts=…)")
+        expect(self.retries, Retry, "retries must be a Retry(attempts=…)")
         expect(self.max_tokens, (int, NoneType), "max_tokens must be a whole number")
         for name in ("timeout", "temperature"):
             number = getattr(self, name)
             expect(number, (int, float, NoneType), f"{name} must be a number")
             if number is not None and not 0 <= number < LARGEST:
-                raise UsageError(f"{name} is {str(number)[:40]}: pass a number that is not below 0")
+                raise UsageError(f"{name} is {str(number)[:40]}: pass a number of 0 or more")
 
 
 async def ask(
@@ -82,7 +82,7 @@ async def ask(
     `OverflowAgain`. Other errors of the model are raised. A reply that stopped for length before it began is
     told as an error too. Also says where it was asked."""
     if options.tools and isinstance(model, NativeTools) and not model.native_tools:
-        raise UsageError(f"{model.name} takes no tools: leave them out, or take another model")
+        raise UsageError(f"{model.name} does not support tools: leave them out, or use another model")
     for attempt in range(2):
         view = await prepare()
         place = AppendPoint.here(session)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 from weakref import WeakKeyDictionary
 
@@ -15,37 +16,39 @@ from refold import entries as e
 from refold import presets, worker
 from refold.compaction.overflow import overflowed_twice
 from refold.compaction.plan import Failed, Plan, Reason
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.preset import Preset, Settings
 from refold.engine import call as calls
 from refold.engine import layers, undo
 from refold.engine.background import Watch
-from refold.engine.branch import Branched, branch
 from refold.engine.call import AppendPoint, CallKeywords, CallOptions, Sleep
-from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call, within_time
+from refold.engine.hooks import perform_with_hooks, tell_outcome, view_for_call
 from refold.engine.limits import Deadline
 from refold.engine.maintenance import Memory, keep_memory, maintain, make_fit
-from refold.engine.planner import WANTED, Planner, PlanRequest
+from refold.engine.planner import WANTED, Planner, PlanRequest, view_of
 from refold.engine.replica import Turns, at_replica
 from refold.engine.summarise import ByDigest, ByModel, Summariser, writes_well
 from refold.engine.summarise import checked as checked_summariser
 from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
+from refold.loop import within
 from refold.messages import Assistant, Call, Usage
-from refold.models.reply import checked as checked_model
+from refold.models.reply import checked_model as checked_model
 from refold.protocols import Model, TokenCounter
 from refold.session import History, Session, View
 from refold.session.dialects import parse_reply
-from refold.tokens import checked as checked_counter
+from refold.tokens import checked_counter as checked_counter
 from refold.tokens import get as counter_named
 
 if TYPE_CHECKING:
+    from refold.engine.branch import Branched
     from refold.recall import Hit
 
 TOOL_ITERATIONS = 50
 
 
 def _warn(old: str, new: str) -> None:
-    warnings.warn(f"Engine.{old} goes with the next release: use {new}", DeprecationWarning, stacklevel=3)
+    warnings.warn(f"Engine.{old} is removed in the next release: use {new}", DeprecationWarning, stacklevel=3)
 
 
 class Engine:
@@ -71,8 +74,10 @@ class Engine:
             by = ByDigest(ruler) if writer is None else ByModel(self._model_of(writer), ruler)
         else:
             by = checked_summariser(summariser)
-        self.planner = Planner(chosen, ruler, by, auto, clock)
-        self.hooks = within_time(Hooks() if hooks is None else hooks)
+        self.hooks = Hooks() if hooks is None else hooks
+        expect(self.hooks, Hooks, "hooks must be a refold.Hooks()")
+        self.hooks.wait = within
+        self.planner = Planner(chosen, ruler, by, self.hooks, auto, clock)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
         self._rules: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
         """The project's rules as they were when a conversation began here."""
@@ -84,7 +89,7 @@ class Engine:
         """The engine's model where it writes summaries: always (`same`), never (`digest`), or else where they
         are worth their call."""
         if summariser not in (None, "same", "digest"):
-            raise UsageError(f'summariser is "same", "digest" or a Summariser, not {summariser!r}')
+            raise UsageError(f'summariser must be "same", "digest" or a Summariser, not {summariser!r}')
         asked = self.model is not None and (summariser == "same" or writes_well(self.model))
         return self.model if asked and summariser != "digest" else None
 
@@ -114,15 +119,7 @@ class Engine:
 
     def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
         """What the model sees now. Folds nothing."""
-        s = self.planner.context(session, PlanRequest(system=system, tools=tools))
-        count, extra = s.projection.size_up_to(len(s.items), self.counter), s.sizes.extra.total
-        return View(
-            s.items,
-            counter=self.counter,
-            count=lambda: s.sizes.overhead + count() + extra,
-            system=system,
-            tools=tools,
-        )
+        return view_of(self.planner.context(session, PlanRequest(system=system, tools=tools)))
 
     def plan(
         self,
@@ -143,7 +140,7 @@ class Engine:
         Synchronous: less than a millisecond where nothing is due; up to a tenth of a second where the default
         lays a view out; about half a second where 10,000 messages were never looked at. On an event loop:
         `await asyncio.to_thread(engine.plan, session)`, or `prepare`, which has a thread of its own."""
-        question = PlanRequest(
+        request = PlanRequest(
             force=force,
             system=system,
             tools=tools,
@@ -151,7 +148,7 @@ class Engine:
             instructions=instructions,
             cache_expiring=cache_expiring,
         )
-        return self.planner.plan(session, question)
+        return self.planner.plan(session, request)
 
     async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
         """`plan` in a thread. Goes with the next release: use `asyncio.to_thread(engine.plan, session)`."""
@@ -202,7 +199,7 @@ class Engine:
     async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
         """`recall` in a thread. Goes with the next release: use `asyncio.to_thread(engine.recall, …)`."""
         _warn("recalled", "asyncio.to_thread(engine.recall, session, …)")
-        return await worker.run(lambda: self.recall(session, *query, **conditions))
+        return await worker.run_in_worker(lambda: self.recall(session, *query, **conditions))
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
 
@@ -219,12 +216,16 @@ class Engine:
     ) -> View:
         """The view for the next model call; folds first if it must. The arguments are those of `plan`;
         `model` is who will be asked, where that is not the log's newest."""
-        rules, watch = layers.rules_of(self.preset, session), self._watches.get(session)
-        first = self._rules.setdefault(session, rules)
-        system = layers.with_rules(system, first)
+        expect(session, Session, WANTED)
+        expect(system, (str, NoneType), "the system prompt must be a string")
+        watch, changed = self._watches.get(session), None
+        if self.preset.settings.layers:
+            rules = layers.rules_of(self.preset, session)
+            first = self._rules.setdefault(session, rules)
+            system, changed = layers.with_rules(system, first), None if rules == first else rules
         if watch:
             watch.disarm()
-        question = PlanRequest(
+        request = PlanRequest(
             system=system,
             tools=tools,
             incoming=incoming,
@@ -233,45 +234,52 @@ class Engine:
             model=model,
         )
         async with self._turns.of(session):
-            return await self._prepare(session, watch, question, None if rules == first else rules)
+            return await self._prepare(session, watch, request, changed)
 
     async def _prepare(
-        self, session: Session, watch: Watch | None, question: PlanRequest, changed: str | None
+        self, session: Session, watch: Watch | None, request: PlanRequest, changed: str | None
     ) -> View:
-        model, system, tools = question.model, question.system, question.tools
-        if overflowed_twice(session, self.preset.window, model):
+        if overflowed_twice(session, self.preset.window, request.model):
             raise OverflowAgain
+        if watch and self.planner.auto:
+            watch.write_notes()
+        s = self.planner.glance(session, request)
+        if s is None:
+            await self._fold(session, watch, request)
+            s = self.planner.context(session, request)
+        if watch and self.planner.auto:
+            watch.consider(request)
+        epoch, view = session.epoch, await self._shown(s, changed)
+        if epoch != session.epoch:  # a hook took its time, the leaf moved
+            view = await self._shown(self.planner.context(session, request), changed)
+        return view
+
+    async def _shown(self, s: PlanContext, changed: str | None) -> View:
+        """The view with what a design and hooks put around it."""
+        view, session = view_of(s), cast("Session", s.session)
+        if self.preset.settings.layers:
+            view = layers.with_recap(self.preset, session, view, changed)
+        if (workspace := self.preset.workspace_of(s)) is not None:
+            view = layers.with_workspace(self.preset, view, workspace)
+        return await view_for_call(self.hooks, session, view) if "context" in self.hooks else view
+
+    async def _fold(self, session: Session, watch: Watch | None, request: PlanRequest) -> None:
+        """Everything that may have to be done before the next call."""
         limits, reason = self.planner.limits(), "disabled"
         if self.planner.auto:
-            if watch:
-                watch.write_notes()
-            await maintain(
-                self.planner, session, question, hooks=self.hooks, limits=limits, notes=watch is None
-            )
-            reason = await self._fold_if_due(session, watch, question, limits)
+            await maintain(self.planner, session, request, limits=limits, notes=watch is None)
+            reason = await self._fold_if_due(session, watch, request, limits)
         folds = reason != "disabled"
-        await make_fit(self.planner, session, question, hooks=self.hooks, limits=limits, folds=folds)
-        if watch and self.planner.auto:
-            watch.consider(question)
-
-        async def shown() -> View:
-            view = self.view(session, system=system, tools=tools)
-            view = layers.with_recap(self.preset, session, view, changed)
-            workspace = self.preset.workspace_of(lambda: self.planner.context(session, question))
-            view = layers.with_workspace(self.preset, view, workspace)
-            return await view_for_call(self.hooks, session, view)
-
-        epoch, view = session.epoch, await shown()
-        return view if epoch == session.epoch else await shown()  # a hook took its time, the leaf moved
+        await make_fit(self.planner, session, request, limits=limits, folds=folds)
 
     async def _fold_if_due(
-        self, session: Session, watch: Watch | None, question: PlanRequest, limits: Deadline
+        self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
     ) -> str:
         """A fold is moved over what is said while it is made, if the view then fits. Where it does not, or
         where something else changed the view, the second attempt counts that in; the third asks no model; the
         last is made at once, so that it ends however much goes on."""
-        unasked = replace(question, resting=True)
-        for asked in (question, question, unasked):
+        unasked = replace(request, resting=True)
+        for asked in (request, request, unasked):
             reason = await self._fold_once(session, watch, asked, limits)
             if reason is not None:
                 return reason
@@ -279,39 +287,39 @@ class Engine:
             return await self._fold_once(session, watch, unasked, limits) or ""
 
     async def _fold_once(
-        self, session: Session, watch: Watch | None, question: PlanRequest, limits: Deadline
+        self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
     ) -> str | None:
         """Why nothing was folded, empty where something was; None: the conversation went on meanwhile."""
-        plan = await self.planner.planned(session, question)
+        plan = await self.planner.planned(session, request)
         if isinstance(plan, Reason):
             return plan.code
         budget = self.preset_for(session).budget
-        if watch and (fold := await watch.publish(budget, question)):
-            await tell_fold(self.hooks, session, fold)
+        if watch and (fold := await watch.publish(budget, request)):
+            await tell_outcome(self.hooks, session, plan.preset, fold)
             return ""
-        outcome = await perform_with_hooks(self.hooks, session, plan, self.summariser, limits, budget=budget)
+        outcome = await perform_with_hooks(self.planner, session, plan, limits, budget=budget)
         return "" if outcome or session.base == plan.made_from else None
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next strategy and, at the end, gives
         `Failed`; the path is then as it was. Raises only if the plan is stale."""
-        expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
+        expect(plan, Plan, "pass the Plan that engine.plan(…) returned")
         if session.base != plan.made_from:
             raise StalePlan
-        return await perform_with_hooks(self.hooks, session, plan, self.summariser, self.planner.limits())
+        return await perform_with_hooks(self.planner, session, plan, self.planner.limits())
 
     async def branch(
         self, session: Session, to: str | None, *, summarize: bool = False, instructions: str | None = None
     ) -> Branched | Failed:
         """Move the leaf to an entry (id, label or recall key; None: before the first), with a summary of what
         is left behind if wanted. A user message is handed back for editing: the leaf goes to its parent."""
-        return await branch(
-            self.planner, session, to, hooks=self.hooks, summarize=summarize, instructions=instructions
-        )
+        from refold.engine.branch import branch
+
+        return await branch(self.planner, session, to, summarize=summarize, instructions=instructions)
 
     def watch(self, session: Session, *, sleep: Sleep = asyncio.sleep) -> Watch:
         """Background preparation and the cache timer: `async with engine.watch(session): …`."""
-        return Watch(self.planner, session, hooks=self.hooks, watches=self._watches, sleep=sleep)
+        return Watch(self.planner, session, watches=self._watches, sleep=sleep)
 
     # ── talking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -328,18 +336,12 @@ class Engine:
             self._watches[place.session].arm()
         return cast("Assistant", entry.message)
 
-    def call(
-        self,
-        session: Session,
-        model: Model | str | None = None,
-        **options: Unpack[CallKeywords],
-    ) -> Coroutine[Any, Any, Assistant]:
+    async def call(
+        self, session: Session, model: Model | str | None = None, **options: Unpack[CallKeywords]
+    ) -> Assistant:
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
-        context was too long it is folded and the call tried once more. Awaited."""
-        return self._call(session, model, CallOptions(**options))
-
-    async def _call(self, session: Session, model: Model | str | None, asked: CallOptions) -> Assistant:
-        chosen = self._chat_model(model)
+        context was too long it is folded and the call tried once more."""
+        chosen, asked = self._chat_model(model), CallOptions(**options)
         reply, place = await calls.ask(
             chosen,
             asked,
@@ -349,7 +351,7 @@ class Engine:
         )
         return self._append(place, reply.message, reply.usage, reply.model)
 
-    def turn(
+    async def turn(
         self,
         session: Session,
         run_tool: Callable[[Call], Any],
@@ -357,28 +359,16 @@ class Engine:
         *,
         most: int | None = None,
         **options: Unpack[CallKeywords],
-    ) -> Coroutine[Any, Any, Assistant]:
+    ) -> Assistant:
         """`call` again and again, running the tools the model calls, until it answers; at most `most` times
         (what the preset says, 50 where it has none), then once more without tools. `run_tool`
-        gives a text or a `Result`, at once or awaited. Awaited."""
-        return self._turn(session, run_tool, model, most, CallOptions(**options))
-
-    async def _turn(
-        self,
-        session: Session,
-        run_tool: Callable[[Call], Any],
-        model: Model | str | None,
-        most: int | None,
-        options: CallOptions,
-    ) -> Assistant:
-        chosen = self._chat_model(model)
+        gives a text or a `Result`, at once or awaited."""
+        chosen, without_tools = self._chat_model(model), cast("CallKeywords", {**options, "tools": ()})
         reply = await calls.run_turn(
             session,
             calls.one_by_one(run_tool),
             most=self.preset.settings.tool_iterations or TOOL_ITERATIONS if most is None else most,
-            call=lambda with_tools: self._call(
-                session, chosen, options if with_tools else replace(options, tools=())
-            ),
+            call=lambda offered: self.call(session, chosen, **(options if offered else without_tools)),
         )
         if self.memory is not None:
             await keep_memory(self.memory, self.planner)

@@ -19,10 +19,8 @@ from refold.engine.replica import on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan, sentence
 from refold.session import History, Session
-from refold.session.edits import stretches
+from refold.session.edits import edit_stretches
 from refold.text.redact import redact
-
-STALE = "the conversation went on while the summary was written"
 
 
 async def perform(
@@ -31,38 +29,38 @@ async def perform(
     """Perform the plan's proposal or, where that fails, the first remaining strategy that succeeds. Once the
     limits have passed no model is asked. `budget`: a fold may be moved over messages that came
     meanwhile, if the view then fits it; without one, they make the plan stale."""
+    failed = Failed("nothing", "nothing could be folded")
     try:
-        return await _perform(session, plan, summariser, limits, budget)
+        for offer in plan.offers():
+            try:
+                proposal = await worker.run_in_worker(partial(plan.at, offer))
+            except StalePlan:
+                return stale(plan)
+            if not _is_at(session, plan) and not (budget and _came(session, plan)):
+                return stale(plan)
+            if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
+                continue
+            outcome = await make_fold(session, plan, proposal, summariser, limits)
+            if isinstance(outcome, e.Fold) and not _is_at(session, plan):
+                moves = budget and _came(session, plan)
+                moved = await moved_on(session, plan.context, outcome, budget) if budget and moves else None
+                outcome = moved or stale(proposal, outcome.requests)
+            if isinstance(outcome, e.Fold):
+                session.append(outcome, after=session.base)
+                return outcome
+            failed = plan.context.memo[Failed] = outcome
+            record_failure(session, plan.preset, failed)
+            if not _is_at(session, plan):
+                break
+        return failed
     finally:
         plan.context.memo.clear()  # a cycle that only the collector would free
 
 
-async def _perform(
-    session: Session, plan: Plan, summariser: Summariser, limits: Deadline, budget: int | None
-) -> e.Fold | Failed:
-    failed = Failed("nothing", "nothing could be folded")
-    for offer in plan.offers():
-        try:
-            proposal = await worker.run(partial(plan.at, offer))
-        except StalePlan:
-            return Failed("stale", STALE, plan.rung)
-        if not _is_at(session, plan) and not (budget and _came(session, plan)):
-            return Failed("stale", STALE, plan.rung)
-        if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
-            continue
-        outcome = await make_fold(session, plan, proposal, summariser, limits)
-        if isinstance(outcome, e.Fold) and not _is_at(session, plan):
-            moves = budget and _came(session, plan)
-            moved = await moved_on(session, plan.context, outcome, budget) if budget and moves else None
-            outcome = moved or Failed("stale", STALE, proposal.rung, outcome.requests)
-        if isinstance(outcome, e.Fold):
-            session.append(outcome, after=session.base)
-            return outcome
-        failed = plan.context.memo[Failed] = outcome
-        record_failure(session, plan.preset, failed)
-        if not _is_at(session, plan):
-            break
-    return failed
+def stale(proposal: Proposal, requests: int = 0) -> Failed:
+    return Failed(
+        "stale", "the conversation continued while the summary was written", proposal.rung, requests
+    )
 
 
 def _is_at(session: Session, plan: Plan) -> bool:
@@ -97,26 +95,26 @@ async def make_fold(
     spent = limits.quota.spent
     try:
         # Of the view the plan was made for, whatever is said meanwhile.
-        before = await worker.run(lambda: plan.tokens_before)
+        before = await worker.run_in_worker(lambda: plan.tokens_before)
         words = plan.prompt
         asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
         answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
         await run_pending(proposal.pending, limits)
         author = summariser.name if proposal.asks else proposal.author
         if not plan.holds(session):
-            return Failed("stale", STALE, proposal.rung, limits.quota.spent - spent)
+            return stale(proposal, limits.quota.spent - spent)
         empty = session.make(e.Fold, edits=(), preset=plan.preset, version=plan.version, author=author)
-        made = await worker.run(lambda: plan.at(lambda: _make(plan, proposal, answers, empty, before)))
+        made = await worker.run_in_worker(
+            lambda: plan.at(lambda: _make(plan, proposal, answers, empty, before))
+        )
     except StalePlan:
-        return Failed("stale", STALE, proposal.rung, limits.quota.spent - spent)
+        return stale(proposal, limits.quota.spent - spent)
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
-        told, why = proposal.failure_text, sentence(error)
-        text = f"{told} ({why})" if told else why
-        return Failed(failure_code(error), text, proposal.rung, limits.quota.spent - spent)
+        return Failed(failure_code(error), sentence(error), proposal.rung, limits.quota.spent - spent)
     if not plan.holds(session):
-        return Failed("stale", STALE, proposal.rung, limits.quota.spent - spent)
+        return stale(proposal, limits.quota.spent - spent)
     return made
 
 
@@ -141,14 +139,14 @@ def _make(
         reason=f"{plan.reason.code}: {plan.reason.text}",
         summary=finished.summary,
         first_kept=finished.first_kept or proposal.first_kept,
-        tokens_before=before if proposal.tokens_before is None else proposal.tokens_before,
+        tokens_before=before if proposal.measured_before is None else proposal.measured_before,
         files=finished.files,
         requests=requests,
         usage=total([answer.usage for answer in answers]) if requests else None,
         check=finished.check,
         details=finished.details,
     )
-    if len(stretches((fold,), session.position)) != len(fold.edits):
+    if len(edit_stretches((fold,), session.position)) != len(fold.edits):
         return Failed("misplaced", "an edit names no stretch of the path", proposal.rung, requests)
     if not finished.framed:
         fold = quoted(fold, session)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from refold import entries as e
 from refold import tracing, worker
@@ -13,21 +13,14 @@ from refold.compaction.plan_context import PlanContext, Writer
 from refold.compaction.planning import replan
 from refold.compaction.record import pins_text
 from refold.compaction.requests import focus_line, framing
+from refold.compaction.sizes import fixed_size
 from refold.engine.fold import perform
 from refold.engine.limits import Deadline
+from refold.engine.planner import Planner
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
-from refold.errors import UsageError, expect, sentence
-from refold.hooks import (
-    AfterCompact,
-    BeforeCompact,
-    Change,
-    CompactFailed,
-    Context,
-    Hooks,
-    Supply,
-)
-from refold.loop import within
-from refold.messages import Message, user
+from refold.errors import UsageError, sentence
+from refold.hooks import AfterCompact, BeforeCompact, Change, CompactFailed, Context, Hooks, Supply
+from refold.messages import user
 from refold.session import Session, View
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
@@ -39,91 +32,58 @@ AUTHOR = "hook"
 """Who is named as the author of what a hook supplied."""
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """A plan as the hooks left it, and who performs it."""
-
-    plan: Plan
-    summariser: Summariser
-
-
-def within_time(hooks: Hooks) -> Hooks:
-    """Hooks that are not waited for longer than they may take."""
-    expect(hooks, Hooks, "hooks are a refold.Hooks()")
-    hooks.wait = within
-    return hooks
-
-
 async def perform_with_hooks(
-    hooks: Hooks,
-    session: Session,
-    plan: Plan,
-    summariser: Summariser,
-    limits: Deadline,
-    *,
-    budget: int | None = None,
+    planner: Planner, session: Session, plan: Plan, limits: Deadline, *, budget: int | None = None
 ) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
     with tracing.fold(session.id, plan.preset) as span:
         try:
-            outcome = await steer(hooks, session, plan, summariser)
-            if isinstance(outcome, Assignment):
-                outcome = await perform(session, outcome.plan, outcome.summariser, limits, budget=budget)
+            steered = await steer(planner, session, plan)
+            performs = not isinstance(steered, Failed)
+            outcome = await perform(session, *steered, limits, budget=budget) if performs else steered
         except BaseException as error:
             code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
-            await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
+            await tell_outcome(planner.hooks, session, plan.preset, Failed(code, sentence(error)))
             raise
-        await tell_outcome(hooks, session, plan, outcome)
+        await tell_outcome(planner.hooks, session, plan.preset, outcome)
         tracing.folded(span, outcome)
     return outcome
 
 
-async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summariser) -> Assignment | Failed:
-    """What `before_compact` made of a plan. Appends nothing."""
+async def steer(planner: Planner, session: Session, plan: Plan) -> tuple[Plan, Summariser] | Failed:
+    """What `before_compact` made of a plan, and who performs it. Appends nothing."""
+    hooks, summariser = planner.hooks, planner.summariser
     if "before_compact" not in hooks:
-        return Assignment(plan, summariser)
-    decision = await hooks.decide(_event(session, plan, summariser), _checked(session, plan))
+        return plan, summariser
+    decision = await hooks.decide(_event(session, plan, summariser), partial(_check, session, plan))
+    supply, change = decision.supply, decision.change
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, plan.rung)
     if session.base != plan.made_from:
         return Failed("stale", "a hook changed the conversation while it was about to be folded", plan.rung)
-    if decision.supply:
-        supply, change = decision.supply, decision.change
-        return Assignment(plan.at(lambda: _supplied(plan, supply, change)), summariser)
-    if decision.change == Change():
-        return Assignment(plan, summariser)
-    model = decision.change.model
-    writer = ByModel(model, plan.context.counter) if model else summariser
-    changed = await _changed(hooks, plan, decision.change)
+    if supply:
+        return plan.at(lambda: _supplied(plan, supply, change)), summariser
+    if change == Change():
+        return plan, summariser
+    changed = await _changed(hooks, plan, change)
     if session.base != plan.made_from:
-        return Failed("stale", "the conversation went on while it was about to be folded", plan.rung)
-    return Assignment(changed, writer)
+        return Failed("stale", "the conversation continued before it was folded", plan.rung)
+    return changed, ByModel(change.model, planner.counter) if change.model else summariser
 
 
-async def tell_outcome(hooks: Hooks, session: Session, plan: Plan, outcome: e.Fold | Failed) -> None:
+async def tell_outcome(hooks: Hooks, session: Session, preset: str, outcome: e.Fold | Failed) -> None:
     """What came of it, for `after_compact` or `compact_failed`."""
     if isinstance(outcome, e.Fold):
-        await tell_fold(hooks, session, outcome)
-        return
-    await hooks.tell(
-        CompactFailed(
-            session=session, code=outcome.code, text=outcome.text, rung=outcome.rung, preset=plan.preset
-        )
-    )
-
-
-async def tell_fold(hooks: Hooks, session: Session, fold: e.Fold) -> None:
-    """A fold is in the log."""
-    if hooks:
-        await hooks.tell(AfterCompact(session=session, fold=fold, supplied=fold.author == AUTHOR))
+        await hooks.tell(AfterCompact(session=session, fold=outcome, supplied=outcome.author == AUTHOR))
+    else:
+        code, text, rung = outcome.code, outcome.text, outcome.rung
+        await hooks.tell(CompactFailed(session=session, code=code, text=text, rung=rung, preset=preset))
 
 
 async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
     """The view as the `context` hooks want it for one call. Messages they let alone still know their
     entries."""
-    if "context" not in hooks:
-        return view
     items, before, counter = view.items, tuple(view.messages), view.counter
     messages = await hooks.transform(
         Context(session=session, messages=before, system=view.system, tools=tuple(view.tools)), validated
@@ -133,14 +93,8 @@ async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
     item_of = {id(item.message): item for item in items}
 
     def count() -> int:
-        text = counter.text(view.system) if view.system else 0
-        tools = counter.tools(view.tools) if view.tools else 0
-        return (
-            text
-            + tools
-            + sum(counter.message(message) for message in messages)
-            + wire_overhead(shown, counter)
-        )
+        said = sum(counter.message(message) for message in messages)
+        return fixed_size(counter, view.system, view.tools) + said + wire_overhead(shown, counter)
 
     shown = [item_of.get(id(message)) or Item(message) for message in messages]
     return View(shown, counter=counter, count=count, system=view.system, tools=view.tools)
@@ -169,18 +123,13 @@ def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompac
     )
 
 
-def _checked(session: Session, plan: Plan) -> Callable[[Supply | Change], None]:
+def _check(session: Session, plan: Plan, answer: Supply | Change) -> None:
     """Refuses an answer that names an impossible cut, or supplies nothing."""
-
-    def check(answer: Supply | Change) -> None:
-        check_supply(session, answer)
-        if answer.first_kept is not None:
-            cut = answer.first_kept
-            plan.at(lambda: _check_cut(plan.context, cut))
-        elif isinstance(answer, Supply) and plan.first_kept is None:
-            raise UsageError("this fold has no cut of its own: supply first_kept as well")
-
-    return check
+    check_supply(session, answer)
+    if (cut := answer.first_kept) is not None:
+        plan.at(lambda: _check_cut(plan.context, cut))
+    elif isinstance(answer, Supply) and plan.first_kept is None:
+        raise UsageError("this fold has no cut: supply first_kept as well")
 
 
 def check_supply(session: Session, answer: Supply | Change) -> None:
@@ -190,7 +139,7 @@ def check_supply(session: Session, answer: Supply | Change) -> None:
     if not answer.summary.strip():
         raise UsageError("the supplied summary is empty")
     if len(answer.summary) > LONGEST:
-        raise UsageError(f"the supplied summary has more than {LONGEST:,} characters")
+        raise UsageError(f"the supplied summary exceeds the limit of {LONGEST:,} characters")
     files = answer.files or e.Files()
     validated(session.make(e.Fold, edits=(), preset=AUTHOR, files=files, details=answer.details))
 
@@ -200,11 +149,11 @@ def _check_cut(s: PlanContext, first_kept: str) -> None:
     index = None if at is None else s.projection.item_at(at)
     item = None if index is None or index >= len(s.items) else s.items[index]
     if index is None or item is None or item.fold is not None or item.entries[0] != first_kept:
-        raise UsageError(f"{first_kept!r} is not shown as it was said: nothing can be cut there")
+        raise UsageError(f"{first_kept!r} is not shown unchanged: it cannot be a cut")
     if index <= s.projection.first:
         raise UsageError(f"there is nothing before {first_kept!r} to fold")
     if not legal(s.items, index, PAIRS):
-        raise UsageError(f"a cut at {first_kept!r} would part a tool call from its result")
+        raise UsageError(f"a cut at {first_kept!r} would separate a tool call from its result")
 
 
 # ── what hooks answered ─────────────────────────────────────────────────────────────────────────
@@ -219,11 +168,13 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
         writer=Writer(change.model.name, change.model.context_window) if change.model else s.writer,
         resting=s.resting and change.model is None,
     )
-    changed = await worker.run(lambda: plan.at(lambda: replan(plan, s)))
+    changed = await worker.run_in_worker(lambda: plan.at(lambda: replan(plan, s)))
     if isinstance(changed, Reason) and change.first_kept:
         text = f"the cut stays where it was: {changed.text}"
         hooks.trouble("before_compact", "first_kept", UsageError(text))
-        changed = await worker.run(lambda: plan.at(lambda: replan(plan, replace(s, first_kept=None))))
+        changed = await worker.run_in_worker(
+            lambda: plan.at(lambda: replan(plan, replace(s, first_kept=None)))
+        )
     chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen
@@ -239,10 +190,9 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     assert position is not None  # checked when it was answered, or planned
     files = plan.files if supply.files is None else supply.files
     first, last = path[s.projection.floor].id, path[position - 1].id
-    edits = (
-        e.Edit(first, last, (_message(s, supply.summary, files),)),
-        *s.hidden_edits(after=position),
-    )
+    pins, text = pins_text(s.session), framing(supply.summary, files)
+    put = user(f"{pins}\n\n{text}" if pins else text)
+    edits = (e.Edit(first, last, (put,)), *s.hidden_edits(after=position))
     summary = supply.summary.strip()
     proposal = Proposal(
         rung=plan.rung,
@@ -253,14 +203,8 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
         fold=plan.fold,
         turn_prefix=plan.turn_prefix,
         first_kept=kept,
-        previous=plan.previous_summary,
+        previous_summary=plan.previous_summary,
         files=files,
         author=AUTHOR,
     )
-    return replace(plan, proposal=proposal, remaining=plan.ladder)
-
-
-def _message(s: PlanContext, summary: str, files: e.Files) -> Message:
-    """What stands for the folded part; what the user pinned is carried."""
-    pins, text = pins_text(s.session), framing(summary, files)
-    return user(f"{pins}\n\n{text}" if pins else text)
+    return replace(plan, remaining=plan.strategies, **vars(proposal))

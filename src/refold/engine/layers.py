@@ -5,19 +5,15 @@ changed. None of this is ever part of the log."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from types import NoneType
 
 from refold.compaction.path_index import path_index
 from refold.compaction.preset import Preset
 from refold.compaction.requests import READ, layers, rules_file
-from refold.errors import expect
 from refold.messages import Message, text, user
 from refold.session import Item, Session, View
 from refold.session.invariants import settled
 from refold.text.frames import element, frame
 from refold.text.truncate import middle
-from refold.tools.workspace import read_contained
 
 RULES_BYTES = 4_000_000
 """What is read of a file of rules."""
@@ -31,9 +27,12 @@ RULES_LIMIT = 100_000
 
 def rules_of(preset: Preset, session: Session) -> str:
     """The rules at the root of the session's project (without one: our own), where the design has them."""
-    expect(session, Session, "pass a Session; a list of messages is merged into one")
     if not preset.settings.layers:
         return ""
+    from pathlib import Path
+
+    from refold.tools.workspace import read_contained  # with all tools: not needed to start with
+
     root = Path(session.info.cwd or ".")
     try:
         name = rules_file(path.name for path in root.iterdir())
@@ -45,33 +44,27 @@ def rules_of(preset: Preset, session: Session) -> str:
 
 def with_rules(system: str | None, rules: str) -> str | None:
     """The system prompt with the rules behind it."""
-    expect(system, (str, NoneType), "the system prompt must be a string")
     return layers(system or "", rules=rules) or None if rules.strip() else system
 
 
 def with_recap(preset: Preset, session: Session, view: View, changed: str | None = None) -> View:
     """The view with the open todos and the rules that `changed` since the conversation began at its end,
     unless a call waits for its result there, or there is no room."""
-    todos = path_index(session).state.open_todos if preset.settings.layers else ()
     texts: list[str] = []
     if changed is not None:
-        texts.append(
-            CHANGED + ("\n" + element("project_rules", changed.strip()) if changed.strip() else NO_RULES)
-        )
-    if todos:
+        rules = changed.strip()
+        texts.append(CHANGED + ("\n" + element("project_rules", rules) if rules else NO_RULES))
+    if todos := path_index(session).state.open_todos:
         rows = "\n".join(f"- [{todo.status}] {todo.text}" for todo in todos)
         texts.append(frame("todos", rows, note="Open todos, as they stand:"))
-    items = view.items if texts else []
-    if not texts or not settled(items):
+    if not texts or not settled(items := view.items):
         return view
     recap = user([text(each) for each in texts])
     return _with(preset, view, [*items, Item(recap)], recap)
 
 
-def with_workspace(preset: Preset, view: View, workspace: str | None) -> View:
+def with_workspace(preset: Preset, view: View, workspace: str) -> View:
     """The view with a text about the work in front of the history, unless there is no room (D4)."""
-    if workspace is None:
-        return view
     at = next((n for n, item in enumerate(view.items) if item.message.role != "system"), len(view.items))
     put = (user(workspace), READ)
     return _with(preset, view, [*view.items[:at], *map(Item, put), *view.items[at:]], *put)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from refold.compaction.plan import PendingRequest
 from refold.errors import BadAnswer, sentence
-from refold.loop import ended
+from refold.loop import within
 from refold.models.reply import closing
 from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request
@@ -37,7 +37,7 @@ class RequestQuota:
         return self.least + int(2 * sum(self._windows.values())) + self.answered_calls - self.spent
 
     def reads(self, purpose: str, tokens: int, window: int | None) -> None:
-        """So much is there to read for a purpose. That another rung asks for it again adds nothing."""
+        """So much is there to read for a purpose. That another strategy asks for it again adds nothing."""
         if window:
             usable = window - min(16_384, window // 5)
             self._windows[purpose] = max(self._windows.get(purpose, 0.0), tokens / usable)
@@ -82,32 +82,26 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Is it too late to ask anybody anything?"""
+        """Whether it is too late for another request."""
         return self.quota.left <= 0 or asyncio.get_running_loop().time() >= self.end
 
 
 PARALLEL = 4
-"""Errands that are run side by side."""
+"""Pending requests that run side by side."""
 
 
 async def run_pending(pending: Sequence[PendingRequest], limits: Deadline) -> None:
-    """Run them until the clock has run out. A failure is told
-    to its request and ends nothing else."""
+    """Run them, each until the clock has run out. A failure is told to its request and ends nothing else."""
     gate = asyncio.Semaphore(PARALLEL)
 
     async def run(request: PendingRequest) -> None:
         async with gate:
-            await request.run()
-
-    left = max(limits.end - asyncio.get_running_loop().time(), 0.0)
-    tasks = {asyncio.ensure_future(run(request)): request for request in pending} if left else {}
-    for request in () if tasks else pending:
-        request.failed(TimeoutError("there is no time to wait for it"))
-    try:
-        done, _ = await asyncio.wait(tasks, timeout=left) if tasks else ((), ())
-        for task, request in tasks.items():
-            late = TimeoutError("it took too long") if task not in done or task.cancelled() else None
-            if error := late or task.exception():
+            left = limits.end - asyncio.get_running_loop().time()
+            try:
+                if left <= 0:
+                    raise TimeoutError("there is no time to wait for it")
+                await within(request.run, left)
+            except Exception as error:
                 request.failed(error)
-    finally:
-        await ended(list(tasks))
+
+    await asyncio.gather(*map(run, pending))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -20,11 +20,13 @@ from refold.engine.planner import Planner, PlanRequest
 from refold.engine.replica import on_replica
 from refold.engine.summarise import ByModel, ask_all, failure_code
 from refold.errors import BadAnswer, DoesNotFit, RefoldError, sentence
-from refold.hooks import Hooks, log
-from refold.memory import MemoryParams
+from refold.hooks import log
 from refold.models.reply import complete
 from refold.protocols import Model, Request
 from refold.session import Session
+
+if TYPE_CHECKING:
+    from refold.memory import MemoryParams
 
 MEMORY_TIMEOUT = 120.0
 """Seconds that a model may take to compress long-term notes."""
@@ -35,9 +37,8 @@ NOTES_TIMEOUT = 60.0
 async def maintain(
     planner: Planner,
     session: Session,
-    question: PlanRequest = PlanRequest(),
+    request: PlanRequest = PlanRequest(),
     *,
-    hooks: Hooks,
     limits: Deadline | None = None,
     notes: bool = True,
 ) -> None:
@@ -45,29 +46,29 @@ async def maintain(
     stages."""
     limits = limits or planner.limits()
     if notes:
-        await write_notes(planner, session, question, limits)
+        await write_notes(planner, session, request, limits)
     preset = planner.preset
     for stage in preset.stages:
-        if not stage.upkeep:
+        if not stage.maintenance:
             continue
 
         plan = await on_replica(
-            session, lambda h: make_plan(preset, planner.context(h, question), upkeep_only=True)
+            session, lambda h: make_plan(preset, planner.context(h, request), maintenance_only=True)
         )
         if isinstance(plan, Reason):
             return
-        if not await perform_with_hooks(hooks, session, plan, planner.summariser, limits):
+        if not await perform_with_hooks(planner, session, plan, limits):
             return
 
 
 async def make_fit(
-    planner: Planner, session: Session, question: PlanRequest, *, hooks: Hooks, limits: Deadline, folds: bool
+    planner: Planner, session: Session, request: PlanRequest, *, limits: Deadline, folds: bool
 ) -> None:
     """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
     raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
     window = planner.preset.window
     for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
-        s = planner.context(session, question)
+        s = planner.context(session, request)
         if not s.sizes.passes(window, as_we_count=True):
             return
         if not folds:
@@ -75,13 +76,13 @@ async def make_fit(
         base = session.base
         with mode:
             plan = await on_replica(
-                session, lambda h: fallback_plan(planner.preset, planner.context(h, question))
+                session, lambda h: fallback_plan(planner.preset, planner.context(h, request))
             )
             if isinstance(plan, Plan):
-                await perform_with_hooks(hooks, session, plan, planner.summariser, limits, budget=window)
+                await perform_with_hooks(planner, session, plan, limits, budget=window)
         if session.base == base:
             break
-    s = planner.context(session, question)
+    s = planner.context(session, request)
     if s.sizes.passes(window, as_we_count=True):
         messages = s.sizes.tokens - s.sizes.overhead
         parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
@@ -111,6 +112,8 @@ def asker(model: Model) -> Callable[[Request], Awaitable[str]]:
 async def keep_memory(memory: Memory, planner: Planner) -> None:
     """At a turn's end: notes are compressed where there are too many (A19), by the model of summaries
     or by rule. Failure leaves them as they are."""
+    from refold.memory import MemoryParams
+
     params = getattr(planner.preset.settings, "memories_params", MemoryParams())
     writer = planner.summariser.model if isinstance(planner.summariser, ByModel) else None
     try:
@@ -119,14 +122,14 @@ async def keep_memory(memory: Memory, planner: Planner) -> None:
         log.warning("long-term notes were not compressed: %s", error)
 
 
-async def write_notes(planner: Planner, session: Session, question: PlanRequest, limits: Deadline) -> None:
+async def write_notes(planner: Planner, session: Session, request: PlanRequest, limits: Deadline) -> None:
     """Write the annotations that the design keeps. Where the summariser fails, or this is cancelled while it
     is asked, the design's own rule writes them."""
     preset = planner.preset
     writer = preset.annotator()
     if writer is None:
         return
-    proposal = await on_replica(session, lambda h: propose(writer, planner.context(h, question)))
+    proposal = await on_replica(session, lambda h: propose(writer, planner.context(h, request)))
     if not isinstance(proposal, Proposal):
         return
 

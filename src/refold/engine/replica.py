@@ -58,7 +58,7 @@ class Replica:
 
 def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T]) -> T:
     """The result of work that reads what a session held at a snapshot. Nothing changes that meanwhile."""
-    replica = session.followers.of(Replica, Replica)
+    replica = session.derived.of(Replica, Replica)
     with replica.lock:
         return work(replica.at(snapshot))
 
@@ -66,7 +66,7 @@ def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T
 async def on_replica(session: Session, work: Callable[[History], T]) -> T:
     """The same in the worker, for what the session holds now."""
     snapshot = session.snapshot()
-    return await worker.run(lambda: at_replica(session, snapshot, work))
+    return await worker.run_in_worker(lambda: at_replica(session, snapshot, work))
 
 
 _preparing: ContextVar[frozenset[int]] = ContextVar("preparing", default=frozenset())

@@ -15,14 +15,14 @@ from refold import tracing, worker
 from refold.compaction.plan import Ask
 from refold.compaction.plan_context import Writer
 from refold.compaction.requests import MARGIN, fits, text_of
+from refold.compaction.sizes import fixed_size
 from refold.compaction.transcript import Source, for_digest
-from refold.digest import digest
 from refold.engine.limits import Deadline, Metered, RequestQuota
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
 from refold.models.reply import AwaitedPluginGuard, Reply, complete
-from refold.models.reply import checked as checked_model
+from refold.models.reply import checked_model as checked_model
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
 from refold.session import redacted
@@ -258,9 +258,8 @@ class ByModel:
         return _refused(call) if result is None else cast("Result", redacted.message(result))
 
     def _size(self, request: Request) -> int:
-        system = self.counter.text(request.system) if request.system else 0
-        system += self.counter.tools(request.tools) if request.tools else 0
-        return system + sum(self.counter.message(message) for message in request.messages)
+        fixed = fixed_size(self.counter, request.system, request.tools)
+        return fixed + sum(self.counter.message(message) for message in request.messages)
 
 
 def _refused(call: Call) -> Result:
@@ -348,7 +347,7 @@ class ByDigest:
 
     async def answer(self, ask: Ask, /) -> Answer:
         # Not `ask.accept`: that reads what a model says, and what is quoted here may look like it.
-        return Answer(await worker.run(lambda: self._digest(ask)) or "(nothing of note)")
+        return Answer(await worker.run_in_worker(lambda: self._digest(ask)) or "(nothing of note)")
 
     def _digest(self, ask: Ask) -> str:
         sources = for_digest(ask.sources)
@@ -360,8 +359,9 @@ class ByDigest:
         budget = min(ask.target_tokens, max(size // 2, 100))
         if ask.by_rule is not None:
             return ask.by_rule(sources, budget, self.counter)
-        summary = digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
-        return summary.render()
+        from refold.digest import digest
+
+        return digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
 
 
 def total(usages: Sequence[Usage]) -> Usage:

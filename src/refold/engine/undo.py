@@ -18,25 +18,26 @@ WANTED = "pass the Session whose folds these are"
 def undo(session: Session, fold_id: str | None) -> e.Undo:
     expect(session, Session, WANTED)
     active = [fold.id for fold in active_folds(session.path)]
-    return session.append(session.make(e.Undo, fold=_chosen(session, fold_id, active, "active")))
+    return session.append(session.make(e.Undo, fold=_chosen(session, fold_id, active, "undo")))
 
 
 def redo(session: Session, fold_id: str | None) -> e.Redo:
     expect(session, Session, WANTED)
     gone = [fold.id for fold in undone_folds(session.path)]
-    return session.append(session.make(e.Redo, fold=_chosen(session, fold_id, gone, "undone")))
+    return session.append(session.make(e.Redo, fold=_chosen(session, fold_id, gone, "redo")))
 
 
-def _chosen(session: Session, fold_id: str | None, folds: list[str], state: str) -> str:
-    """The fold that is named, or the last of those in the state that a mark needs."""
+def _chosen(session: Session, fold_id: str | None, folds: list[str], action: str) -> str:
+    """The fold that is named, or the last of those that this can be done to."""
     if fold_id is None:
         if not folds:
-            raise FoldError(f"there is no {state} fold on this path")
+            raise FoldError(f"there is no fold to {action}")
         return folds[-1]
     if fold_id not in folds:
         if not isinstance(session[fold_id], e.Fold):
             raise FoldError(f"{fold_id!r} is not a fold")
-        raise FoldError(f"fold {fold_id!r} is not {state} on this path")
+        why = "it is undone already" if action == "undo" else "it is not undone"
+        raise FoldError(f"cannot {action} fold {fold_id!r}: {why}, or on another branch")
     return fold_id
 
 

@@ -1,4 +1,4 @@
-"""Who may come in, how often and how many at once; and how a refusal is said in the caller's own dialect.
+"""Keys, rate limits and connection limits; and refusals in the dialect of the caller.
 
 On this machine alone no key is needed; then the Host and Origin of a request must be this machine's, so that
 no web page can reach the gateway through a name that points here.
@@ -48,7 +48,7 @@ def with_key_of_path(message: RawRequestMessage) -> RawRequestMessage:
     return message._replace(path=found[2], url=URL(found[2], encoded=True), headers=CIMultiDictProxy(headers))
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """A request that is not passed on."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Refusal(Exception):
         self.status, self.text, self.kind, self.code, self.wait = status, text, kind, code, wait
 
 
-def told(refusal: Refusal, path: str) -> web.Response:
+def refusal_response(refusal: RequestRefused, path: str) -> web.Response:
     """The refusal as the provider of that address would say it."""
     error: dict[str, Any] = {"type": refusal.kind, "message": f"refold: {refusal.text}"}
     if path.startswith("/v1/messages"):
@@ -91,9 +91,9 @@ class Auth:
         self._recent: dict[str, tuple[float, float]] = {}
         """Owner → what is left of the minute's requests, and when that was."""
         if not 0 <= settings.port < 65_536:
-            raise SettingError("gateway.port", "is a number up to 65535; 0 takes any that is free")
+            raise SettingError("gateway.port", "must be a number from 0 to 65535; 0 takes any free port")
         if not self.local and not settings.keys:
-            raise SettingError("gateway.keys", f"{settings.host} can be reached by others: keys are needed")
+            raise SettingError("gateway.keys", f"{settings.host} can be reached by other machines: set keys")
         for owner, hashed in settings.keys.items():
             if not _HASH.fullmatch(hashed) or not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", owner):
                 raise SettingError("gateway.keys", "is OWNER = the SHA-256 of a key, 64 hexadecimal digits")
@@ -111,7 +111,7 @@ class Auth:
     @contextmanager
     def entered(self) -> Generator[None]:
         if self.inside >= self.settings.concurrent:
-            raise Refusal(503, "too many requests at once", "overloaded_error", wait=1)
+            raise RequestRefused(503, "too many requests at once", "overloaded_error", wait=1)
         self.inside += 1
         try:
             yield
@@ -125,7 +125,9 @@ class Auth:
                 # A client with the gateway's key in the place of the upstream's has none for the upstream.
                 hidden = {name, *(UPSTREAM_KEYS if name in UPSTREAM_KEYS else ())}
                 return Caller(owner, frozenset(hidden | self._holding_keys(headers, token)))
-        raise Refusal(401, "a key of this gateway is needed", "authentication_error", code="invalid_api_key")
+        raise RequestRefused(
+            401, "missing or unknown gateway key", "authentication_error", code="invalid_api_key"
+        )
 
     def _owner(self, token: str) -> str | None:
         """Whose key it is."""
@@ -154,7 +156,7 @@ class Auth:
             except ValueError:
                 host = ""
             if not is_local(host):
-                raise Refusal(403, "only programs of this machine are served", "permission_error")
+                raise RequestRefused(403, "only programs on this machine are served", "permission_error")
 
     def _check_rate(self, owner: str) -> None:
         most = self.settings.requests_per_minute
@@ -165,7 +167,7 @@ class Auth:
         left = min(float(most), left + (now - then) * most / 60)
         self._recent[owner] = (max(left - 1, 0.0) if left >= 1 else left, now)
         if left < 1:
-            raise Refusal(429, "too many requests", "rate_limit_error", wait=(1 - left) * 60 / most)
+            raise RequestRefused(429, "too many requests", "rate_limit_error", wait=(1 - left) * 60 / most)
 
 
 def _decoded(value: str) -> list[str]:
@@ -189,7 +191,7 @@ def _token(name: str, value: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Does this name nobody but this machine?"""
+    """Whether this name means this machine alone."""
     if host == "localhost":
         return True
     try:

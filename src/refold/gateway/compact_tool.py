@@ -9,24 +9,24 @@ import msgspec
 from refold.entries import Fold
 from refold.messages import Call, Message, result
 from refold.protocols import ToolSpec
-from refold.tools.task import COMPACT, Compaction, compact_conversation
+from refold.tools.task import COMPACT_TOOL_NAME, CompactArguments, compact_conversation
 
-SPEC: ToolSpec = compact_conversation.spec
+COMPACT_TOOL_SPEC: ToolSpec = compact_conversation.spec
 FOLDED = "The older part of the conversation is folded now: what you see is shorter."
-NOTHING = "Nothing was folded: there is nothing that could be left out."
+NOTHING_FOLDED = "Nothing was folded: there is nothing to leave out."
 
 
 def instructions(calls: Sequence[Call]) -> str | None:
     """What the writer of a summary is told; None: it was not called. What cannot be read says nothing."""
     for call in calls:
-        if call.name == COMPACT:
+        if call.name == COMPACT_TOOL_NAME:
             try:
-                return msgspec.convert(call.arguments, Compaction, strict=False).instructions
+                return msgspec.convert(call.arguments, CompactArguments, strict=False).instructions
             except msgspec.ValidationError:
                 return ""
     return None
 
 
 def results(calls: Sequence[Call], fold: Fold | None) -> list[Message]:
-    text = FOLDED if fold is not None else NOTHING
-    return [result(call.id, text, name=COMPACT) for call in calls if call.name == COMPACT]
+    text = FOLDED if fold is not None else NOTHING_FOLDED
+    return [result(call.id, text, name=COMPACT_TOOL_NAME) for call in calls if call.name == COMPACT_TOOL_NAME]

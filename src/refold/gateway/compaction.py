@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from refold import entries as e
-from refold.gateway.auth import Refusal
-from refold.gateway.requests import COMPACT, DIALECTS, PROMPTS
+from refold.gateway.auth import RequestRefused
+from refold.gateway.requests import COMPACT_PATH, DIALECT_OF_PATH, PROMPTS
 from refold.gateway.signed_reference import Reference, ReferenceSigner
 from refold.registry.configuration import GatewaySettings
 from refold.session import View
-from refold.session.dialects.common import listing
+from refold.session.dialects.common import list_or_empty
+from refold.text.lenient_json import JsonObject
 
-ITEM, TRIGGER = "compaction", "compaction_trigger"
-Wire = dict[str, Any]
+COMPACTION_TYPE, TRIGGER_TYPE = "compaction", "compaction_trigger"
 
 
 _OWN = re.compile(r"(^|\.)(api\.openai\.com|chatgpt\.com|openai\.azure\.com)$")
@@ -38,7 +38,7 @@ escaped quotes."""
 class Expanded(msgspec.Struct, frozen=True):
     """An input without what only a gateway understands."""
 
-    items: Sequence[Wire]
+    items: Sequence[JsonObject]
     trigger: bool
     reference: Reference | None
     """Stands for everything before, but the prompts."""
@@ -46,14 +46,14 @@ class Expanded(msgspec.Struct, frozen=True):
 
 def is_marked(settings: GatewaySettings, path: str, raw: bytes) -> bool:
     """Has this body to be read for what it asks of us, however short it is?"""
-    dialect = DIALECTS.get(path, "responses")
-    if not is_ours(settings.protocols, settings.upstream, dialect):
+    dialect = DIALECT_OF_PATH.get(path, "responses")
+    if not handles_compaction(settings.protocols, settings.upstream, dialect):
         return False
-    return path == COMPACT or any(mark in raw for mark in _MARKS[dialect])
+    return path == COMPACT_PATH or any(mark in raw for mark in _MARKS[dialect])
 
 
 @lru_cache
-def is_ours(protocols: bool | None, upstream: str | None, dialect: str) -> bool:
+def handles_compaction(protocols: bool | None, upstream: str | None, dialect: str) -> bool:
     """Are the provider's protocols answered here? Otherwise the upstream does: where nothing is said, if it
     is the provider itself."""
     host = urlsplit(upstream or "").hostname or ""
@@ -61,24 +61,29 @@ def is_ours(protocols: bool | None, upstream: str | None, dialect: str) -> bool:
     return not own if protocols is None else protocols
 
 
-def expand(dialect: str, wire: Sequence[Wire], signer: ReferenceSigner, owner: str) -> Expanded:
+def expand_compactions(
+    dialect: str, wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str
+) -> Expanded:
     """Raises `Refusal` for items that were forged, and triggers in the middle."""
     return _blocks(wire, signer, owner) if dialect == "anthropic" else _items(wire, signer, owner)
 
 
-def _blocks(wire: Sequence[Wire], signer: ReferenceSigner, owner: str) -> Expanded:
+def _blocks(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> Expanded:
     """Everything before the last block goes. Where a client did not keep what the block is signed with, its
     text stands for it; one without both says that compaction failed, and nothing."""
-    messages: list[Wire] = []
+    messages: list[JsonObject] = []
     reference: Reference | None = None
     for message in wire:
-        blocks = listing(message.get("content"))
+        blocks = list_or_empty(message.get("content"))
         kept: list[Any] = []
         for block in blocks:
-            if not isinstance(block, dict) or cast("Wire", block).get("type") != ITEM:
+            if not isinstance(block, dict) or cast("JsonObject", block).get("type") != COMPACTION_TYPE:
                 kept.append(block)
                 continue
-            signed, text = cast("Wire", block).get("encrypted_content"), cast("Wire", block).get("content")
+            signed, text = (
+                cast("JsonObject", block).get("encrypted_content"),
+                cast("JsonObject", block).get("content"),
+            )
             if signed is None and not text:
                 continue
             reference = None if signed is None else signer.verified(signed, owner)
@@ -88,7 +93,7 @@ def _blocks(wire: Sequence[Wire], signer: ReferenceSigner, owner: str) -> Expand
     return Expanded(messages, False, reference)
 
 
-def item_of(dialect: str, signed: str, view: View) -> Wire:
+def item_of(dialect: str, signed: str, view: View) -> JsonObject:
     """What stands for the folded part of a view. Anthropic's can be read; OpenAI's cannot."""
     if dialect != "anthropic":
         return _openai_item(signed)
@@ -96,24 +101,26 @@ def item_of(dialect: str, signed: str, view: View) -> Wire:
     return {"content": "\n\n".join(texts) or "(nothing)", "encrypted_content": signed}
 
 
-def _openai_item(signed: str) -> Wire:
-    return {"id": f"cmp_{secrets.token_hex(12)}", "type": ITEM, "encrypted_content": signed}
+def _openai_item(signed: str) -> JsonObject:
+    return {"id": f"cmp_{secrets.token_hex(12)}", "type": COMPACTION_TYPE, "encrypted_content": signed}
 
 
-def usage_of(fold: e.Fold | None) -> Wire:
+def fold_usage(fold: e.Fold | None) -> JsonObject:
     usage = fold.usage if fold is not None else None
     return {} if usage is None else {"input_tokens": usage.prompt, "output_tokens": usage.output}
 
 
-def paused(item: Wire, model: str, *, stream: bool) -> tuple[bytes, str]:
+def paused(item: JsonObject, model: str, *, stream: bool) -> tuple[bytes, str]:
     """Anthropic's answer that holds a compaction block alone; and its content type."""
-    more: Wire = {"context_management": {"applied_edits": []}}
-    return _message({**item, "type": ITEM}, block_events(item), model, "compaction", 0, more, stream=stream)
+    more: JsonObject = {"context_management": {"applied_edits": []}}
+    return _message(
+        {**item, "type": COMPACTION_TYPE}, block_events(item), model, "compaction", 0, more, stream=stream
+    )
 
 
 def text_message(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
     """Anthropic's answer that holds a text of so many tokens; and its content type."""
-    events: list[Wire] = [
+    events: list[JsonObject] = [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
         {"type": "content_block_stop", "index": 0},
@@ -122,11 +129,18 @@ def text_message(text: str, model: str, tokens: int, *, stream: bool) -> tuple[b
 
 
 def _message(
-    block: Wire, events: list[Wire], model: str, reason: str, tokens: int, more: Wire, *, stream: bool
+    block: JsonObject,
+    events: list[JsonObject],
+    model: str,
+    reason: str,
+    tokens: int,
+    more: JsonObject,
+    *,
+    stream: bool,
 ) -> tuple[bytes, str]:
     usage = {"input_tokens": 0, "output_tokens": tokens}
     stop = {"stop_reason": reason, "stop_sequence": None}
-    message: Wire = {
+    message: JsonObject = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",
         "role": "assistant",
@@ -144,12 +158,12 @@ def _message(
         {"type": "message_delta", "delta": stop, "usage": usage, **more},
         {"type": "message_stop"},
     ]
-    return b"".join(map(sent, events)), "text/event-stream"
+    return b"".join(map(sse_event, events)), "text/event-stream"
 
 
-def block_events(item: Wire) -> list[Wire]:
+def block_events(item: JsonObject) -> list[JsonObject]:
     """A compaction block as the first of a stream."""
-    empty = {"type": ITEM, "content": None, "encrypted_content": None}
+    empty = {"type": COMPACTION_TYPE, "content": None, "encrypted_content": None}
     return [
         {"type": "content_block_start", "index": 0, "content_block": empty},
         {"type": "content_block_delta", "index": 0, "delta": {**item, "type": "compaction_delta"}},
@@ -157,20 +171,20 @@ def block_events(item: Wire) -> list[Wire]:
     ]
 
 
-def sent(event: Wire) -> bytes:
+def sse_event(event: JsonObject) -> bytes:
     """A server-sent event that is named by its type."""
     return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), msgspec.json.encode(event))
 
 
-def _items(wire: Sequence[Wire], signer: ReferenceSigner, owner: str) -> Expanded:
+def _items(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> Expanded:
     items, trigger = list(wire), False
-    if items and items[-1].get("type") == TRIGGER:
+    if items and items[-1].get("type") == TRIGGER_TYPE:
         trigger = True
         items.pop()
-    if any(item.get("type") == TRIGGER for item in items):
+    if any(item.get("type") == TRIGGER_TYPE for item in items):
         text = "a compaction_trigger must be the final input item"
-        raise Refusal(400, text, "invalid_request_error", code="invalid_value")
-    at = [n for n, item in enumerate(items) if item.get("type") == ITEM]
+        raise RequestRefused(400, text, "invalid_request_error", code="invalid_value")
+    at = [n for n, item in enumerate(items) if item.get("type") == COMPACTION_TYPE]
     if not at:
         return Expanded(items, trigger, None)
     references = [signer.verified(items[n].get("encrypted_content"), owner) for n in at]
@@ -188,14 +202,14 @@ def compacted(
 
 def text_response(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
     """OpenAI's answer that holds a text of so many tokens; and its content type."""
-    content: list[Wire] = [{"type": "output_text", "text": text, "annotations": []}]
-    item: Wire = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant",
+    content: list[JsonObject] = [{"type": "output_text", "text": text, "annotations": []}]
+    item: JsonObject = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant",
                   "status": "completed", "content": content}  # fmt: skip
     return _response(item, model, 0, tokens, whole=False, stream=stream)
 
 
 def _response(
-    item: Wire, model: str, before: int, after: int, *, whole: bool, stream: bool
+    item: JsonObject, model: str, before: int, after: int, *, whole: bool, stream: bool
 ) -> tuple[bytes, str]:
     usage = {
         "input_tokens": before,
@@ -204,7 +218,7 @@ def _response(
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": before + after,
     }
-    begun: Wire = {
+    begun: JsonObject = {
         "id": f"resp_{secrets.token_hex(12)}",
         "object": "response",
         "created_at": int(time.time()),
@@ -222,14 +236,14 @@ def _response(
         "top_p": None,
         "usage": None,
     }
-    end: Wire = {**begun, "status": "completed", "output": [item], "usage": usage}
+    end: JsonObject = {**begun, "status": "completed", "output": [item], "usage": usage}
     if whole:
         end["object"] = "response.compaction"
         end = {key: end[key] for key in ("id", "object", "created_at", "output", "usage")}
     if whole or not stream:
         return msgspec.json.encode(end), "application/json"
     place = {"output_index": 0, "item": item}
-    events: list[Wire] = [
+    events: list[JsonObject] = [
         {"type": "response.created", "response": begun},
         {"type": "response.in_progress", "response": begun},
         {"type": "response.output_item.added", **place},
@@ -237,20 +251,24 @@ def _response(
         {"type": "response.completed", "response": end},
     ]
     numbered = ({**event, "sequence_number": number} for number, event in enumerate(events))
-    return b"".join(map(sent, numbered)), "text/event-stream"
+    return b"".join(map(sse_event, numbered)), "text/event-stream"
 
 
 def text_completion(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
     """The same of chat completions."""
     usage = {"prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens}
     message = {"role": "assistant", "content": text}
-    base: Wire = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
+    base: JsonObject = {
+        "id": f"chatcmpl-{secrets.token_hex(12)}",
+        "created": int(time.time()),
+        "model": model,
+    }
     if not stream:
-        choices: Sequence[Wire] = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        choices: Sequence[JsonObject] = [{"index": 0, "message": message, "finish_reason": "stop"}]
         whole = {**base, "object": "chat.completion", "choices": choices, "usage": usage}
         return msgspec.json.encode(whole), "application/json"
     base["object"] = "chat.completion.chunk"
-    chunks: list[Wire] = [
+    chunks: list[JsonObject] = [
         {**base, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
         {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
         {**base, "choices": [], "usage": usage},

@@ -1,8 +1,8 @@
 """Connections of clients: how many there may be, how long the head of a request may take, and clients that
 close only their own half.
 
-Whoever has not said what it wants holds a connection, and nothing else: such ones are closed after a while,
-and the oldest of them as soon as there are too many, so that they are in nobody's way.
+A client that has sent no request holds a connection, and nothing else: such ones are closed after a while,
+and the oldest of them as soon as there are too many, so that they take no place from others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IDLE_SECONDS = 120.0
 PROBES = (0.1, 0.2, 1.0, 5.0)
 """Seconds between looks whether a client that closed its half is there still."""
 OPEN_FILES = 1024
-"""Where nobody says how many files may be open."""
+"""Connections where the system sets no limit of open files."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -43,16 +43,16 @@ def open_files() -> int:
     return soft if soft != resource.RLIM_INFINITY else 1 << 20
 
 
-class Connections:
+class ClientConnections:
     """All of them, the one that said something last at the end."""
 
     def __init__(self, files: int) -> None:
         # A request needs a file for its client and one for the upstream; stores and others need some, too.
         self.most = max(16, (files - 64) // 2)
         self.most_idle = max(8, self.most // 4)
-        self._open: dict[Connection, None] = {}
+        self._open: dict[ClientConnection, None] = {}
 
-    def enter(self, connection: Connection) -> None:
+    def enter(self, connection: ClientConnection) -> None:
         """Where there are too many, the oldest idle one is closed, of the address that has most of them."""
         self._open[connection] = None
         if len(self._open) <= self.most_idle:
@@ -62,17 +62,17 @@ class Connections:
             [(busiest, _)] = Counter(each.address for each in idle).most_common(1)
             next(each for each in idle if each.address == busiest).drop()
 
-    def spoke(self, connection: Connection) -> None:
+    def spoke(self, connection: ClientConnection) -> None:
         self._open[connection] = self._open.pop(connection, None)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ClientConnection) -> None:
         self._open.pop(connection, None)
 
 
-class Connection(RequestHandler):
+class ClientConnection(RequestHandler):
     __slots__ = ("_all", "_answered", "_body", "_late", "_probe", "address")
 
-    def __init__(self, everyone: Connections, *given: Any, **options: Any) -> None:
+    def __init__(self, everyone: ClientConnections, *given: Any, **options: Any) -> None:
         super().__init__(*given, keepalive_timeout=IDLE_SECONDS, **options)
         self._all, self.address = everyone, ""
         self._late: asyncio.TimerHandle | None = None

@@ -8,12 +8,11 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.session.dialects.common import MALFORMED, listing
+from refold.session.dialects.common import MALFORMED, list_or_empty
+from refold.text.lenient_json import JsonObject
 
-Wire = dict[str, Any]
 
-
-def restored(wire: Sequence[Wire], tools: Any) -> list[Wire]:
+def restore_custom_calls(wire: Sequence[JsonObject], tools: Any) -> list[JsonObject]:
     """Messages or items, with calls of such tools as the provider wants them."""
     names = _names(tools)
     calls = {item.get("call_id") for item in wire if _is_custom(item, names)}
@@ -21,17 +20,17 @@ def restored(wire: Sequence[Wire], tools: Any) -> list[Wire]:
 
 
 def _names(tools: Any) -> set[str]:
-    kept = [cast("Wire", tool) for tool in listing(tools) if isinstance(tool, dict)]
+    kept = [cast("JsonObject", tool) for tool in list_or_empty(tools) if isinstance(tool, dict)]
     own = [tool.get("custom") or tool for tool in kept if tool.get("type") == "custom"]
-    return {str(cast("Wire", tool).get("name")) for tool in own if isinstance(tool, dict)}
+    return {str(cast("JsonObject", tool).get("name")) for tool in own if isinstance(tool, dict)}
 
 
-def _is_custom(item: Wire, names: set[str]) -> bool:
+def _is_custom(item: JsonObject, names: set[str]) -> bool:
     written_anew = item.get("type") == "function_call" and item.get("name") in names
     return written_anew or item.get("type") == "custom_tool_call"
 
 
-def _item(item: Wire, names: set[str], calls: set[Any]) -> Wire:
+def _item(item: JsonObject, names: set[str], calls: set[Any]) -> JsonObject:
     if item.get("call_id") in calls and item.get("type") == "function_call_output":
         return {**item, "type": "custom_tool_call_output"}
     if item.get("call_id") in calls and item.get("type") == "function_call":
@@ -42,8 +41,8 @@ def _item(item: Wire, names: set[str], calls: set[Any]) -> Wire:
     return item
 
 
-def _call(call: Wire, names: set[str]) -> Wire:
-    function = cast("Wire", call.get("function") or {})
+def _call(call: JsonObject, names: set[str]) -> JsonObject:
+    function = cast("JsonObject", call.get("function") or {})
     if function.get("name") not in names:
         return call
     custom = {"name": function["name"], "input": _text(function["arguments"])}
@@ -52,6 +51,6 @@ def _call(call: Wire, names: set[str]) -> Wire:
 
 def _text(arguments: str) -> str:
     """What the tool was called with, from what stands for it in JSON."""
-    value = msgspec.json.decode(arguments, type=Wire)
+    value = msgspec.json.decode(arguments, type=JsonObject)
     text = value.get(MALFORMED) if len(value) == 1 else None
     return text if isinstance(text, str) else arguments

@@ -10,47 +10,47 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from refold.gateway.auth import Caller, Refusal
+from refold.gateway.auth import Caller, RequestRefused
 from refold.gateway.client_compaction import is_candidate
 from refold.gateway.compaction import is_marked
 from refold.gateway.ipc import (
-    Broken,
-    Check,
     FromWorker,
-    Note,
     Order,
-    Question,
+    OwnershipCheck,
+    PassedRequest,
     Recall,
-    Refused,
-    Reply,
+    RefusedAnswer,
+    RewriteRequest,
     Speech,
+    UpstreamReply,
+    WorkerFailure,
 )
 from refold.gateway.model_routing import ModelRouting
-from refold.gateway.replies import KEPT, decoded
-from refold.gateway.requests import COMPACT, model_named, names
-from refold.gateway.response_rewriter import Shape, shape_of
+from refold.gateway.replies import MAX_RECORDED_BYTES, decompressed
+from refold.gateway.requests import COMPACT_PATH, identifying_headers, model_named
+from refold.gateway.response_rewriter import ResponseRewriter, response_rewriter
 from refold.gateway.stored_ids import glance, is_shared
-from refold.gateway.stream_probe import Opening, opening_of
-from refold.gateway.upstream import Answer, Handing, Upstream, relay
-from refold.gateway.worker import is_overflow
+from refold.gateway.stream_probe import StreamOpening, opening_of
+from refold.gateway.upstream import Handing, Upstream, UpstreamAnswer, relay
+from refold.gateway.worker import is_upstream_overflow
 from refold.gateway.worker_client import WorkerClient
 
-READ = 1024 * 1024
+MAX_READ_BYTES = 1024 * 1024
 """Bytes of a request that are looked at here: more take too long while others wait."""
 ROUNDS = 5
 """How often a model may recall something in one answer."""
 
 
 @dataclass
-class Exchange:
+class RequestExchange:
     upstream: Upstream
     worker: WorkerClient
     routing: ModelRouting
     request: web.Request
     caller: Caller
     number: int
-    answer: Answer = field(default_factory=Answer)
-    _note: Note | None = None
+    answer: UpstreamAnswer = field(default_factory=UpstreamAnswer)
+    _note: PassedRequest | None = None
     """What the worker has still to be told."""
     _told: bool = False
 
@@ -61,33 +61,33 @@ class Exchange:
         if is_shared(self.routing.settings, self.request.path):
             raw = await self._own(raw)
         marked = is_marked(self.routing.settings, self.request.path, raw)
-        if not marked and self.request.path == COMPACT:
+        if not marked and self.request.path == COMPACT_PATH:
             return await self._ask(raw, Order(number=0))
         looked_at = marked or is_candidate(self.routing.settings, raw)
-        if not looked_at and len(raw) < READ and len(raw) < self.routing.of(model_named(raw)):
-            self._note = Note(**self._asked(raw))
+        if not looked_at and len(raw) < MAX_READ_BYTES and len(raw) < self.routing.of(model_named(raw)):
+            self._note = PassedRequest(**self._asked(raw))
             return await self._ask(raw, Order(number=self.number))
-        answer = await self.worker.ask(Question(**self._asked(raw)))
+        answer = await self.worker.ask(RewriteRequest(**self._asked(raw)))
         if isinstance(answer, Order) and answer.notes:
-            answer = await self.worker.ask(Question(**self._asked(raw), notes=await self._notes(raw)))
-        self._note = Note(**self._asked(raw))  # a worker that comes after this one does not know it
+            answer = await self.worker.ask(RewriteRequest(**self._asked(raw), notes=await self._notes(raw)))
+        self._note = PassedRequest(**self._asked(raw))  # a worker that comes after this one does not know it
         if isinstance(answer, Speech):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
         return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
 
-    async def _notes(self, raw: bytes) -> Reply:
+    async def _notes(self, raw: bytes) -> UpstreamReply:
         """What the upstream answers to a compaction call; nothing where it fails."""
-        with suppress(Refusal, aiohttp.ClientError, TimeoutError, OSError):
+        with suppress(RequestRefused, aiohttp.ClientError, TimeoutError, OSError):
             async with self.upstream.asked(self.request, raw, self.caller, plain=True) as answered:
-                return Reply(
+                return UpstreamReply(
                     number=self.number,
                     status=answered.status,
                     kind=answered.content_type,
                     encoding=answered.headers.get("content-encoding", ""),
                     data=await answered.read(),
                 )
-        return Reply(number=self.number)
+        return UpstreamReply(number=self.number)
 
     async def _own(self, raw: bytes) -> bytes:
         """The body, if all that it refers to is the caller's own; and its answer will be, too."""
@@ -96,7 +96,7 @@ class Exchange:
             self.answer.issued = self.worker.issuing(self.caller.owner)
         if not seen.refers:
             return raw
-        return await self.worker.checked(Check(number=self.number, owner=self.caller.owner, raw=raw))
+        return await self.worker.checked(OwnershipCheck(number=self.number, owner=self.caller.owner, raw=raw))
 
     async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
         """Pass it on. Where the upstream says that it is too long, once more, folded."""
@@ -119,10 +119,10 @@ class Exchange:
         if not self._told:
             self._told = True
             self._tell_note()
-            self.worker.tell(Reply(number=self.number, **self.answer.said()))
+            self.worker.tell(UpstreamReply(number=self.number, **self.answer.said()))
 
     def _tell_note(self) -> None:
-        """The worker is told of a request once it is answered: reading it takes time from whoever waits."""
+        """The worker is told of a request once it is answered: reading it earlier would delay the answer."""
         if self._note is not None:
             self.worker.tell(self._note)
             self._note = None
@@ -138,10 +138,16 @@ class Exchange:
         if order.extras is None or answered.status != 200 or encoded:
             return await relay(self.request, answered, self.answer, done, head)
         handing = Handing(self.request, answered, self.answer, done)
-        shape = shape_of(order.extras)
+        shape = response_rewriter(order.extras)
         body = order.body
         said = await self._round(shape, handing, answered, head)
-        while shape.again and order.extras.ours and body and shape.round < ROUNDS and len(said) <= KEPT:
+        while (
+            shape.again
+            and order.extras.ours
+            and body
+            and shape.round < ROUNDS
+            and len(said) <= MAX_RECORDED_BYTES
+        ):
             kind = answered.content_type
             packet = Recall(number=self.number, body=body, kind=kind, said=said)
             order_again = await self.worker.ask(packet)
@@ -153,21 +159,21 @@ class Exchange:
         last = shape.end() if handing.streams else shape.result()
         return await handing.end(last, complete=shape.ended)
 
-    async def _further(self, shape: Shape, handing: Handing, body: bytes) -> bytes:
+    async def _further(self, shape: ResponseRewriter, handing: Handing, body: bytes) -> bytes:
         """One more round of the same answer. Where it fails, the client is told in the middle of it."""
         try:
             async with self.upstream.asked(self.request, body, self.caller, plain=True) as answered:
                 if answered.status == 200:
                     return await self._round(shape, handing, answered)
                 text = f"the upstream refused to go on ({answered.status})"
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             text = refusal.text
         if handing.streams:
             await handing.write(shape.error(text))
         raise handing.broken(text)
 
     async def _round(
-        self, shape: Shape, handing: Handing, answered: aiohttp.ClientResponse, head: bytes = b""
+        self, shape: ResponseRewriter, handing: Handing, answered: aiohttp.ClientResponse, head: bytes = b""
     ) -> bytes:
         """What the upstream says once; what of it can be handed on is."""
         pieces: list[bytes] = []
@@ -183,38 +189,38 @@ class Exchange:
         return said
 
     async def _after_refusal(
-        self, raw: bytes, answered: aiohttp.ClientResponse, opening: Opening
+        self, raw: bytes, answered: aiohttp.ClientResponse, opening: StreamOpening
     ) -> Order | None:
         """The request folded, where the upstream refused it for its size; None: it cannot be."""
         encoding = answered.headers.get("content-encoding", "")
-        said = decoded(opening.error, encoding).decode("utf-8", "replace")
-        if not said or not is_overflow(answered.status, said):
+        said = decompressed(opening.error, encoding).decode("utf-8", "replace")
+        if not said or not is_upstream_overflow(answered.status, said):
             return None
         self.worker.counts["overflow"] += 1
-        folded = await self.worker.ask(Question(**self._asked(raw), refused=said))
+        folded = await self.worker.ask(RewriteRequest(**self._asked(raw), refused=said))
         return folded if isinstance(folded, Order) else None
 
     def _order(self, raw: bytes, answer: FromWorker, marked: bool) -> Order:
         """What is sent; raises `Refusal`. Where the worker fails, what may fit is passed on as it is."""
         if isinstance(answer, Order):
             return answer
-        if isinstance(answer, Refused):
-            raise Refusal(answer.status, answer.text, answer.kind, code=answer.code)
-        why = answer.error if isinstance(answer, Broken) else ""
+        if isinstance(answer, RefusedAnswer):
+            raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
+        why = answer.error if isinstance(answer, WorkerFailure) else ""
         if marked:
-            text = f"what this request asks for cannot be done now ({why}): try again"
-            raise Refusal(503, text, "overloaded_error", code="try_again", wait=5)
+            text = f"the gateway cannot do this now ({why}): try again"
+            raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
         if len(raw) // 4 < self.routing.of(model_named(raw)):
             self.worker.counts["passed_open"] += 1
             return Order(number=self.number, done="pass unread")
-        text = f"this request is too long and cannot be folded just now ({why}): try again"
-        raise Refusal(503, text, "overloaded_error", code="try_again", wait=5)
+        text = f"this request is too long and cannot be folded now ({why}): try again"
+        raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
 
     def _asked(self, raw: bytes) -> dict[str, Any]:
         return {
             "number": self.number,
             "path": self.request.path,
             "raw": raw,
-            "names": names(self.request.headers),
+            "names": identifying_headers(self.request.headers),
             "owner": self.caller.owner,
         }

@@ -14,11 +14,11 @@ import msgspec
 
 from refold.registry.configuration import GatewaySettings
 
-LIMIT = 1 << 20
+READ_AHEAD_BYTES = 1 << 20
 """Bytes that are read ahead of a packet."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request of a conversation, as it came."""
 
     number: int
@@ -31,20 +31,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = ""
 
 
-class Note(Request, frozen=True, tag="note"):
+class PassedRequest(ClientRequest, frozen=True, tag="note"):
     """It was passed on as it is: to be written down, whenever there is time."""
 
 
-class Question(Request, frozen=True, tag="question"):
-    """What shall be sent instead? Somebody waits."""
+class RewriteRequest(ClientRequest, frozen=True, tag="question"):
+    """A request to rewrite before it is sent; the client waits."""
 
     refused: str | None = None
     """The upstream has said that it is too long, in these words."""
-    notes: Reply | None = None
+    notes: UpstreamReply | None = None
     """What the upstream answers to a compaction call that was passed on for its notes."""
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
+class UpstreamReply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
     """What the upstream answered in the end. Comes after every note and question, if only to forget it."""
 
     number: int
@@ -56,7 +56,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
     complete: bool = False
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True, tag="opening"):
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, tag="opening"):
     """The first packet to a worker that is a process of its own."""
 
     settings: GatewaySettings
@@ -80,7 +80,7 @@ class Issued(msgspec.Struct, frozen=True, kw_only=True, tag="issued"):
     ids: list[str]
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
+class OwnershipCheck(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
     """May this owner use what these ids stand for, and those that a body refers to?"""
 
     number: int
@@ -93,10 +93,12 @@ class Ping(msgspec.Struct, frozen=True, tag="ping"):
     """Is the worker there?"""
 
 
-ToWorker: TypeAlias = Note | Question | Reply | Opening | Recall | Issued | Check | Ping
+ToWorker: TypeAlias = (
+    PassedRequest | RewriteRequest | UpstreamReply | WorkerSettings | Recall | Issued | OwnershipCheck | Ping
+)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Of the worker, about the request of that number."""
 
     number: int
@@ -104,7 +106,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What has happened, for the figures."""
 
 
-class Done(Answer, frozen=True, tag="done"):
+class Done(WorkerAnswer, frozen=True, tag="done"):
     """The packet of this id is written down, or never will be."""
 
     id: int = 0
@@ -119,12 +121,12 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     usage: dict[str, Any] = {}
     """What making it took."""
     applied: list[dict[str, Any]] | None = None
-    """What was cleared before; None: nobody asked."""
+    """What was cleared before; None: it was not asked for."""
     ours: tuple[str, ...] = ()
     """Tools whose calls are answered here."""
 
 
-class Order(Answer, frozen=True, tag="order"):
+class Order(WorkerAnswer, frozen=True, tag="order"):
     """Send this."""
 
     body: bytes | None = None
@@ -135,15 +137,15 @@ class Order(Answer, frozen=True, tag="order"):
     """The answer is no answer to the client: ask again with it (`Question.notes`)."""
 
 
-class Speech(Answer, frozen=True, tag="speech"):
-    """Say this to the client; nobody else is asked."""
+class Speech(WorkerAnswer, frozen=True, tag="speech"):
+    """The answer for the client; the upstream is not asked."""
 
     body: bytes
     kind: str
     done: str
 
 
-class Refused(Answer, frozen=True, tag="refused"):
+class RefusedAnswer(WorkerAnswer, frozen=True, tag="refused"):
     """Say this in the client's dialect."""
 
     status: int
@@ -152,20 +154,20 @@ class Refused(Answer, frozen=True, tag="refused"):
     code: str | None = None
 
 
-class Broken(Answer, frozen=True, tag="broken"):
-    """The worker cannot do it: the store fails, or something nobody thought of."""
+class WorkerFailure(WorkerAnswer, frozen=True, tag="broken"):
+    """The worker cannot do it: the store fails, or an unexpected error."""
 
     error: str
 
 
-FromWorker: TypeAlias = Done | Order | Speech | Refused | Broken
+FromWorker: TypeAlias = Done | Order | Speech | RefusedAnswer | WorkerFailure
 
 _encoder = msgspec.msgpack.Encoder()
 to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
 
 
-def packed(packet: ToWorker | FromWorker) -> bytes:
+def encode_packet(packet: ToWorker | FromWorker) -> bytes:
     data = _encoder.encode(packet)
     return len(data).to_bytes(4, "big") + data
 

@@ -1,4 +1,4 @@
-"""Which window, which design: by the name of a model."""
+"""Window and preset of a request, by the name of its model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from refold.registry.engine import Engine
 from refold.text.truncate import head
 from refold.tokens.fitting import fit
 
-WINDOW = 128_000
-"""Where nobody knows better."""
+DEFAULT_WINDOW = 128_000
+"""Window of a model that is neither listed nor configured."""
 RECORD = 16_000
 """Tokens of a record that stands for a whole conversation, at most an eighth of the window."""
-NOTES = 3
+NOTES_DIVISOR = 3
 """The part of a record that a model's notes may take: a third."""
-STEP = 4096
+WINDOW_STEP = 4096
 """Smaller windows than a model's own are multiples of this."""
-KEPT = 64
+MAX_ENGINES = 64
 """Engines."""
 
 
@@ -48,7 +48,7 @@ class _Apart:
 class ModelRouting:
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        self._config = configuration.load()
+        self._config = configuration.load_configuration()
         self._summariser = models.summariser(self._config)
         self._engines: dict[tuple[str, int], Engine] = {}
         self.of = lru_cache(1024)(self._of)
@@ -64,20 +64,20 @@ class ModelRouting:
             return window
         for provider in ("anthropic", "openai"):
             try:
-                return models.window(f"{provider}:{model}", self._config)
+                return models.model_window(f"{provider}:{model}", self._config)
             except (SettingError, UnknownName):
                 continue
-        return WINDOW
+        return DEFAULT_WINDOW
 
     def engine_for(self, model: str, at_most: int | None = None) -> Engine:
         """`at_most`: folds so much that a window of these tokens would do."""
         rule, window = self._rule(model), self.of(model)
         if at_most is not None:
-            window = min(window, max(STEP, at_most // STEP * STEP))
+            window = min(window, max(WINDOW_STEP, at_most // WINDOW_STEP * WINDOW_STEP))
         name = (rule.preset if rule else None) or self.settings.preset or self._config.preset or "refold"
         engine = self._engines.get((name, window))
         if engine is None:
-            if len(self._engines) > KEPT:
+            if len(self._engines) > MAX_ENGINES:
                 self._engines.clear()
             preset: Preset = models.preset(name, {"window": window}, config=self._config)
             writer = None if self._summariser is None else _Apart(self._summariser)
@@ -96,11 +96,12 @@ class ModelRouting:
         if not notes:
             return engine
         preset = engine.preset
-        ladders = (tuple(rung for rung in stage.rungs if rung.name != "clip") for stage in preset.stages)
+        kept = (tuple(x for x in stage.strategies if x.name != "clip") for stage in preset.stages)
         stages = tuple(
-            replace(stage, rungs=rungs) for stage, rungs in zip(preset.stages, ladders, strict=True)
+            replace(stage, strategies=strategies)
+            for stage, strategies in zip(preset.stages, kept, strict=True)
         )
-        written = fit(notes, tokens // NOTES, engine.counter, head)
+        written = fit(notes, tokens // NOTES_DIVISOR, engine.counter, head)
         return Engine(replace(preset, stages=stages), model=Scripted(name=model or "model", then=written))
 
     def _rule(self, model: str) -> GatewayModel | None:

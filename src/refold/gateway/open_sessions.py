@@ -17,29 +17,29 @@ import msgspec
 from refold import entries as e
 from refold.engine.background import Watch
 from refold.errors import Conflict, SessionExists, StorageError, UnknownName
-from refold.gateway.auth import Refusal
+from refold.gateway.auth import RequestRefused
 from refold.gateway.client_compaction import is_reference_to
 from refold.gateway.replies import Recorded
-from refold.gateway.requests import Asked
+from refold.gateway.requests import ConversationRequest
 from refold.messages import Assistant, Message, Thinking
 from refold.protocols import Grouping, SessionInfo, Store
 from refold.registry.engine import Engine
 from refold.registry.sessions import stored
 from refold.session import Session
-from refold.session.digests import digest_at, digests, write_list
+from refold.session.path_digests import digest_at, digests, write_list
 from refold.stores import open_store
 
-OPEN = 128 * 1024 * 1024
+MAX_OPEN_BYTES = 128 * 1024 * 1024
 """Bytes of requests whose sessions are kept open."""
-TRIES = 20
+MAX_WRITE_ATTEMPTS = 20
 """How often something is written anew because another program wrote to the same session first."""
 STORE_SECONDS = 0.1
 """How long one try waits for a store that others have locked."""
 PATIENCE, LONGEST_PAUSE = 15.0, 3.0
-"""For how long such a store is tried while somebody waits, and how long at most between two tries."""
+"""Seconds for which such a store is tried while a client waits, and the longest pause between two tries."""
 RECORD_PATIENCE, END_PATIENCE = 300.0, 5.0
-"""The same where nobody waits; and for how long once the gateway ends."""
-PAUSE = 0.05
+"""The same where no client waits; and the seconds once the gateway ends."""
+RETRY_SECONDS = 0.05
 """Seconds after the first try, at most, and so much longer after each: by chance, so that two programs do not
 meet again."""
 
@@ -58,10 +58,10 @@ class OpenSession:
 
 
 @dataclass
-class Turn:
+class RecordedTurn:
     """A request that was written down."""
 
-    asked: Asked
+    asked: ConversationRequest
     leaf: str | None
     """Where it stands: its answer comes behind."""
     sent: int = 0
@@ -87,12 +87,15 @@ class OpenSessions:
         return self._store
 
     async def within(
-        self, asked: Asked, work: Callable[[OpenSession], Awaitable[T]], patience: float = PATIENCE
+        self,
+        asked: ConversationRequest,
+        work: Callable[[OpenSession], Awaitable[T]],
+        patience: float = PATIENCE,
     ) -> T:
-        """Do something to the session of a request, nobody else of this process being in it. A store that
+        """Do something to the session of a request, with no other request of this process in it. A store that
         fails, since others keep it locked, is tried for so many seconds; others go on meanwhile."""
         loop = asyncio.get_running_loop()
-        until, pause = loop.time() + patience, PAUSE
+        until, pause = loop.time() + patience, RETRY_SECONDS
         while True:
             try:
                 return await self._within(asked, work)
@@ -104,43 +107,43 @@ class OpenSessions:
             await asyncio.sleep(random.uniform(pause / 2, pause))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _within(self, asked: Asked, work: Callable[[OpenSession], Awaitable[T]]) -> T:
-        """Do something to the session of a request, nobody else of this process being in it. Where another
+    async def _within(self, asked: ConversationRequest, work: Callable[[OpenSession], Awaitable[T]]) -> T:
+        """Do something to the session of a request, with no other request in it. Where another
         program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
         opened = self.of(asked)
         async with opened.lock:  # kept while we try: others of this process would only be in our way
-            for tried in range(1, TRIES + 1):
+            for tried in range(1, MAX_WRITE_ATTEMPTS + 1):
                 try:
                     opened.session.refresh()
                     return await work(opened)
                 except Conflict:
-                    if tried == TRIES:
+                    if tried == MAX_WRITE_ATTEMPTS:
                         raise
-                    await asyncio.sleep(random.uniform(0, PAUSE * tried))
-                except Refusal:
+                    await asyncio.sleep(random.uniform(0, RETRY_SECONDS * tried))
+                except RequestRefused:
                     raise
                 except Exception:
                     self.drop(asked.session)
                     raise
         raise AssertionError("unreachable")
 
-    def of(self, asked: Asked) -> OpenSession:
+    def of(self, asked: ConversationRequest) -> OpenSession:
         """The session of a request, opened or made. The longest unused ones are closed."""
         opened = self._open.get(asked.session) or OpenSession(self._opened(asked))
         self._open[asked.session] = opened
         self._open.move_to_end(asked.session)
         self._size += asked.size - opened.size
         opened.size = asked.size
-        for id, old in list(self._open.items())[:-1] if self._size > OPEN else ():
-            if self._size > OPEN and not old.lock.locked():
+        for id, old in list(self._open.items())[:-1] if self._size > MAX_OPEN_BYTES else ():
+            if self._size > MAX_OPEN_BYTES and not old.lock.locked():
                 self.drop(id)
         return opened
 
     @contextmanager
-    def grouped(self) -> Generator[Group]:
+    def grouped(self) -> Generator[CommitGroup]:
         """What is written within the block is one commit, where the store can; where that fails, sessions
         that were opened are read anew."""
-        group = Group(self)
+        group = CommitGroup(self)
         try:
             store = self.store
             with store.grouped() if isinstance(store, Grouping) else nullcontext():
@@ -150,16 +153,16 @@ class OpenSessions:
                 self.drop(id)
             raise
 
-    def holds(self, id: str, entry: str, digest: str) -> bool:
-        """Is there a session of this id that says, up to this entry, what the digest is of?"""
+    def holds(self, owner: str, id: str, entry: str, digest: str) -> bool:
+        """Is there a session of this id that says up to this entry what the digest, for this owner, is of?"""
         opened = self._open.get(id)
         try:
             session = opened.session if opened is not None else stored(self.store, id)
-            return is_reference_to(session, entry, digest)
+            return is_reference_to(session, entry, digest, owner)
         except UnknownName:
             return False
 
-    def beside(self, asked: Asked) -> list[Session]:
+    def beside(self, asked: ConversationRequest) -> list[Session]:
         """The sessions of the same owner and name."""
         name = asked.session.rpartition(".")[0]
         ids = [info.id for info in self.store.sessions() if info.id.rpartition(".")[0] == name]
@@ -180,7 +183,7 @@ class OpenSessions:
         if self._store is not None:
             self._store.close()
 
-    def _opened(self, asked: Asked) -> Session:
+    def _opened(self, asked: ConversationRequest) -> Session:
         id = asked.session
         try:
             return stored(self.store, id)
@@ -195,14 +198,14 @@ class Later(Exception):
     """A session is in use: what is to be written has to wait."""
 
 
-class Group:
+class CommitGroup:
     """The sessions that are written to in one commit."""
 
     def __init__(self, sessions: OpenSessions) -> None:
         self._sessions = sessions
         self.ids: set[str] = set()
 
-    def opened(self, asked: Asked) -> OpenSession:
+    def opened(self, asked: ConversationRequest) -> OpenSession:
         """The session of a request, as the store has it. Raises `Later`."""
         opened = self._sessions.of(asked)
         if opened.lock.locked():
@@ -220,19 +223,19 @@ def watched(opened: OpenSession, engine: Engine) -> Watch:
     return opened.watch
 
 
-def taken(opened: OpenSession, asked: Asked) -> Turn:
+def taken(opened: OpenSession, asked: ConversationRequest) -> RecordedTurn:
     """Write a request down. The path says afterwards what the request says, word for word, and nothing else:
     all that is made of it is the sender's own. The same list again is a retry: its answer stands beside the
     first one."""
     session = opened.session
     if asked.since is not None and asked.since not in session:
         text = "the session that this compaction item stands for is gone"
-        raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
+        raise RequestRefused(400, text, "invalid_request_error", code="invalid_encrypted_content")
     write_list(session, asked.messages, asked.since)
-    return Turn(asked, session.leaf)
+    return RecordedTurn(asked, session.leaf)
 
 
-def answered(opened: OpenSession, turn: Turn, reply: Recorded) -> None:
+def record_answer(opened: OpenSession, turn: RecordedTurn, reply: Recorded) -> None:
     """Write an answer down, behind its request. A client may have gone on before the stream had ended, here
     or with another gateway of the same store: then it has told us the answer already, or is on another
     branch and stays there."""
@@ -258,7 +261,7 @@ def answered(opened: OpenSession, turn: Turn, reply: Recorded) -> None:
         session.extend((entry, session.make(e.Leaf, target=session.leaf)))
 
 
-def _handed_back(asked: Asked, message: Assistant) -> tuple[Assistant, list[Thinking]]:
+def _handed_back(asked: ConversationRequest, message: Assistant) -> tuple[Assistant, list[Thinking]]:
     """An answer as its client is going to hand it back, and the thinking that will be missing: clients of
     chat completions drop it, unless their list shows otherwise. An answer that was written down in the other
     form is not recognised, and stands there twice."""

@@ -1,4 +1,4 @@
-"""What a model answered, from the bytes that were handed on."""
+"""The reply of a model, read from the bytes that were passed on."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from refold.errors import RefoldError
-from refold.gateway.ipc import Reply
+from refold.gateway.ipc import UpstreamReply
 from refold.messages import Assistant, Usage
 from refold.models.anthropic import MessageStream
-from refold.models.chunks import Malformed
-from refold.models.openai_streams import ChatStream, Refused, ResponsesStream
+from refold.models.openai_streams import ChatStream, ResponsesStream, StreamRefused
 from refold.models.reply import Collector
+from refold.models.stream_chunks import Malformed
 from refold.session import dialects
 
 READABLE = ("gzip", "deflate", "identity")
 """Encodings of answers that can be read here; a client's wish for others is not passed on."""
-KEPT = 32 * 1024 * 1024
+MAX_RECORDED_BYTES = 32 * 1024 * 1024
 """Bytes of an answer that are kept to be written down."""
 _READERS = {"openai": ChatStream, "responses": ResponsesStream, "anthropic": MessageStream}
 
@@ -31,11 +31,11 @@ class Recorded(msgspec.Struct, frozen=True):
     """It broke off: this is what came of it."""
 
 
-def read(dialect: str, answer: Reply) -> Recorded | None:
+def read_reply(dialect: str, answer: UpstreamReply) -> Recorded | None:
     """The reply; None where there is none."""
     if answer.status != 200:
         return None
-    data = decoded(answer.data, answer.encoding)
+    data = decompressed(answer.data, answer.encoding)
     if answer.kind == "text/event-stream":
         return _streamed(dialect, data)
     try:
@@ -56,7 +56,7 @@ def _streamed(dialect: str, data: bytes) -> Recorded | None:
                 collector.add(each)
         for each in reader.end():
             collector.add(each)
-    except (Malformed, Refused) as broken:
+    except (Malformed, StreamRefused) as broken:
         error = str(broken)[:500]
     cut = collector.stop is None
     content = collector.content
@@ -87,11 +87,15 @@ def payload_of(block: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def decoded(data: bytes, encoding: str) -> bytes:
+def decompressed(data: bytes, encoding: str) -> bytes:
     """What an answer says; nothing where it cannot be read."""
     if encoding.lower() in ("", "identity"):
         return data
     try:
-        return zlib.decompressobj(47).decompress(data, KEPT) if encoding.lower() in READABLE else b""
+        return (
+            zlib.decompressobj(47).decompress(data, MAX_RECORDED_BYTES)
+            if encoding.lower() in READABLE
+            else b""
+        )
     except zlib.error:
         return b""

@@ -1,4 +1,4 @@
-"""What goes upstream instead of what came: folded, cleared, compacted, or with what the model recalled."""
+"""The request as it is sent upstream: folded, cleared, compacted, or with what the model recalled."""
 
 from __future__ import annotations
 
@@ -15,52 +15,69 @@ from refold.compaction.plan_context import PlanRequest as Outlook
 from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import client_compaction, compact_tool, compaction, open_sessions, replies, verbatim
-from refold.gateway.auth import Refusal
-from refold.gateway.client_compaction import Call, Told, call_of, is_candidate, told_until
+from refold.gateway.auth import RequestRefused
+from refold.gateway.client_compaction import (
+    CompactionCall,
+    CoveredHistory,
+    compaction_call,
+    is_candidate,
+    told_until,
+)
 from refold.gateway.compaction import Expanded
-from refold.gateway.custom_tools import restored
-from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
-from refold.gateway.ipc import Extras, FromWorker, Opening, Order, Question, Recall, Reply, Request, Speech
+from refold.gateway.context_management import DEFAULT_TRIGGER, Compact, Wish, cleared, wish_of
+from refold.gateway.custom_tools import restore_custom_calls
+from refold.gateway.ipc import (
+    ClientRequest,
+    Extras,
+    FromWorker,
+    Order,
+    Recall,
+    RewriteRequest,
+    Speech,
+    UpstreamReply,
+    WorkerSettings,
+)
 from refold.gateway.model_routing import ModelRouting
-from refold.gateway.open_sessions import OpenSession, OpenSessions, Turn
-from refold.gateway.requests import COMPACT, WIRES, Asked, model_named, read, since
+from refold.gateway.open_sessions import OpenSession, OpenSessions, RecordedTurn
+from refold.gateway.requests import COMPACT_PATH, WIRES, ConversationRequest, model_named, read_request, since
 from refold.gateway.signed_reference import ReferenceSigner
-from refold.gateway.verbatim import Shown, beyond_log, list_of
+from refold.gateway.verbatim import RenderedView, beyond_log, list_of
 from refold.messages import Message, result, user
 from refold.recall import tool
-from refold.recall.log import path_index
+from refold.recall.search import index_of_path
 from refold.registry.engine import Engine
 from refold.session import Item, View, dialects
-from refold.session.dialects.common import listing
+from refold.session.dialects.common import list_or_empty
 from refold.session.edits import active_folds
 from refold.session.history import History
 from refold.session.invariants import repair
+from refold.text.lenient_json import JsonObject
 
-MARKS = 4
+MAX_CACHE_MARKS = 4
 """Blocks with `cache_control` that Anthropic allows."""
 
 
 class RequestRewriter:
-    def __init__(self, opening: Opening, open_sessions: OpenSessions) -> None:
+    def __init__(self, opening: WorkerSettings, open_sessions: OpenSessions) -> None:
         self.settings, self._open_sessions = opening.settings, open_sessions
         self.routing, self._signer = ModelRouting(opening.settings), ReferenceSigner(opening.secret)
 
-    def read(self, request: Request) -> tuple[Asked | None, Expanded | None]:
+    def read(self, request: ClientRequest) -> tuple[ConversationRequest | None, Expanded | None]:
         """The request; and what it says that only a gateway understands."""
-        asked = read(request.path, request.raw, request.names, request.owner)
+        asked = read_request(request.path, request.raw, request.names, request.owner)
         if asked is not None and is_candidate(self.settings, request.raw):
             asked = client_compaction.referring(asked, self._open_sessions.holds)
         if asked is None or not compaction.is_marked(self.settings, request.path, request.raw):
             return asked, None
-        expanded = compaction.expand(asked.dialect, asked.wire, self._signer, request.owner)
+        expanded = compaction.expand_compactions(asked.dialect, asked.wire, self._signer, request.owner)
         return since(asked, expanded.items, expanded.reference), expanded
 
-    async def to(self, question: Question) -> tuple[FromWorker, Turn | None]:
+    async def to(self, question: RewriteRequest) -> tuple[FromWorker, RecordedTurn | None]:
         """Raises `Refusal` where nothing that fits can be made."""
         asked, expanded = self.read(question)
         if asked is None:
             return Order(number=question.number, done="pass unread"), None
-        if is_candidate(self.settings, question.raw) and (call := call_of(asked, question.raw)):
+        if is_candidate(self.settings, question.raw) and (call := compaction_call(asked, question.raw)):
             if self.settings.notes and question.notes is None:
                 return Order(number=question.number, notes=True), None
             answer = await self._record(question, call)
@@ -69,9 +86,9 @@ class RequestRewriter:
         wish = wish_of(asked.dialect, asked.body) if expanded is not None else None
         if wish is not None:
             asked.body.pop("context_management")
-        compact = question.path == COMPACT or (expanded is not None and expanded.trigger)
+        compact = question.path == COMPACT_PATH or (expanded is not None and expanded.trigger)
 
-        async def answered(opened: OpenSession) -> tuple[FromWorker, Turn | None]:
+        async def answered(opened: OpenSession) -> tuple[FromWorker, RecordedTurn | None]:
             if compact:
                 return await self._compact(question, asked, opened), None
             return await self._prepare(question, asked, opened, wish)
@@ -79,8 +96,8 @@ class RequestRewriter:
         return await self._open_sessions.within(asked, answered)
 
     async def _prepare(
-        self, question: Question, asked: Asked, opened: OpenSession, wish: Wish | None
-    ) -> tuple[FromWorker, Turn]:
+        self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession, wish: Wish | None
+    ) -> tuple[FromWorker, RecordedTurn]:
         turn, session = open_sessions.taken(opened, asked), opened.session
         engine = self.routing.engine_for(asked.name)
         open_sessions.watched(opened, engine)
@@ -101,7 +118,7 @@ class RequestRewriter:
             ), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
-        shown = verbatim.shown(view, asked, session, preset.window - view.tokens)
+        shown = verbatim.render_verbatim(view, asked, session, preset.window - view.tokens)
         folded = folded or not shown.is_whole
         if not folded and asked.since is None and wish is None:
             if not self.settings.compact_tool:
@@ -109,7 +126,7 @@ class RequestRewriter:
             turn.sent = len(asked.wire)
             return self._order(question, asked, asked.said, "pass"), turn
         tokens = view.tokens + shown.more
-        wire, done = messages_of(shown, asked), f"fold {before + shown.more + shown.dropped} {tokens}"
+        wire, done = request_messages(shown, asked), f"fold {before + shown.more + shown.dropped} {tokens}"
         if left_out := words_left_out(session.path):
             done += f" words_left_out={left_out}"
         applied = None
@@ -120,7 +137,7 @@ class RequestRewriter:
         return self._order(question, asked, wire, done if folded else "pass", applied, item, fold), turn
 
     async def _wished_fold(
-        self, asked: Asked, opened: OpenSession, compact: Compact | None, tokens: int
+        self, asked: ConversationRequest, opened: OpenSession, compact: Compact | None, tokens: int
     ) -> e.Fold | None:
         """The client wants its history compacted from some size on."""
         if compact is None:
@@ -132,7 +149,7 @@ class RequestRewriter:
         return await self._folded(asked, opened, trigger, compact.instructions)
 
     async def _folded(
-        self, asked: Asked, opened: OpenSession, at_most: int, instructions: str | None = None
+        self, asked: ConversationRequest, opened: OpenSession, at_most: int, instructions: str | None = None
     ) -> e.Fold | None:
         """A fold because the client wants one, however much room the window has."""
         engine = self.routing.engine_for(asked.name, at_most)
@@ -144,44 +161,46 @@ class RequestRewriter:
         made = await engine.apply(opened.session, plan) if isinstance(plan, Plan) else None
         return made if isinstance(made, e.Fold) else None
 
-    async def _fitting(self, engine: Engine, asked: Asked, opened: OpenSession) -> View:
+    async def _fitting(self, engine: Engine, asked: ConversationRequest, opened: OpenSession) -> View:
         """Whatever a preset promises: what is larger than the window is not sent."""
         code = "context_length_exceeded"
         try:
             view = await engine.prepare(opened.session, system=asked.beside, model=asked.model)
         except (DoesNotFit, OverflowAgain) as error:
             text = f"prompt is too long: {error}"
-            raise Refusal(400, text, "invalid_request_error", code=code) from error
+            raise RequestRefused(400, text, "invalid_request_error", code=code) from error
         window = engine.preset_for(opened.session, asked.model).window
         if view.tokens > window:
             text = f"prompt is too long: {view.tokens} tokens > {window} maximum, folded as far as possible"
-            raise Refusal(400, text, "invalid_request_error", code=code)
+            raise RequestRefused(400, text, "invalid_request_error", code=code)
         return view
 
-    def _item(self, question: Question, asked: Asked, opened: OpenSession, view: View) -> Wire:
+    def _item(
+        self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession, view: View
+    ) -> JsonObject:
         assert opened.session.leaf is not None
         signed = self._signer.sign(opened.session.id, opened.session.leaf, question.owner)
         return compaction.item_of(asked.dialect, signed, view)
 
     def _order(
         self,
-        question: Question,
-        asked: Asked,
-        wire: Sequence[Wire],
+        question: RewriteRequest,
+        asked: ConversationRequest,
+        wire: Sequence[JsonObject],
         done: str,
-        applied: list[Wire] | None = None,
-        item: Wire | None = None,
+        applied: list[JsonObject] | None = None,
+        item: JsonObject | None = None,
         fold: e.Fold | None = None,
     ) -> Order:
         folded = done.startswith("fold")
         ours = [tool.SPEC] if folded and self.settings.recall else []
-        ours += [compact_tool.SPEC] if self.settings.compact_tool else []
+        ours += [compact_tool.COMPACT_TOOL_SPEC] if self.settings.compact_tool else []
         ours = ours if asked.body.get("n") in (None, 1) else []
         for own in ours:
             [spec] = dialects.get(asked.dialect).render_tools([own])
             asked = asked.with_tool(spec, own.name)
         managed = applied if asked.dialect == "anthropic" else None
-        usage = compaction.usage_of(fold)
+        usage = compaction.fold_usage(fold)
         extras = None
         if ours or item is not None or managed is not None:
             names = tuple(own.name for own in ours)
@@ -190,13 +209,17 @@ class RequestRewriter:
         body = asked.with_messages(wire)
         return Order(number=question.number, body=body, done=done, extras=extras, counts=counts)
 
-    def _paused(self, question: Question, asked: Asked, item: Wire, before: int, view: View) -> Speech:
+    def _paused(
+        self, question: RewriteRequest, asked: ConversationRequest, item: JsonObject, before: int, view: View
+    ) -> Speech:
         stream = bool(asked.body.get("stream"))
         body, kind = compaction.paused(item, asked.name, stream=stream)
         done = f"compact {before} {view.tokens}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
-    async def _compact(self, question: Question, asked: Asked, opened: OpenSession) -> Speech:
+    async def _compact(
+        self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession
+    ) -> Speech:
         """Fold because the client wants it, and a reference to what came of it."""
         open_sessions.taken(opened, asked)
         session, engine = opened.session, self.routing.engine_for(asked.name)
@@ -204,16 +227,16 @@ class RequestRewriter:
         await self._folded(asked, opened, before)
         after = engine.view(session, system=asked.beside).tokens
         if session.leaf is None:
-            raise Refusal(400, "there is nothing to compact", "invalid_request_error")
+            raise RequestRefused(400, "there is nothing to compact", "invalid_request_error")
         signed = self._signer.sign(session.id, session.leaf, question.owner)
-        whole, stream = question.path == COMPACT, bool(asked.body.get("stream"))
+        whole, stream = question.path == COMPACT_PATH, bool(asked.body.get("stream"))
         body, kind = compaction.compacted(signed, asked.name, before, after, whole=whole, stream=stream)
         done = f"compact {before} {after}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
-    async def _record(self, question: Question, call: Call) -> Speech | None:
+    async def _record(self, question: RewriteRequest, call: CompactionCall) -> Speech | None:
         """A record of the conversation as the answer to a compaction call; None: there is none that fits."""
-        written = None if question.notes is None else replies.read(call.asked.dialect, question.notes)
+        written = None if question.notes is None else replies.read_reply(call.asked.dialect, question.notes)
         notes = "" if written is None else client_compaction.notes_of(written.message.text)
         asked, engine = call.asked, self.routing.recorder(call.asked.name, notes)
         told = self._told_session(call) if call.row.told else None
@@ -235,7 +258,7 @@ class RequestRewriter:
             if isinstance(plan, Plan):
                 await engine.apply(session, plan)
             view, leaf = engine.view(session), session.leaf
-            return before, view, leaf and client_compaction.record_of(view, session, leaf)
+            return before, view, leaf and client_compaction.record_text(view, session, leaf, asked.owner)
 
         try:
             before, view, record = await self._open_sessions.within(asked, made)
@@ -250,17 +273,17 @@ class RequestRewriter:
         done = f"compact {before} {view.tokens}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
-    def _told_session(self, call: Call) -> Told | None:
+    def _told_session(self, call: CompactionCall) -> CoveredHistory | None:
         """Of a call that only tells the conversation: the session of the same name of which it tells most."""
         beside = self._open_sessions.beside(call.asked)
         return max(filter(None, (told_until(call, session) for session in beside)), default=None)
 
-    async def recalled(self, packet: Recall, turn: Turn) -> Order:
+    async def recalled(self, packet: Recall, turn: RecordedTurn) -> Order:
         """What was sent, what the model said to it, and what it wanted to know: of the path of this request,
-        whoever else has been in the session meanwhile."""
+        whatever was appended to the session meanwhile."""
         dialect = dialects.get(turn.asked.dialect)
-        reply = replies.read(
-            dialect.name, Reply(number=packet.number, status=200, kind=packet.kind, data=packet.said)
+        reply = replies.read_reply(
+            dialect.name, UpstreamReply(number=packet.number, status=200, kind=packet.kind, data=packet.said)
         )
         if reply is None:
             raise ValueError("a call that cannot be read")
@@ -268,9 +291,11 @@ class RequestRewriter:
         wanted = compact_tool.instructions(calls)
 
         def answered(history: History) -> list[Message]:
-            index = path_index(history, turn.leaf)
+            index = index_of_path(history, turn.leaf)
             recalled = [call for call in calls if call.name == tool.NAME]
-            return [result(call.id, tool.answer(index, call.arguments), name=tool.NAME) for call in recalled]
+            return [
+                result(call.id, tool.tool_answer(index, call.arguments), name=tool.NAME) for call in recalled
+            ]
 
         async def results(opened: OpenSession) -> list[Message]:
             told = [] if wanted is None else await self._compacted(turn, opened, wanted, calls, body)
@@ -279,13 +304,13 @@ class RequestRewriter:
         found = await self._open_sessions.within(turn.asked, results)
         # A list of messages begins with the user's: this one is not sent, its request is there already.
         items = repair([Item(message) for message in (user("…"), reply.message, *found)], dialect.name)
-        more = messages_of(Shown(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
+        more = request_messages(RenderedView(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
         body[dialect.field] = [*body[dialect.field], *more]
         return Order(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
 
     async def _compacted(
         self,
-        turn: Turn,
+        turn: RecordedTurn,
         opened: OpenSession,
         wanted: str,
         calls: Sequence[messages.Call],
@@ -300,45 +325,45 @@ class RequestRewriter:
         if fold is not None and turn.leaf is not None:
             view = engine.view(session, system=asked.beside)
             turn.leaf = session.leaf
-            shown = verbatim.shown(view, asked, session, engine.preset.window - view.tokens)
-            field, wire = dialects.get(asked.dialect).field, messages_of(shown, asked)
+            shown = verbatim.render_verbatim(view, asked, session, engine.preset.window - view.tokens)
+            field, wire = dialects.get(asked.dialect).field, request_messages(shown, asked)
             body[field] = [*asked.wire[: asked.prompts], *wire, *body[field][turn.sent :]]
             turn.sent = asked.prompts + len(wire)
         return compact_tool.results(calls, fold)
 
-    def fits(self, question: Question) -> bool:
+    def fits(self, question: RewriteRequest) -> bool:
         """Fewer bytes than the window has tokens, and nothing that has to be looked at."""
         marked = compaction.is_marked(self.settings, question.path, question.raw)
         marked = marked or self.settings.compact_tool
         known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)
         return known and len(question.raw) < self.routing.of(model_named(question.raw))
 
-    def ahead(self, opened: OpenSession, asked: Asked) -> None:
+    def ahead(self, opened: OpenSession, asked: ConversationRequest) -> None:
         """An answer was written down: where the next request will likely be too long, begin to fold."""
         if asked.size > self.routing.of(asked.name):
             engine = self.routing.engine_for(asked.name)
             open_sessions.watched(opened, engine).consider(Outlook(system=asked.beside, model=asked.model))
 
 
-def messages_of(shown: Shown, asked: Asked) -> list[Wire]:
+def request_messages(shown: RenderedView, asked: ConversationRequest) -> list[JsonObject]:
     """The view as the list of messages of the request."""
     if asked.dialect != "anthropic":
-        return restored(list_of(shown, asked.dialect), asked.body.get("tools"))
+        return restore_custom_calls(list_of(shown, asked.dialect), asked.body.get("tools"))
     taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools")) + ("cache_control" in asked.body)
     cached = any(_marks(each.get("content")) for each in asked.wire)
     wire = list_of(shown, asked.dialect, cache=cached)
     marked = [block for each in wire for block in each["content"] if "cache_control" in block]
-    for block in marked[: max(0, len(marked) + taken - MARKS)]:
+    for block in marked[: max(0, len(marked) + taken - MAX_CACHE_MARKS)]:
         del block["cache_control"]
     return wire
 
 
 def _marks(blocks: Any) -> int:
     """Blocks after which the client wants a cache kept."""
-    return sum(isinstance(block, dict) and "cache_control" in block for block in listing(blocks))
+    return sum(isinstance(block, dict) and "cache_control" in block for block in list_or_empty(blocks))
 
 
-def _tokens(engine: Engine, asked: Asked, wire: Sequence[Wire]) -> int:
+def _tokens(engine: Engine, asked: ConversationRequest, wire: Sequence[JsonObject]) -> int:
     """What a list of messages takes, with all that goes beside it."""
     counter, given = engine.counter, WIRES[asked.dialect].parse_given(wire)
     beyond = sum(beyond_log(each, asked.dialect, counter) or 0 for each in given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -15,17 +16,22 @@ from refold.gateway.signed_reference import Reference
 from refold.preserve.words import typed as typed_text
 from refold.session import dialects
 from refold.session.dialects import anthropic, openai_chat, openai_responses
-from refold.session.dialects.common import Given, listing
-from refold.session.digests import digests
+from refold.session.dialects.common import Given, list_or_empty
 from refold.session.merge import prompts
+from refold.session.path_digests import digests
+from refold.text.lenient_json import JsonObject
 from refold.text.truncate import one_line
 from refold.transcripts.client_requests import with_origins
 
-DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
+DIALECT_OF_PATH = {
+    "/v1/chat/completions": "openai",
+    "/v1/responses": "responses",
+    "/v1/messages": "anthropic",
+}
 """Addresses of conversations."""
 WIRES: dict[str, Any] = {wire.name: wire for wire in (openai_chat, openai_responses, anthropic)}
-COMPACT = "/v1/responses/compact"
-PROVIDERS = {"openai": "openai", "responses": "openai", "anthropic": "anthropic"}
+COMPACT_PATH = "/v1/responses/compact"
+DIALECT_PROVIDERS = {"openai": "openai", "responses": "openai", "anthropic": "anthropic"}
 SESSION = "x-refold-session"
 CLIENTS = (
     "x-claude-code-session-id",
@@ -49,33 +55,43 @@ UNREAD = frozenset(
 )
 """Fields that may be long and that no model reads."""
 
-Wire = dict[str, Any]
 
-
-class Head(msgspec.Struct):
+class ModelField(msgspec.Struct):
     """The one thing that has to be known before anything else; the rest is not read for it."""
 
     model: str = ""
 
 
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("no number of JSON")
+    return value
+
+
+_BODY = msgspec.json.Decoder(Any, float_hook=_float)
+"""Reads numbers such as 1e308 thirty times faster than msgspec by itself: a body with megabytes of them is
+read at once."""
+
+
 def model_named(raw: bytes) -> str:
     try:
-        return msgspec.json.decode(raw, type=Head).model
+        return msgspec.json.decode(raw, type=ModelField).model
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 
 
-def names(headers: Mapping[str, str]) -> dict[str, str]:
+def identifying_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Of the headers of a request, those in which its session and its client may be named."""
     return {name: headers[name] for name in (SESSION, *CLIENTS, PROGRAM) if name in headers}
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ConversationRequest(msgspec.Struct, frozen=True):
     """What a request says."""
 
     dialect: str
-    body: Wire
-    wire: Sequence[Wire]
+    body: JsonObject
+    wire: Sequence[JsonObject]
     """The list of messages, as it came."""
     given: Sequence[Given]
     """What they say, without the prompts in front."""
@@ -87,6 +103,8 @@ class Asked(msgspec.Struct, frozen=True):
     """The entry that stands for all that was said before these messages."""
     client: str = ""
     """The program that sent it, as it calls itself."""
+    owner: str = ""
+    """Whose key it came with."""
 
     @property
     def title(self) -> str | None:
@@ -107,7 +125,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def model(self) -> str:
-        return f"{PROVIDERS[self.dialect]}:{self.name}"
+        return f"{DIALECT_PROVIDERS[self.dialect]}:{self.name}"
 
     @property
     def name(self) -> str:
@@ -115,7 +133,7 @@ class Asked(msgspec.Struct, frozen=True):
         return str(self.body.get("model") or "")
 
     @property
-    def said(self) -> Sequence[Wire]:
+    def said(self) -> Sequence[JsonObject]:
         """The messages without the prompts in front."""
         return self.wire[self.prompts :]
 
@@ -133,29 +151,29 @@ class Asked(msgspec.Struct, frozen=True):
         parts = [part for part in (*fields, *self.wire[: self.prompts]) if part not in (None, True, False)]
         return "\n".join(part if isinstance(part, str) else m.compact_json(part) for part in parts)
 
-    def with_tool(self, tool: Wire, name: str) -> Asked:
+    def with_tool(self, tool: JsonObject, name: str) -> ConversationRequest:
         """With a tool more, unless there is one of that name."""
-        known = listing(self.body.get("tools"))
+        known = list_or_empty(self.body.get("tools"))
         names = [each.get("name", (each.get("function") or {}).get("name")) for each in known if each]
         body = self.body if name in names else {**self.body, "tools": [*known, tool]}
         return msgspec.structs.replace(self, body=body)
 
-    def with_messages(self, wire: Sequence[Wire]) -> bytes:
+    def with_messages(self, wire: Sequence[JsonObject]) -> bytes:
         """The body with other messages; everything else stays."""
         field = dialects.get(self.dialect).field
         return msgspec.json.encode({**self.body, field: [*self.wire[: self.prompts], *wire]})
 
 
-def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked | None:
+def read_request(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> ConversationRequest | None:
     """The request; None where it cannot be read, or its history is kept upstream."""
     try:
-        body = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        body = _BODY.decode(raw)
+    except (ValueError, RecursionError):
         return None
-    dialect = dialects.get(DIALECTS[path if path != COMPACT else "/v1/responses"])
+    dialect = dialects.get(DIALECT_OF_PATH[path if path != COMPACT_PATH else "/v1/responses"])
     if not isinstance(body, dict):
         return None
-    request = cast("Wire", body)
+    request = cast("JsonObject", body)
     if request.get("previous_response_id") or request.get("conversation"):
         return None
     given = request.get(dialect.field)
@@ -163,17 +181,19 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
         given = [{"type": "message", "role": "user", "content": given}]
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in cast("list[Any]", given)):
         return None
-    wire = cast("list[Wire]", given)
+    wire = cast("list[JsonObject]", given)
     try:
         given = _given(dialect.name, wire)
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
     session = _session(request, headers, given[0].message if given else None, owner)
     client = headers.get(PROGRAM, "").partition("/")[0][:40]
-    return Asked(dialect.name, request, wire, given, session, len(raw), client=client)
+    return ConversationRequest(
+        dialect.name, request, wire, given, session, len(raw), client=client, owner=owner
+    )
 
 
-def _given(dialect: str, wire: Sequence[Wire]) -> list[Given]:
+def _given(dialect: str, wire: Sequence[JsonObject]) -> list[Given]:
     """Without the prompts in front."""
     given: list[Given] = WIRES[dialect].parse_given(wire)
     messages = with_origins([each.message for each in given])
@@ -183,7 +203,9 @@ def _given(dialect: str, wire: Sequence[Wire]) -> list[Given]:
     return named[prompts(messages) :]
 
 
-def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
+def since(
+    asked: ConversationRequest, wire: Sequence[JsonObject], reference: Reference | None
+) -> ConversationRequest:
     """The same request with other items, which go on from a place in a session."""
     asked = msgspec.structs.replace(asked, wire=wire, given=_given(asked.dialect, wire))
     if reference is None:
@@ -191,7 +213,7 @@ def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> As
     return msgspec.structs.replace(asked, session=reference.session, since=reference.leaf)
 
 
-def _session(body: Wire, headers: Mapping[str, str], begin: m.Message | None, owner: str) -> str:
+def _session(body: JsonObject, headers: Mapping[str, str], begin: m.Message | None, owner: str) -> str:
     """The id of the session: what the client calls it, and a hash that holds the owner, whole, and all else
     that makes it this session, so that no other owner and no other program has one of that id. One client
     may have several conversations under one name (sub-agents, titles): those that begin otherwise are
@@ -202,23 +224,25 @@ def _session(body: Wire, headers: Mapping[str, str], begin: m.Message | None, ow
     first = b"" if begin is None or (given and owner) else digests([begin])[0][-1]
     whole = m.compact_json([owner, name, first.hex(), _instructions(body)]).encode("utf-8", "surrogatepass")
     shown = re.sub(r"[^A-Za-z0-9._-]", "-", f"{owner}.{name}").lstrip(".-")[:80]
+    if owner.startswith("-"):  # no option of a command, and not what an owner without it is called
+        shown = f"+{owner}.{shown}"[:80]
     return f"{shown or 'talk'}.{hashlib.blake2b(whole, digest_size=16).hexdigest()}"
 
 
-def _instructions(body: Wire) -> list[Any]:
+def _instructions(body: JsonObject) -> list[Any]:
     """What a client wants its summaries to be like: they may tell of it, so they are for those who say the
     same."""
     management = body.get("context_management")
-    edits = listing(cast("Wire", management).get("edits")) if isinstance(management, dict) else []
-    return [cast("Wire", edit).get("instructions") for edit in edits if isinstance(edit, dict)]
+    edits = list_or_empty(cast("JsonObject", management).get("edits")) if isinstance(management, dict) else []
+    return [cast("JsonObject", edit).get("instructions") for edit in edits if isinstance(edit, dict)]
 
 
-def _client_session(body: Wire, headers: Mapping[str, str]) -> str:
+def _client_session(body: JsonObject, headers: Mapping[str, str]) -> str:
     for name in CLIENTS:
         if given := headers.get(name):
             return given
     metadata = body.get("metadata")
-    user = cast("Wire", metadata).get("user_id") if isinstance(metadata, dict) else None
+    user = cast("JsonObject", metadata).get("user_id") if isinstance(metadata, dict) else None
     if isinstance(user, str) and (ids := _UUID.findall(user)):
         return ids[-1]  # Claude Code: account, then session
     key = body.get("prompt_cache_key")

@@ -16,13 +16,13 @@ import msgspec
 from refold.gateway.compaction import block_events
 from refold.gateway.ipc import Extras
 from refold.gateway.replies import one_line_end, payload_of
+from refold.text.lenient_json import JsonObject
 
-Wire = dict[str, Any]
 _ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 """What comes of answers that no provider would give."""
 
 
-class Shape(ABC):
+class ResponseRewriter(ABC):
     """Use `shape_of`. `calls` and `recalls` count what was called in this round by others and of ours."""
 
     def __init__(self, extras: Extras) -> None:
@@ -36,7 +36,7 @@ class Shape(ABC):
         """Where an index of this round stands in the client's answer; None: nowhere."""
         self._next = 0
         self._held: list[Any] = []
-        self._usage: Wire = {}
+        self._usage: JsonObject = {}
 
     @property
     def again(self) -> bool:
@@ -79,7 +79,7 @@ class Shape(ABC):
         try:
             self._failed = self._failed or _is_error(event)
             return b"".join(self._written(each) for each in self._events(event))
-        except _ODD:  # whoever understands it shall
+        except _ODD:  # passed on as it is
             return block + b"\n\n"
 
     def end(self) -> bytes:
@@ -95,7 +95,7 @@ class Shape(ABC):
             self._odd = data
 
     def result(self) -> bytes:
-        """All of them as one; what nobody understands, as it came."""
+        """All of them as one; what is not understood, as it came."""
         return self._odd or msgspec.json.encode(self._result())
 
     def error(self, text: str) -> bytes:
@@ -113,7 +113,7 @@ class Shape(ABC):
         return name + b"data: " + msgspec.json.encode(event) + b"\n\n"
 
     def _keep(self, *, ours: bool, call: bool) -> bool:
-        """A block, call or item is there; one of ours is for nobody else."""
+        """A block, call or item is there; one of ours is not passed on."""
         self.recalls += ours
         self.calls += call and not ours
         return not ours
@@ -131,29 +131,29 @@ class Shape(ABC):
     def _ending(self) -> Iterable[Any]: ...
 
     @abstractmethod
-    def _whole(self, body: Wire) -> None: ...
+    def _whole(self, body: JsonObject) -> None: ...
 
     @abstractmethod
-    def _result(self) -> Wire: ...
+    def _result(self) -> JsonObject: ...
 
 
-class Messages(Shape):
+class MessagesRewriter(ResponseRewriter):
     """Anthropic."""
 
-    _first: Wire = {}
-    _content: tuple[Wire, ...] = ()
+    _first: JsonObject = {}
+    _content: tuple[JsonObject, ...] = ()
 
-    def _events(self, event: Wire) -> Iterator[Wire]:
+    def _events(self, event: JsonObject) -> Iterator[JsonObject]:
         kind, index = event.get("type"), cast("int", event.get("index"))
         if kind == "message_start":
-            self._see(cast("Wire", event.get("message") or {}).get("usage"))
+            self._see(cast("JsonObject", event.get("message") or {}).get("usage"))
             if not self.round:
                 yield event
                 if self.extras.item is not None:
                     self._next = 1
                     yield from block_events(self.extras.item)
         elif kind == "content_block_start":
-            block = cast("Wire", event.get("content_block") or {})
+            block = cast("JsonObject", event.get("content_block") or {})
             call = block.get("type") == "tool_use"
             place = self._place(index, ours=call and block.get("name") in self.extras.ours, call=call)
             if place is not None:
@@ -164,7 +164,7 @@ class Messages(Shape):
         elif kind in ("message_delta", "message_stop"):
             self._held.append(event)
             self._see(event.get("usage"))
-            delta = cast("Wire", event.get("delta") or {})
+            delta = cast("JsonObject", event.get("delta") or {})
             self._said_end = self._said_end or bool(delta.get("stop_reason"))
             self.ended = self.ended or kind == "message_stop"
         elif not (kind == "ping" and self.round):
@@ -172,18 +172,20 @@ class Messages(Shape):
 
     def _see(self, usage: Any) -> None:
         if isinstance(usage, dict):
-            known: Wire = self._usage.setdefault(str(self.round), {})
-            known.update({key: value for key, value in cast("Wire", usage).items() if value is not None})
+            known: JsonObject = self._usage.setdefault(str(self.round), {})
+            known.update(
+                {key: value for key, value in cast("JsonObject", usage).items() if value is not None}
+            )
 
-    def _ending(self) -> Iterator[Wire]:
+    def _ending(self) -> Iterator[JsonObject]:
         for event in self._held:
             if event["type"] != "message_delta":
                 yield event
                 continue
-            delta = cast("Wire", event.get("delta") or {})
+            delta = cast("JsonObject", event.get("delta") or {})
             if "stop_reason" in delta:
                 delta = {**delta, "stop_reason": self._stop(delta["stop_reason"])}
-            told: Wire = {**event, "delta": delta, **self._managed()}
+            told: JsonObject = {**event, "delta": delta, **self._managed()}
             if self.round or self.extras.item is not None:
                 told["usage"] = self._counted()
             yield told
@@ -191,28 +193,28 @@ class Messages(Shape):
     def _stop(self, reason: Any) -> Any:
         return "end_turn" if reason == "tool_use" and self.recalls and not self.calls else reason
 
-    def _managed(self) -> Wire:
+    def _managed(self) -> JsonObject:
         applied = self.extras.applied
         return {} if applied is None else {"context_management": {"applied_edits": applied}}
 
-    def _counted(self) -> Wire:
-        rounds = cast("list[Wire]", list(self._usage.values()))
-        total = rounds[0] if len(rounds) == 1 else summed(rounds)
+    def _counted(self) -> JsonObject:
+        rounds = cast("list[JsonObject]", list(self._usage.values()))
+        total = rounds[0] if len(rounds) == 1 else summed_usage(rounds)
         if self.extras.item is None:
             return total
         steps = [_iteration("message", usage) for usage in rounds]
         return {**total, "iterations": [_iteration("compaction", self.extras.usage), *steps]}
 
-    def _whole(self, body: Wire) -> None:
+    def _whole(self, body: JsonObject) -> None:
         self._first = self._first or body
         self._see(body.get("usage"))
         self._held = [body]
-        for block in cast("list[Wire]", body.get("content") or []):
+        for block in cast("list[JsonObject]", body.get("content") or []):
             call = block.get("type") == "tool_use"
             if self._keep(ours=call and block.get("name") in self.extras.ours, call=call):
                 self._content += (block,)
 
-    def _result(self) -> Wire:
+    def _result(self) -> JsonObject:
         [last] = self._held
         own = () if self.extras.item is None else ({**self.extras.item, "type": "compaction"},)
         return {
@@ -225,25 +227,25 @@ class Messages(Shape):
         }
 
 
-class Chat(Shape):
+class ChatRewriter(ResponseRewriter):
     """OpenAI's chat completions."""
 
     named = False
     _id: Any = None
     _text = ""
-    _calls: tuple[Wire, ...] = ()
+    _calls: tuple[JsonObject, ...] = ()
 
     def _events(self, event: Any) -> Iterator[Any]:
         if event == "[DONE]":
             self.ended = True
             self._held.append(event)
             return
-        chunk = cast("Wire", event)
+        chunk = cast("JsonObject", event)
         self._id = self._id or chunk.get("id")
         chunk["id"] = self._id
         if chunk.get("usage"):
             self._usage[str(self.round)] = chunk["usage"]
-        choices = cast("list[Wire]", chunk.get("choices") or [])
+        choices = cast("list[JsonObject]", chunk.get("choices") or [])
         kept = [choice for choice in choices if self._is_left(choice)]
         ends = any(choice.get("finish_reason") for choice in choices)
         self._said_end = self._said_end or ends
@@ -252,14 +254,14 @@ class Chat(Shape):
         elif kept or self._failed:
             yield chunk
 
-    def _is_left(self, choice: Wire) -> bool:
+    def _is_left(self, choice: JsonObject) -> bool:
         """Without calls of ours; False where nothing is left."""
-        delta = cast("Wire", choice.get("delta") or {})
-        pieces = cast("list[Wire]", delta.pop("tool_calls", None) or [])
-        shown: list[Wire] = []
+        delta = cast("JsonObject", choice.get("delta") or {})
+        pieces = cast("list[JsonObject]", delta.pop("tool_calls", None) or [])
+        shown: list[JsonObject] = []
         for piece in pieces:
             index = cast("int", piece.get("index") or 0)
-            name = cast("Wire", piece.get("function") or {}).get("name")
+            name = cast("JsonObject", piece.get("function") or {}).get("name")
             if index not in self._places or (name and piece.get("id")):
                 self._place(index, ours=name in self.extras.ours, call=True)
             if (place := self._places[index]) is not None:
@@ -273,27 +275,27 @@ class Chat(Shape):
             if event == "[DONE]":
                 yield event
                 continue
-            for choice in cast("list[Wire]", event.get("choices") or []):
+            for choice in cast("list[JsonObject]", event.get("choices") or []):
                 choice["finish_reason"] = self._stop(choice.get("finish_reason"))
             if event.get("usage") and self.round:
-                event["usage"] = summed(list(self._usage.values()))
+                event["usage"] = summed_usage(list(self._usage.values()))
             yield event
 
     def _stop(self, reason: Any) -> Any:
         return "stop" if reason == "tool_calls" and self.recalls and not self.calls else reason
 
-    def _whole(self, body: Wire) -> None:
+    def _whole(self, body: JsonObject) -> None:
         self._id = self._id or body.get("id")
         self._usage[str(self.round)] = body.get("usage") or {}
         self._held = [body]
-        message = cast("Wire", body["choices"][0]["message"])
+        message = cast("JsonObject", body["choices"][0]["message"])
         self._text += message.get("content") or ""
-        for call in cast("list[Wire]", message.get("tool_calls") or []):
-            name = cast("Wire", call.get("function") or {}).get("name")
+        for call in cast("list[JsonObject]", message.get("tool_calls") or []):
+            name = cast("JsonObject", call.get("function") or {}).get("name")
             if self._keep(ours=name in self.extras.ours, call=True):
                 self._calls += (call,)
 
-    def _result(self) -> Wire:
+    def _result(self) -> JsonObject:
         [last] = self._held
         choice = last["choices"][0]
         message = {**choice["message"], "content": self._text or None}
@@ -302,21 +304,21 @@ class Chat(Shape):
             message["tool_calls"] = list(self._calls)
         stop = self._stop(choice.get("finish_reason"))
         choices = [{**choice, "message": message, "finish_reason": stop}]
-        usage = summed(list(self._usage.values()))
+        usage = summed_usage(list(self._usage.values()))
         return {**last, "id": self._id, "choices": choices, **({"usage": usage} if usage else {})}
 
 
-class Responses(Shape):
+class ResponsesRewriter(ResponseRewriter):
     """OpenAI's responses."""
 
-    _items: tuple[Wire, ...] = ()
+    _items: tuple[JsonObject, ...] = ()
     _number = -1
 
     def _written(self, event: Any) -> bytes:
         self._number += 1
         return super()._written({**event, "sequence_number": self._number})
 
-    def _events(self, event: Wire) -> Iterator[Wire]:
+    def _events(self, event: JsonObject) -> Iterator[JsonObject]:
         kind, index = str(event.get("type")), event.get("output_index")
         if isinstance(index, int):
             yield from self._item()
@@ -330,7 +332,7 @@ class Responses(Shape):
         else:
             yield event
 
-    def _item(self) -> Iterator[Wire]:
+    def _item(self) -> Iterator[JsonObject]:
         """What is put in front of the others."""
         if self.extras.item is None or self._items or self._next:
             return
@@ -338,8 +340,8 @@ class Responses(Shape):
         for what in ("added", "done"):
             yield {"type": f"response.output_item.{what}", "output_index": 0, "item": self.extras.item}
 
-    def _in_item(self, kind: str, index: int, event: Wire) -> Iterator[Wire]:
-        item = cast("Wire", event.get("item") or {})
+    def _in_item(self, kind: str, index: int, event: JsonObject) -> Iterator[JsonObject]:
+        item = cast("JsonObject", event.get("item") or {})
         if index not in self._places:
             call = _is_call(item)
             self._place(index, ours=call and item.get("name") in self.extras.ours, call=call)
@@ -348,27 +350,27 @@ class Responses(Shape):
                 self._items += (item,)
             yield {**event, "output_index": place}
 
-    def _ending(self) -> Iterator[Wire]:
+    def _ending(self) -> Iterator[JsonObject]:
         yield from self._item()
         for event in self._held:
             yield {**event, "response": self._joined(event["response"])}
 
-    def _joined(self, response: Wire) -> Wire:
+    def _joined(self, response: JsonObject) -> JsonObject:
         """Its id is the last round's: who goes on from it upstream (`previous_response_id`) finds all."""
-        usage = summed(list(self._usage.values())) if self.round else response.get("usage")
+        usage = summed_usage(list(self._usage.values())) if self.round else response.get("usage")
         return {**response, "output": list(self._items), "usage": usage}
 
-    def _whole(self, body: Wire) -> None:
+    def _whole(self, body: JsonObject) -> None:
         self._usage[str(self.round)] = body.get("usage") or {}
         if self.extras.item is not None and not self._items:
             self._items = (self.extras.item,)
         self._held = [body]
-        for item in cast("list[Wire]", body.get("output") or []):
+        for item in cast("list[JsonObject]", body.get("output") or []):
             call = _is_call(item)
             if self._keep(ours=call and item.get("name") in self.extras.ours, call=call):
                 self._items += (item,)
 
-    def _result(self) -> Wire:
+    def _result(self) -> JsonObject:
         return self._joined(self._held[0])
 
 
@@ -376,29 +378,33 @@ def _is_error(event: Any) -> bool:
     """Does the upstream tell, in its stream, that it failed?"""
     if not isinstance(event, dict):
         return False
-    told = cast("Wire", event)
+    told = cast("JsonObject", event)
     return told.get("type") in ("error", "response.failed") or ("error" in told and "type" not in told)
 
 
-def _is_call(item: Wire) -> bool:
+def _is_call(item: JsonObject) -> bool:
     """Of a tool that the client runs."""
     return str(item.get("type", "")).endswith("_call") and "call_id" in item
 
 
-def shape_of(extras: Extras) -> Shape:
-    kinds: dict[str, type[Shape]] = {"anthropic": Messages, "openai": Chat, "responses": Responses}
+def response_rewriter(extras: Extras) -> ResponseRewriter:
+    kinds: dict[str, type[ResponseRewriter]] = {
+        "anthropic": MessagesRewriter,
+        "openai": ChatRewriter,
+        "responses": ResponsesRewriter,
+    }
     return kinds[extras.dialect](extras)
 
 
-def summed(usages: Iterable[Wire]) -> Wire:
+def summed_usage(usages: Iterable[JsonObject]) -> JsonObject:
     """Counts of several rounds together; what is no count, as it was last."""
-    total: Wire = {}
+    total: JsonObject = {}
     for usage in usages:
         for key, value in usage.items():
             known = total.get(key)
             if isinstance(value, dict):
-                total[key] = summed(
-                    [cast("Wire", known) if isinstance(known, dict) else {}, cast("Wire", value)]
+                total[key] = summed_usage(
+                    [cast("JsonObject", known) if isinstance(known, dict) else {}, cast("JsonObject", value)]
                 )
             elif isinstance(value, int) and not isinstance(value, bool) and isinstance(known, int):
                 total[key] = known + value
@@ -407,6 +413,6 @@ def summed(usages: Iterable[Wire]) -> Wire:
     return total
 
 
-def _iteration(kind: str, usage: Wire) -> Wire:
+def _iteration(kind: str, usage: JsonObject) -> JsonObject:
     keys = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return {"type": kind, **{key: usage.get(key) or 0 for key in keys}}

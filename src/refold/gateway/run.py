@@ -23,10 +23,10 @@ from refold.registry.configuration import GatewaySettings
 
 OWNER = "run"
 """Whose sessions they are: the same in every run, so that a program goes on in one that it resumes."""
-END_SECONDS = 90.0
+GATEWAY_END_SECONDS = 90.0
 
 
-class Running:
+class ProgramGateway:
     """`with Running() as gateway: gateway.url; gateway.start(settings, "what is said if it ends")`."""
 
     def __init__(self) -> None:
@@ -39,10 +39,11 @@ class Running:
 
     @property
     def url(self) -> str:
-        """The key stands in it: every program has an address to set, not every one a header."""
+        """The address with the key in it: every program has a setting for an address, not every one for a
+        header."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}/key/{self._key}"
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> ProgramGateway:
         return self
 
     def start(self, settings: GatewaySettings, advice: str) -> None:
@@ -60,7 +61,7 @@ class Running:
         self._process.stdin.write(msgspec.json.encode(own) + b"\n")
         self._process.stdin.flush()
         if not self._process.stdout.readline():
-            raise UsageError(f"the gateway does not start: {self._last_words()}")
+            raise UsageError(f"the gateway did not start: {self._last_words()}")
         threading.Thread(target=self._watch, args=(self._process, advice), daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
@@ -68,7 +69,7 @@ class Running:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             try:
-                self._process.wait(END_SECONDS)
+                self._process.wait(GATEWAY_END_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._socket.close()

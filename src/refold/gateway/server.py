@@ -23,14 +23,14 @@ from aiohttp.http_parser import RawRequestMessage
 
 from refold import tracing
 from refold.errors import RefoldError, SettingError
-from refold.gateway.auth import Auth, Caller, Refusal, told, with_key_of_path
-from refold.gateway.connections import Connection, Connections, open_files
-from refold.gateway.exchange import Exchange
-from refold.gateway.ipc import Check, Opening
+from refold.gateway.auth import Auth, Caller, RequestRefused, refusal_response, with_key_of_path
+from refold.gateway.connections import ClientConnection, ClientConnections, open_files
+from refold.gateway.exchange import RequestExchange
+from refold.gateway.ipc import OwnershipCheck, WorkerSettings
 from refold.gateway.model_routing import ModelRouting
-from refold.gateway.requests import COMPACT, DIALECTS, model_named
+from refold.gateway.requests import COMPACT_PATH, DIALECT_OF_PATH, model_named
 from refold.gateway.stored_ids import is_shared
-from refold.gateway.upstream import Answer, Cut, Upstream, relay
+from refold.gateway.upstream import ARRIVED, AnswerInterrupted, Upstream, UpstreamAnswer, relay
 from refold.gateway.worker_client import WorkerClient
 from refold.registry.configuration import GatewaySettings
 from refold.stores import open_store
@@ -81,8 +81,11 @@ class Gateway:
         secret = _variable(settings.secret_env)
         signed_with = secret.encode() if secret else secrets.token_bytes(32)
         self.routing = ModelRouting(settings)
-        self.worker = WorkerClient(Opening(settings=settings, secret=signed_with), in_process=in_process)
+        self.worker = WorkerClient(
+            WorkerSettings(settings=settings, secret=signed_with), in_process=in_process
+        )
         self.counts: Counter[str] = Counter()
+        self.started = time.time()
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
         self._socket = listening
@@ -90,7 +93,7 @@ class Gateway:
 
     async def __aenter__(self) -> Gateway:
         app = web.Application(client_max_size=self.settings.largest)
-        for path in (*DIALECTS, COMPACT):
+        for path in (*DIALECT_OF_PATH, COMPACT_PATH):
             app.router.add_post(path, self._served(self._talk))
         for method, path in PASSED:
             app.router.add_route(method, path, self._served(self._pass))
@@ -115,7 +118,7 @@ class Gateway:
         return self
 
     async def _listen(self, server: Any) -> asyncio.Server:
-        loop, everyone = asyncio.get_running_loop(), Connections(open_files())
+        loop, everyone = asyncio.get_running_loop(), ClientConnections(open_files())
         make = server.request_factory
 
         def keyed(message: RawRequestMessage, *given: Any) -> Any:
@@ -123,8 +126,8 @@ class Gateway:
 
         server.request_factory = keyed
 
-        def connection() -> Connection:
-            return Connection(
+        def connection() -> ClientConnection:
+            return ClientConnection(
                 everyone,
                 server,
                 loop=loop,
@@ -155,23 +158,24 @@ class Gateway:
 
         async def served(request: web.Request) -> web.StreamResponse:
             began, status, done = time.monotonic(), 499, ""
+            ARRIVED.set(began)
             try:
                 caller = self.auth.admit(request.headers)
                 with self.auth.entered():
                     response = await handle(request, caller)
                 status, done = response.status, response.headers.get("x-refold", "")
-            except Refusal as refusal:
-                response = told(refusal, request.path)
+            except RequestRefused as refusal:
+                response = refusal_response(refusal, request.path)
                 status, done = refusal.status, response.headers["x-refold"]
             except web.HTTPRequestEntityTooLarge:
-                refusal = Refusal(413, "the request is too large", "request_too_large")
-                response = told(refusal, request.path)
+                refusal = RequestRefused(413, "the request is too large", "request_too_large")
+                response = refusal_response(refusal, request.path)
                 status, done = 413, response.headers["x-refold"]
-            except Cut as cut:
+            except AnswerInterrupted as cut:
                 response, status, done = cut.response, cut.response.status, "cut"
-            except Exception as error:  # nobody thought of it: said in the caller's dialect, and visible
-                refusal = Refusal(500, f"this went wrong here ({type(error).__name__})", "api_error")
-                response = told(refusal, request.path)
+            except Exception as error:  # unexpected: answered in the caller's dialect, and visible
+                refusal = RequestRefused(500, f"internal error ({type(error).__name__})", "api_error")
+                response = refusal_response(refusal, request.path)
                 status, done = 500, f"failed {type(error).__name__}"
             finally:
                 self._note(request, status, done, time.monotonic() - began)
@@ -182,10 +186,10 @@ class Gateway:
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         if is_climbing(request.raw_path):  # to what is not served here, with the upstream's key
             return await self._unknown(request, caller)
-        body, answer = await _body(request), Answer()
+        body, answer = await _body(request), UpstreamAnswer()
         if is_shared(self.settings, request.path):
             number, ids = self.worker.number(), [request.match_info["id"]]
-            await self.worker.checked(Check(number=number, owner=caller.owner, ids=ids))
+            await self.worker.checked(OwnershipCheck(number=number, owner=caller.owner, ids=ids))
             if not request.path.endswith("/input_items"):  # which tells what the client has sent itself
                 answer.issued = self.worker.issuing(caller.owner)
         async with self.upstream.asked(request, body, caller, plain=answer.issued is not None) as answered:
@@ -193,7 +197,7 @@ class Gateway:
 
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         number = self.worker.number()
-        exchange = Exchange(self.upstream, self.worker, self.routing, request, caller, number)
+        exchange = RequestExchange(self.upstream, self.worker, self.routing, request, caller, number)
         raw = await _body(request)
         if not tracing.is_on():
             return await exchange.run(raw)
@@ -205,9 +209,9 @@ class Gateway:
 
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         if request.headers.get("upgrade"):  # who knows this answer (Codex does) goes on without
-            raise Refusal(426, "only plain HTTP is spoken here", "invalid_request_error")
-        served = ", ".join((*DIALECTS, COMPACT, *(path for _, path in PASSED)))
-        raise Refusal(404, f"this is not served, nor passed on; served are {served}", "not_found_error")
+            raise RequestRefused(426, "this gateway speaks plain HTTP only", "invalid_request_error")
+        served = ", ".join((*DIALECT_OF_PATH, COMPACT_PATH, *(path for _, path in PASSED)))
+        raise RequestRefused(404, f"this address is not served; served are {served}", "not_found_error")
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
@@ -215,14 +219,19 @@ class Gateway:
     async def _metrics(self, request: web.Request) -> web.Response:
         try:
             self.auth.admit(request.headers)
-        except Refusal as refusal:
-            return told(refusal, request.path)
+        except RequestRefused as refusal:
+            return refusal_response(refusal, request.path)
         lines = ["# TYPE refold_gateway_events_total counter"]
         lines += [
             f'refold_gateway_events_total{{what="{what}"}} {count}'
             for what, count in sorted((self.counts + self.worker.counts).items())
         ]
-        lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.auth.inside}", ""]
+        lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.auth.inside}"]
+        lines += ["# TYPE refold_gateway_started_seconds gauge"]
+        lines += [f"refold_gateway_started_seconds {self.started:.3f}"]
+        lines += ["# TYPE refold_gateway_added_seconds summary"]
+        lines += [f"refold_gateway_added_seconds_sum {self.upstream.held_seconds:.6f}"]
+        lines += [f"refold_gateway_added_seconds_count {self.upstream.held}", ""]
         return web.Response(text="\n".join(lines), content_type="text/plain")
 
     def _note(self, request: web.Request, status: int, done: str, seconds: float) -> None:
@@ -248,7 +257,7 @@ async def _body(request: web.Request) -> bytes:
         async with asyncio.timeout(BODY_SECONDS + size / SLOW):
             return await request.read()
     except TimeoutError:
-        raise Refusal(408, "the request did not come", "invalid_request_error") from None
+        raise RequestRefused(408, "the request did not arrive in time", "invalid_request_error") from None
 
 
 async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> None:
@@ -266,18 +275,18 @@ async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> Non
 
 
 def _look_at_store(settings: GatewaySettings) -> None:
-    """What passes is passed, store or not; but whoever starts the gateway shall know that nothing is kept."""
+    """What passes is passed, store or not; but the log says at the start that nothing is kept."""
     try:
         store = open_store(settings.store).store
         next(iter(store.sessions()), None)
         store.close()
     except (RefoldError, OSError) as error:
-        line = {"time": round(time.time(), 3), "warning": "nothing is written down", "why": str(error)}
+        line = {"time": round(time.time(), 3), "warning": "sessions are not stored", "why": str(error)}
         _to_stderr(json.dumps(line))
 
 
 def is_climbing(path: str) -> bool:
-    """Does it lead elsewhere for whoever takes `..` for a folder, however it is written?"""
+    """Whether the path leads elsewhere for a server that resolves `..`, in any spelling."""
     for _ in range(3):
         path = unquote(path)
     return ".." in re.split(r"[/\\?#;]", path)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from refold.gateway.auth import Refusal
+from refold.gateway.auth import RequestRefused
 
-MARK = "refold1"
+REFERENCE_PREFIX = "refold1"
 LIFE = 90 * 86_400.0
 """Seconds for which a reference holds."""
 
@@ -33,14 +33,14 @@ class ReferenceSigner:
     def sign(self, session: str, leaf: str, owner: str) -> str:
         reference = Reference(session, leaf, owner, self._clock() + LIFE)
         payload = _packed(msgspec.json.encode(reference))
-        return f"{MARK}.{payload}.{self._signature(payload)}"
+        return f"{REFERENCE_PREFIX}.{payload}.{self._signature(payload)}"
 
     def verified(self, text: object, owner: str) -> Reference:
         """What was signed for this owner; `Refusal` for anything else."""
         mark, _, rest = text.partition(".") if isinstance(text, str) else ("", "", "")
         payload, _, signature = rest.partition(".")
         good = hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(payload).encode())
-        if mark != MARK or not good:
+        if mark != REFERENCE_PREFIX or not good:
             raise _refusal("was not made by this gateway, or was changed")
         try:
             padded = payload + "=" * (-len(payload) % 4)
@@ -61,6 +61,6 @@ def _packed(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _refusal(why: str) -> Refusal:
+def _refusal(why: str) -> RequestRefused:
     text = f"this compaction item {why}"
-    return Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
+    return RequestRefused(400, text, "invalid_request_error", code="invalid_encrypted_content")

@@ -19,10 +19,10 @@ from refold.stores import default_database
 
 try:
     import fcntl
-except ImportError:  # not POSIX: nobody could tell whether a file is left, so all is kept in memory
+except ImportError:  # not POSIX: an abandoned file could not be recognised, so all is kept in memory
     fcntl = None
 
-SEGMENT = 64 * 1024 * 1024
+SEGMENT_BYTES = 64 * 1024 * 1024
 """Bytes after which another file is begun."""
 MEMORY = 256 * 1024 * 1024
 """Bytes that are kept in memory where there is no folder, or where it is full."""
@@ -33,7 +33,7 @@ class Full(Exception):
     """There is no room for more."""
 
 
-class Place(NamedTuple):
+class PacketPosition(NamedTuple):
     """Where a packet is."""
 
     segment: _Segment | None
@@ -62,7 +62,7 @@ class Spool:
     def __init__(self, folder: Path | None) -> None:
         self._folder, self._segment, self._in_memory = folder, None, 0
 
-    def add(self, packet: bytes) -> Place:
+    def add(self, packet: bytes) -> PacketPosition:
         """Once this returns, killing the process does not lose it. Raises `Full`."""
         try:
             segment = self._current()
@@ -71,23 +71,23 @@ class Spool:
                 _write(segment.file, packet, at)
                 segment.size += len(packet)
                 segment.kept += 1
-                return Place(segment, at, len(packet))
+                return PacketPosition(segment, at, len(packet))
         except OSError:
             pass
         if self._in_memory + len(packet) > MEMORY:
             raise Full
         self._in_memory += len(packet)
-        return Place(None, 0, len(packet), packet)
+        return PacketPosition(None, 0, len(packet), packet)
 
     @property
     def is_crowded(self) -> bool:
         """The disk takes nothing, and half of the room in memory is used."""
         return self._in_memory > MEMORY // 2
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: PacketPosition) -> bytes:
         return place.data if place.segment is None else os.pread(place.segment.file, place.size, place.at)
 
-    def done(self, place: Place) -> None:
+    def done(self, place: PacketPosition) -> None:
         """It is written down."""
         segment = place.segment
         if segment is None:
@@ -126,7 +126,7 @@ class Spool:
     def _current(self) -> _Segment | None:
         if self._folder is None:
             return None
-        if self._segment is None or self._segment.size > SEGMENT:
+        if self._segment is None or self._segment.size > SEGMENT_BYTES:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._segment = _Segment(self._folder)
         return self._segment

@@ -1,4 +1,4 @@
-"""RequestRewriter that are kept upstream (`store`, `background`), and whose they are.
+"""Responses that the provider stores (`store`, `background`), and which client each belongs to.
 
 Where owners share the upstream's key, the upstream cannot tell them apart: what it keeps for one owner,
 another can neither read nor delete nor continue. The server reads the ids of answers as they pass; the worker
@@ -17,28 +17,28 @@ import msgspec
 
 from refold.entries import State
 from refold.errors import SessionExists, UnknownName
-from refold.gateway.auth import Refusal
-from refold.gateway.replies import KEPT, one_line_end, payload_of
+from refold.gateway.auth import RequestRefused
+from refold.gateway.replies import MAX_RECORDED_BYTES, one_line_end, payload_of
 from refold.protocols import SessionInfo, Store
 from refold.registry.configuration import GatewaySettings
-from refold.session.dialects.common import listing
+from refold.session.dialects.common import list_or_empty
 from refold.session.tree import random_id
 
-RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
-SESSIONS = "gateway+responses+%Y-%m"
+RESPONSES_PATH, MESSAGES_PATH = "/v1/responses", "/v1/messages"
+SESSION_PATTERN = "gateway+responses+%Y-%m"
 """Sessions that hold the ids, one for each month: no client's session has such a name. This month and the
 last one count: providers keep answers for thirty days."""
 _REFERS = {
-    RESPONSES: re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u'),
-    MESSAGES: re.compile(rb'"container"|\\u00'),
+    RESPONSES_PATH: re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u'),
+    MESSAGES_PATH: re.compile(rb'"container"|\\u00'),
 }
 """A body without any of these refers to nothing. A name can be written with escapes."""
 
 
 def is_shared(settings: GatewaySettings, path: str) -> bool:
-    """Does the upstream keep answers of this address for several owners?"""
+    """Whether the upstream keeps answers of this address for several owners."""
     shared = bool(settings.keys) and settings.upstream_key_env is not None
-    return shared and (path in (RESPONSES, MESSAGES) or path.startswith(f"{RESPONSES}/"))
+    return shared and (path in (RESPONSES_PATH, MESSAGES_PATH) or path.startswith(f"{RESPONSES_PATH}/"))
 
 
 class Glance(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ def glance(path: str, raw: bytes, encoding: str) -> Glance:
     """`Refusal` where nothing can be seen: the upstream may read what the gateway cannot."""
     if encoding.lower() not in ("", "identity"):
         raise _unreadable()
-    refers = _REFERS.get(path, _REFERS[RESPONSES])
+    refers = _REFERS.get(path, _REFERS[RESPONSES_PATH])
     return Glance(refers.search(raw) is not None, _decoded(raw, _Head).store is not False)
 
 
@@ -69,9 +69,9 @@ def _decoded(raw: bytes, kind: Any) -> Any:
         raise _unreadable() from None
 
 
-def _unreadable() -> Refusal:
+def _unreadable() -> RequestRefused:
     text = "where owners share the upstream's key, only a plain JSON object is passed on"
-    return Refusal(400, text, "invalid_request_error")
+    return RequestRefused(400, text, "invalid_request_error")
 
 
 class References(msgspec.Struct, frozen=True):
@@ -90,11 +90,13 @@ def references(raw: bytes) -> References:
     request: dict[str, Any] = _decoded(raw, dict[str, Any])
     names = ("previous_response_id", "conversation", "container")
     kept, given = [_id_of(request.get(name)) for name in names], list[Any]()
-    for item in filter(_is_object, listing(request.get("input"))):
+    for item in filter(_is_object, list_or_empty(request.get("input"))):
         alone = item.get("type") in (None, "item_reference") and "role" not in item
         (kept if alone else given).append(item.get("id"))
         given.append(item.get("container_id"))
-    given += [_id_of(tool.get("container")) for tool in filter(_is_object, listing(request.get("tools")))]
+    given += [
+        _id_of(tool.get("container")) for tool in filter(_is_object, list_or_empty(request.get("tools")))
+    ]
     named = ([str(id) for id in ids if id is not None] for ids in (kept, given))
     return References(msgspec.json.encode(request), *named)
 
@@ -115,8 +117,8 @@ class StoredIds:
         self._months: dict[str, _Month] = {}
 
     def put(self, owner: str, ids: Sequence[str]) -> None:
-        """The upstream has given these to an answer of this owner. Some upstreams give an id twice: then it
-        is both owners'."""
+        """Records ids that the upstream gave to an answer of this owner. Some upstreams give an id twice:
+        then it is both owners'."""
         news = [id for id in ids if owner not in self._known(id)]
         if not news:
             return
@@ -128,11 +130,11 @@ class StoredIds:
         store.append(month.session, (entry,), after=None)
 
     def check(self, owner: str, kept: Sequence[str], given: Sequence[str] = ()) -> None:
-        """Raises `Refusal`."""
+        """Raises `Refusal` if it may not be used."""
         allowed = all(owner in self._owners(id) for id in kept)
         if not allowed or any((owners := self._owners(id)) and owner not in owners for id in given):
-            text = "there is no such answer, or it is another owner's"
-            raise Refusal(404, text, "invalid_request_error", code="response_not_found")
+            text = "no such answer, or it belongs to another owner"
+            raise RequestRefused(404, text, "invalid_request_error", code="response_not_found")
 
     def _owners(self, id: str) -> set[str]:
         if not self._known(id):
@@ -147,7 +149,7 @@ class StoredIds:
         """This month and the last."""
         now = time.gmtime(self._clock())
         before = time.gmtime(self._clock() - now.tm_mday * 86_400)
-        names = [time.strftime(SESSIONS, when) for when in (now, before)]
+        names = [time.strftime(SESSION_PATTERN, when) for when in (now, before)]
         self._months = {name: self._months.get(name) or _Month(name) for name in names}
         return list(self._months.values())
 
@@ -168,7 +170,7 @@ class _Month:
             self._seen += len(loaded)
             for entry in loaded:
                 if isinstance(entry, State):
-                    self.add(entry.name, listing(entry.value))
+                    self.add(entry.name, list_or_empty(entry.value))
 
 
 class _Told(msgspec.Struct):
@@ -210,7 +212,7 @@ class IdReader:
     """The ids that an answer holds, as it comes in pieces."""
 
     def __init__(self, path: str, *, streams: bool) -> None:
-        self._kind: Any = _ToldMessage if path == MESSAGES else _Told
+        self._kind: Any = _ToldMessage if path == MESSAGES_PATH else _Told
         self._streams, self._rest, self._seen = streams, b"", set[str]()
 
     def read(self, piece: bytes) -> list[str]:
@@ -222,7 +224,7 @@ class IdReader:
             payloads = [payload_of(block) for block in blocks]
         elif self._rest.rstrip().endswith(b"}"):
             payloads = [self._rest]
-        if len(self._rest) > KEPT:
+        if len(self._rest) > MAX_RECORDED_BYTES:
             self._rest = b""
         found: list[str] = []
         for payload in payloads:

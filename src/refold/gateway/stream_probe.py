@@ -11,7 +11,7 @@ import aiohttp
 
 from refold.gateway.replies import one_line_end
 
-ERROR = 64 * 1024
+MAX_ERROR_BYTES = 64 * 1024
 """Bytes of an error, or of a beginning, that are looked at."""
 SURE = 48
 """Bytes of an event by which one sees whether it tells of an error."""
@@ -29,7 +29,7 @@ _SAYS_NOTHING = re.compile(
 
 
 @dataclass
-class Opening:
+class StreamOpening:
     head: bytes = b""
     """What was read, to be handed on first."""
     error: bytes = b""
@@ -53,22 +53,22 @@ def look_after(answered: aiohttp.ClientResponse) -> None:
         content.set_exception(aiohttp.ClientPayloadError("the connection was closed"))
 
 
-async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Opening:
+async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> StreamOpening:
     """Of an error, all of it. Of a stream, the first piece; where it is `doubtful` whether the request fits,
     so much that one sees whether an answer begins."""
-    opening = Opening()
+    opening = StreamOpening()
     stream = answered.status == 200 and answered.content_type == "text/event-stream"
     plain = answered.headers.get("content-encoding", "identity").lower() == "identity"
     if answered.status < 400 and not (stream and plain):
         return opening
     try:
         async with asyncio.timeout(HELD_SECONDS if stream else None):
-            while len(opening.head) < ERROR and (piece := await next_piece(answered)):
+            while len(opening.head) < MAX_ERROR_BYTES and (piece := await next_piece(answered)):
                 opening.head += piece
                 if stream and not _is_open(opening.head, doubtful):
                     break
     except (aiohttp.ClientError, TimeoutError, ConnectionError):
-        pass  # whoever reads on will see it, too
+        pass  # the next read raises it again
     if not stream or _ERROR.match(_rest(opening.head)):
         opening.error = opening.head
     return opening

@@ -1,12 +1,14 @@
-"""Passing a request on and its answer back, as they are: no byte of a body is changed here, nothing waits for
-the end of a stream, and whoever hangs up, the other side is closed, too."""
+"""Forwarding a request and its answer unchanged: no byte of a body is changed here, nothing waits for
+the end of a stream, and if one side disconnects, the other is closed."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import aiohttp
@@ -15,8 +17,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from refold.errors import SettingError
-from refold.gateway.auth import UPSTREAM_KEYS, Caller, Refusal
-from refold.gateway.replies import KEPT, READABLE
+from refold.gateway.auth import UPSTREAM_KEYS, Caller, RequestRefused
+from refold.gateway.replies import MAX_RECORDED_BYTES, READABLE
 from refold.gateway.stored_ids import IdReader
 from refold.gateway.stream_probe import look_after, next_piece
 from refold.registry.configuration import GatewaySettings
@@ -27,12 +29,14 @@ HOPS = frozenset(
 )
 """Headers that are about one connection alone."""
 OURS = frozenset(("x-refold-key", "x-refold-session"))
-LOOK_SECONDS = 0.5
+CONNECTION_CHECK_SECONDS = 0.5
 """How often one looks whether answers have a connection still."""
+ARRIVED: ContextVar[float | None] = ContextVar("arrived", default=None)
+"""When the request came that is answered here (`time.monotonic`); None once it is passed on."""
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
-class Cut(Exception):
+class AnswerInterrupted(Exception):
     """An answer broke off. So did what was handed on."""
 
     def __init__(self, response: web.StreamResponse) -> None:
@@ -40,12 +44,12 @@ class Cut(Exception):
         self.response = response
 
 
-class Answer:
+class UpstreamAnswer:
     """What came back, piece by piece, for the record."""
 
     def __init__(self, issued: Callable[[list[str]], None] | None = None) -> None:
         self.issued = issued
-        """Is told the ids under which the upstream keeps it, before anybody else sees them."""
+        """Called with the ids under which the upstream keeps it, before the client sees them."""
         self.before_end: Callable[[], None] | None = None
         """Is called when all is there, before the client has all of it."""
         self.status = 0
@@ -61,7 +65,7 @@ class Answer:
 
     def add(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._size <= KEPT:
+        if self._size <= MAX_RECORDED_BYTES:
             self._pieces.append(piece)
 
     def said(self) -> dict[str, Any]:
@@ -70,7 +74,7 @@ class Answer:
             "status": self.status,
             "kind": self.kind,
             "encoding": self.encoding,
-            "data": b"".join(self._pieces) if self._size <= KEPT else b"",
+            "data": b"".join(self._pieces) if self._size <= MAX_RECORDED_BYTES else b"",
             "complete": self.complete,
         }
 
@@ -84,6 +88,8 @@ class Upstream:
         )
         self._client: aiohttp.ClientSession | None = None
         self._open: set[aiohttp.ClientResponse] = set()
+        self.held, self.held_seconds = 0, 0.0
+        """Requests that were passed on, and how long they were here before that, all together."""
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -99,9 +105,9 @@ class Upstream:
         )
 
     async def _look(self) -> None:
-        """One for all: a clock for every stream would cost more than passing it on."""
+        """One clock for all streams; one for each would cost more than forwarding."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CONNECTION_CHECK_SECONDS)
             for answered in self._open:
                 look_after(answered)
 
@@ -123,18 +129,21 @@ class Upstream:
         headers = self._headers(request, caller)
         if plain:
             headers["Accept-Encoding"] = "identity"
+        if (arrived := ARRIVED.get()) is not None:
+            self.held, self.held_seconds = self.held + 1, self.held_seconds + time.monotonic() - arrived
+            ARRIVED.set(None)
         try:
             answered = await self._client.request(
                 request.method, url, headers=headers, data=data, allow_redirects=False
             )
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             text = f"the upstream cannot be reached ({type(error).__name__})"
-            raise Refusal(502, text, "api_error", code="upstream") from None
+            raise RequestRefused(502, text, "api_error", code="upstream") from None
         self._open.add(answered)
         try:
             if answered.status < 200:
-                text = "the upstream wants to go on in another protocol"
-                raise Refusal(502, text, "api_error", code="upstream")
+                text = "the upstream asked to switch protocols"
+                raise RequestRefused(502, text, "api_error", code="upstream")
             yield answered
         except BaseException:
             answered.close()
@@ -160,10 +169,10 @@ class Upstream:
 
 class Handing:
     """An answer that is handed on to the client while it comes. Where it breaks off the connection is closed
-    without an end, so that nobody takes what came for all of it."""
+    without an end, so that what came is not taken for all of it."""
 
     def __init__(
-        self, request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str
+        self, request: web.Request, upstream: aiohttp.ClientResponse, answer: UpstreamAnswer, done: str
     ) -> None:
         self._request, self._answer, self._begun = request, answer, False
         headers = _handed_on(upstream.headers)
@@ -199,13 +208,13 @@ class Handing:
             except ConnectionError as error:
                 raise self.broken() from error
 
-    def broken(self, why: str = "the upstream's answer broke off") -> Cut | Refusal:
+    def broken(self, why: str = "the upstream's answer broke off") -> AnswerInterrupted | RequestRefused:
         """It cannot go on. Where nothing was said yet, why can still be said."""
         if not self._begun:
-            return Refusal(502, why, "api_error", code="upstream")
+            return RequestRefused(502, why, "api_error", code="upstream")
         if self._request.transport is not None:
             self._request.transport.close()
-        return Cut(self.response)
+        return AnswerInterrupted(self.response)
 
     async def end(self, last: bytes = b"", *, complete: bool = True) -> web.StreamResponse:
         if not complete:
@@ -220,7 +229,11 @@ class Handing:
 
 
 async def relay(
-    request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str, head: bytes = b""
+    request: web.Request,
+    upstream: aiohttp.ClientResponse,
+    answer: UpstreamAnswer,
+    done: str,
+    head: bytes = b"",
 ) -> web.StreamResponse:
     """The answer, handed on as it comes."""
     handing = Handing(request, upstream, answer, done)

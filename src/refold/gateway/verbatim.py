@@ -10,16 +10,17 @@ from itertools import pairwise
 import msgspec
 
 from refold import entries as e
-from refold.gateway.requests import WIRES, Asked, Wire
+from refold.gateway.requests import WIRES, ConversationRequest
 from refold.messages import Assistant, Message, Opaque, Result, leaves
 from refold.protocols import TokenCounter
 from refold.session import Item, Session, View
 from refold.session.dialects.common import Given
-from refold.session.digests import digest_at, digests
 from refold.session.invariants import repair
+from refold.session.path_digests import digest_at, digests
+from refold.text.lenient_json import JsonObject
 
 
-class Shown(msgspec.Struct, frozen=True):
+class RenderedView(msgspec.Struct, frozen=True):
     """A view as it is sent."""
 
     items: Sequence[Item | Given]
@@ -33,7 +34,7 @@ class Shown(msgspec.Struct, frozen=True):
         return not self.dropped
 
 
-def shown(view: View, asked: Asked, session: Session, room: int) -> Shown:
+def render_verbatim(view: View, asked: ConversationRequest, session: Session, room: int) -> RenderedView:
     """The view, with the client's own objects wherever they say just what is shown. The newest come first:
     they may take so many more tokens than the view counts."""
     found: list[Item | Given] = []
@@ -50,14 +51,14 @@ def shown(view: View, asked: Asked, session: Session, room: int) -> Shown:
         else:
             more += beyond
             found.append(given)
-    return Shown(found[::-1], more, dropped)
+    return RenderedView(found[::-1], more, dropped)
 
 
 _Own = dict[tuple[bytes, bytes], Given]
 """Where a message of the request begins and ends, as digests of everything before."""
 
 
-def _own(asked: Asked, session: Session) -> _Own:
+def _own(asked: ConversationRequest, session: Session) -> _Own:
     start = digest_at(session, asked.since)
     ends = [start, *(each[-1] for each in digests(asked.messages, start))]
     return dict(zip(pairwise(ends), asked.given, strict=True))
@@ -100,7 +101,7 @@ def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
     return max(0, counter.text(more) - counter.text(less))
 
 
-def list_of(shown: Shown, dialect: str, *, cache: bool = False) -> list[Wire]:
+def list_of(shown: RenderedView, dialect: str, *, cache: bool = False) -> list[JsonObject]:
     """As a list of messages."""
     if dialect != "anthropic":
         return WIRES[dialect].render(shown.items)

@@ -22,47 +22,55 @@ import msgspec
 from refold.compaction.overflow import in_error
 from refold.errors import RefoldError, StorageError
 from refold.gateway import open_sessions, replies
-from refold.gateway.auth import Refusal
+from refold.gateway.auth import RequestRefused
 from refold.gateway.ipc import (
-    LIMIT,
-    Broken,
-    Check,
+    READ_AHEAD_BYTES,
+    ClientRequest,
     Done,
     FromWorker,
     Issued,
-    Note,
-    Opening,
     Order,
+    OwnershipCheck,
+    PassedRequest,
     Ping,
-    Question,
     Recall,
-    Refused,
-    Reply,
-    Request,
+    RefusedAnswer,
+    RewriteRequest,
     ToWorker,
-    packed,
+    UpstreamReply,
+    WorkerFailure,
+    WorkerSettings,
+    encode_packet,
     packets,
     to_worker,
 )
-from refold.gateway.open_sessions import Group, Later, OpenSession, OpenSessions, Turn, answered, taken
+from refold.gateway.open_sessions import (
+    CommitGroup,
+    Later,
+    OpenSession,
+    OpenSessions,
+    RecordedTurn,
+    record_answer,
+    taken,
+)
 from refold.gateway.replies import Recorded
 from refold.gateway.request_rewriter import RequestRewriter
-from refold.gateway.requests import Asked
+from refold.gateway.requests import ConversationRequest
 from refold.gateway.stored_ids import References, StoredIds, references
 
 SOON = 4 * 1024 * 1024
-"""Bytes that are written down in less time than anybody minds."""
+"""Bytes whose writing does not delay other work noticeably."""
 BATCH = 2 * 1024 * 1024
 """Bytes of requests and replies that are written in one commit."""
 
 
-class Worker:
-    def __init__(self, opening: Opening, send: Callable[[FromWorker], None]) -> None:
+class GatewayWorker:
+    def __init__(self, opening: WorkerSettings, send: Callable[[FromWorker], None]) -> None:
         self._send, self._open_sessions = send, OpenSessions(opening.settings.store)
         self._rewriter = RequestRewriter(opening, self._open_sessions)
         self._ids = StoredIds(lambda: self._open_sessions.store)
-        self._turns: dict[int, asyncio.Future[Turn | None]] = {}
-        self._unwritten: deque[Note | Reply | Question] = deque()
+        self._turns: dict[int, asyncio.Future[RecordedTurn | None]] = {}
+        self._unwritten: deque[PassedRequest | UpstreamReply | RewriteRequest] = deque()
         self._waiting = 0
         """Bytes of them."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,20 +78,20 @@ class Worker:
 
     def take(self, packet: ToWorker) -> None:
         """One after the other, so that a reply is written down before the request that follows it. Where much
-        waits to be written down, whoever waits for an answer goes first."""
+        waits to be written down, requests that wait for an answer go first."""
         if isinstance(packet, Ping):
             self._send(Done(number=0))
         elif isinstance(packet, Issued):
             self._keep(packet)
-        elif isinstance(packet, Check):
+        elif isinstance(packet, OwnershipCheck):
             self._begin(self._answer(packet.number, self._checked(packet)))
         elif isinstance(packet, Recall):
             self._begin(self._answer(packet.number, self._recall(packet)))
-        elif isinstance(packet, Question) and self._waiting > SOON:
+        elif isinstance(packet, RewriteRequest) and self._waiting > SOON:
             self._begin(self._answer(packet.number, self._answer_to(packet)))
-        elif not isinstance(packet, Opening):
+        elif not isinstance(packet, WorkerSettings):
             self._unwritten.append(packet)
-            self._waiting += size_of(packet)
+            self._waiting += packet_size(packet)
             if self._writing is None:
                 self._writing = self._begin(self._write())
 
@@ -109,8 +117,8 @@ class Worker:
         """One after the other, many in one commit; what has to wait for a fold of its session lets the next
         go first."""
         while self._unwritten:
-            if isinstance(self._unwritten[0], Question):
-                question = cast("Question", self._next())
+            if isinstance(self._unwritten[0], RewriteRequest):
+                question = cast("RewriteRequest", self._next())
                 self._begin(self._answer(question.number, self._answer_to(question)))
             else:
                 for packet in self._write_together(self._batch()):
@@ -118,24 +126,26 @@ class Worker:
             await asyncio.sleep(0)
         self._writing = None
 
-    def _next(self) -> Note | Reply | Question:
+    def _next(self) -> PassedRequest | UpstreamReply | RewriteRequest:
         packet = self._unwritten.popleft()
-        self._waiting -= size_of(packet)
+        self._waiting -= packet_size(packet)
         return packet
 
-    def _batch(self) -> list[Note | Reply]:
-        batch, size = list[Note | Reply](), 0
-        while size < BATCH and self._unwritten and not isinstance(self._unwritten[0], Question):
-            size += size_of(self._unwritten[0])
-            batch.append(cast("Note | Reply", self._next()))
+    def _batch(self) -> list[PassedRequest | UpstreamReply]:
+        batch, size = list[PassedRequest | UpstreamReply](), 0
+        while size < BATCH and self._unwritten and not isinstance(self._unwritten[0], RewriteRequest):
+            size += packet_size(self._unwritten[0])
+            batch.append(cast("PassedRequest | UpstreamReply", self._next()))
         return batch
 
-    def _write_together(self, batch: Sequence[Note | Reply]) -> Sequence[Note | Reply]:
+    def _write_together(
+        self, batch: Sequence[PassedRequest | UpstreamReply]
+    ) -> Sequence[PassedRequest | UpstreamReply]:
         """Write packets in one commit; returns those that have to be written one by one: their session is
         being folded, their request is not there yet, or the commit failed."""
-        turns: dict[int, Turn | None] = {}
-        written: list[tuple[Note | Reply, OpenSession | None]] = []
-        alone: list[Note | Reply] = []
+        turns: dict[int, RecordedTurn | None] = {}
+        written: list[tuple[PassedRequest | UpstreamReply, OpenSession | None]] = []
+        alone: list[PassedRequest | UpstreamReply] = []
         try:
             with self._open_sessions.grouped() as sessions:
                 for packet in batch:
@@ -147,27 +157,30 @@ class Worker:
             return batch
         for packet, opened in written:
             number, turn = packet.number, turns.get(packet.number)
-            if isinstance(packet, Reply):
+            if isinstance(packet, UpstreamReply):
                 self._turns.pop(number, None)
             elif not self._turn(number).done():
                 self._turn(number).set_result(turn)
-            if isinstance(packet, Reply) and opened is not None and turn is not None:
+            if isinstance(packet, UpstreamReply) and opened is not None and turn is not None:
                 self._rewriter.ahead(opened, turn.asked)
-            counts = ("recorded",) if isinstance(packet, Reply) and opened is not None else ()
+            counts = ("recorded",) if isinstance(packet, UpstreamReply) and opened is not None else ()
             self._send(Done(number=0, counts=counts, id=packet.id))
         return alone
 
     def _write_now(
-        self, packet: Note | Reply, turns: dict[int, Turn | None], sessions: Group
+        self,
+        packet: PassedRequest | UpstreamReply,
+        turns: dict[int, RecordedTurn | None],
+        sessions: CommitGroup,
     ) -> OpenSession | None:
         """The session to which it was written; None: there is nothing to write. Raises `Later`."""
         number = packet.number
-        before = self._turn(number) if isinstance(packet, Note) else self._turns.get(number)
+        before = self._turn(number) if isinstance(packet, PassedRequest) else self._turns.get(number)
         if number not in turns and before is not None and before.done():
             turns[number] = before.result()
-            if isinstance(packet, Note):  # it was a question before
+            if isinstance(packet, PassedRequest):  # it was a question before
                 return None
-        if isinstance(packet, Note):
+        if isinstance(packet, PassedRequest):
             asked, _ = self._rewriter.read(packet)
             opened = None if asked is None else sessions.opened(asked)
             turns[number] = None if opened is None or asked is None else taken(opened, asked)
@@ -179,19 +192,19 @@ class Worker:
         if turn is None or reply is None:
             return None
         opened = sessions.opened(turn.asked)
-        answered(opened, turn, reply)
+        record_answer(opened, turn, reply)
         return opened
 
-    def _write_alone(self, packet: Note | Reply) -> Coroutine[Any, Any, str]:
-        if isinstance(packet, Note):
+    def _write_alone(self, packet: PassedRequest | UpstreamReply) -> Coroutine[Any, Any, str]:
+        if isinstance(packet, PassedRequest):
             return self._noted(packet, self._turn(packet.number))
         return self._answered(packet, self._turns.pop(packet.number, None))
 
-    def _turn(self, number: int) -> asyncio.Future[Turn | None]:
+    def _turn(self, number: int) -> asyncio.Future[RecordedTurn | None]:
         return self._turns.setdefault(number, asyncio.get_running_loop().create_future())
 
     async def _counted(self, id: int, work: Coroutine[Any, Any, str]) -> None:
-        """Recording never disturbs anybody: what fails is counted."""
+        """Recording never delays a request; failures are counted."""
         try:
             happened = await work
         except StorageError:  # it stays where it is kept: the next gateway tries again
@@ -201,7 +214,7 @@ class Worker:
         counts = (happened,) if happened else ()
         self._send(Done(number=0, counts=counts, id=id))
 
-    async def _noted(self, note: Request, turn: asyncio.Future[Turn | None]) -> str:
+    async def _noted(self, note: ClientRequest, turn: asyncio.Future[RecordedTurn | None]) -> str:
         """Where it was a question before, it is written down already."""
         if turn.done():
             return ""
@@ -215,13 +228,15 @@ class Worker:
                 turn.set_result(None)
         return ""
 
-    async def _taken(self, asked: Asked) -> Turn:
-        async def write(opened: OpenSession) -> Turn:
+    async def _taken(self, asked: ConversationRequest) -> RecordedTurn:
+        async def write(opened: OpenSession) -> RecordedTurn:
             return taken(opened, asked)
 
         return await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
 
-    async def _answered(self, packet: Reply, waited: asyncio.Future[Turn | None] | None) -> str:
+    async def _answered(
+        self, packet: UpstreamReply, waited: asyncio.Future[RecordedTurn | None] | None
+    ) -> str:
         """Write the answer down, where the request was."""
         turn = None if waited is None else await waited
         reply = None if turn is None else reply_of(packet, turn)
@@ -229,7 +244,7 @@ class Worker:
             return ""
 
         async def write(opened: OpenSession) -> None:
-            answered(opened, turn, reply)
+            record_answer(opened, turn, reply)
             self._rewriter.ahead(opened, turn.asked)
 
         await self._open_sessions.within(turn.asked, write, open_sessions.RECORD_PATIENCE)
@@ -240,15 +255,15 @@ class Worker:
     async def _answer(self, number: int, work: Coroutine[Any, Any, FromWorker]) -> None:
         try:
             answer = await work
-        except Refusal as refusal:
-            answer = Refused(
+        except RequestRefused as refusal:
+            answer = RefusedAnswer(
                 number=number, status=refusal.status, text=refusal.text, kind=refusal.kind, code=refusal.code
             )
         except Exception as error:
-            answer = Broken(number=number, error=type(error).__name__)
+            answer = WorkerFailure(number=number, error=type(error).__name__)
         self._send(answer)
 
-    async def _answer_to(self, question: Question) -> FromWorker:
+    async def _answer_to(self, question: RewriteRequest) -> FromWorker:
         if self._rewriter.fits(question):  # it was only too long to be looked at by others
             self._begin(self._counted(0, self._noted(question, self._turn(question.number))))
             return Order(number=question.number)
@@ -265,7 +280,7 @@ class Worker:
         except (RefoldError, OSError):
             self._send(Done(number=0, counts=("unrecorded",)))
 
-    async def _checked(self, packet: Check) -> FromWorker:
+    async def _checked(self, packet: OwnershipCheck) -> FromWorker:
         asked = References(b"", packet.ids) if packet.raw is None else references(packet.raw)
         self._ids.check(packet.owner, asked.kept, asked.given)
         return Order(number=packet.number, body=asked.body)
@@ -274,45 +289,45 @@ class Worker:
         waited = self._turns.get(packet.number)
         turn = None if waited is None else await waited
         if turn is None:
-            return Broken(number=packet.number, error="UnknownTurn")
+            return WorkerFailure(number=packet.number, error="UnknownTurn")
         return await self._rewriter.recalled(packet, turn)
 
 
-def is_overflow(status: int, text: str) -> bool:
+def is_upstream_overflow(status: int, text: str) -> bool:
     """Did the upstream refuse the request for its size, in words that mean nothing else?"""
     sign = in_error(text) if status in (200, 400, 413, 422, 500) else None
     return sign is not None and sign.certain
 
 
-def reply_of(packet: Reply, turn: Turn) -> Recorded | None:
+def reply_of(packet: UpstreamReply, turn: RecordedTurn) -> Recorded | None:
     """The answer to a request; what broke off is marked."""
-    reply = replies.read(turn.asked.dialect, packet)
+    reply = replies.read_reply(turn.asked.dialect, packet)
     if reply is None or (packet.complete and not reply.cut):
         return reply
     return Recorded(msgspec.structs.replace(reply.message, stop="aborted"), reply.usage, cut=True)
 
 
-def size_of(packet: Note | Reply | Question) -> int:
-    return len(packet.data if isinstance(packet, Reply) else packet.raw)
+def packet_size(packet: PassedRequest | UpstreamReply | RewriteRequest) -> int:
+    return len(packet.data if isinstance(packet, UpstreamReply) else packet.raw)
 
 
-def serve(there: socket.socket) -> None:
+def serve_worker(there: socket.socket) -> None:
     """Run the worker at this end of a pair of sockets, until the other is closed."""
     asyncio.run(_serve(there))
 
 
 async def _serve(there: socket.socket) -> None:
-    reader, writer = await asyncio.open_connection(sock=there, limit=LIMIT)
-    worker: Worker | None = None
+    reader, writer = await asyncio.open_connection(sock=there, limit=READ_AHEAD_BYTES)
+    worker: GatewayWorker | None = None
     try:
         async for packet in packets(reader, to_worker):
-            if isinstance(packet, Opening):
-                worker = Worker(packet, lambda answer: writer.write(packed(answer)))
+            if isinstance(packet, WorkerSettings):
+                worker = GatewayWorker(packet, lambda answer: writer.write(encode_packet(answer)))
             elif worker is not None:
                 worker.take(packet)
         if worker is not None:
             await worker.finish()
-    finally:  # whatever happened: the other end learns that nobody is here any more
+    finally:  # in every case, the other end learns that the worker has ended
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
@@ -321,4 +336,4 @@ async def _serve(there: socket.socket) -> None:
 if __name__ == "__main__":
     with suppress(AttributeError, OSError):  # it has its share of the processor, but interrupts no stream
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve_worker(socket.socket(fileno=int(sys.argv[1])))

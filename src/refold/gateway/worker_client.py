@@ -18,50 +18,50 @@ from typing import NamedTuple
 import msgspec
 
 from refold.gateway import worker
-from refold.gateway.auth import Refusal
+from refold.gateway.auth import RequestRefused
 from refold.gateway.ipc import (
-    LIMIT,
-    Broken,
-    Check,
+    READ_AHEAD_BYTES,
     Done,
     FromWorker,
     Issued,
-    Note,
-    Opening,
     Order,
+    OwnershipCheck,
+    PassedRequest,
     Ping,
-    Question,
     Recall,
-    Refused,
-    Reply,
+    RefusedAnswer,
+    RewriteRequest,
+    UpstreamReply,
+    WorkerFailure,
+    WorkerSettings,
+    encode_packet,
     from_worker,
-    packed,
     packets,
     to_worker,
 )
-from refold.gateway.spool import Full, Place, Spool, folder_of
+from refold.gateway.spool import Full, PacketPosition, Spool, folder_of
 
-WAITING = 64 * 1024 * 1024
+MAX_UNWRITTEN_BYTES = 64 * 1024 * 1024
 """Bytes that the worker is given before it has written them down; more wait in the spool."""
-BEGUN = 1_000
+MAX_PENDING_REQUESTS = 1_000
 """Requests that wait for their replies, at most: of others there may never be one."""
 AGAIN_SECONDS = 1.0
 """Between two starts of a worker."""
-END_SECONDS = 60.0
+WORKER_END_SECONDS = 60.0
 """How long a worker may take to write down what it has."""
 BEAT_SECONDS, DEAD_SECONDS = 5.0, 30.0
 """How often a worker is asked whether it is there; one that says nothing for so long is replaced."""
 ROOM_SECONDS = 5.0
 """How long a request waits for a worker that writes nothing while the spool is crowded."""
 ANSWER_SECONDS = 300.0
-"""How long anybody waits for an answer of the worker."""
+"""Seconds to wait for an answer of the worker."""
 
 
 class WorkerClient:
     """`in_process`: the worker is a process of its own, so that its work takes no time from streams;
     otherwise a thread, which starts faster."""
 
-    def __init__(self, opening: Opening, *, in_process: bool) -> None:
+    def __init__(self, opening: WorkerSettings, *, in_process: bool) -> None:
         self.counts: Counter[str] = Counter()
         self._start = _process if in_process and os.name == "posix" else _thread
         self._opening = opening
@@ -70,11 +70,11 @@ class WorkerClient:
         self._asked: dict[int, asyncio.Future[FromWorker]] = {}
         self._spool = Spool(folder_of(opening.settings.store))
         self._ids = count(1)
-        self._unwritten: dict[int, Place] = {}
+        self._unwritten: dict[int, PacketPosition] = {}
         """Packets that are not written down yet, by their ids, the oldest first."""
         self._numbered: dict[int, tuple[int, bool]] = {}
         """Of packets that are not written down: the exchange they belong to, and whether they begin it."""
-        self._begun: dict[int, tuple[int, Place]] = {}
+        self._begun: dict[int, tuple[int, PacketPosition]] = {}
         """Requests that are written down, until their replies are: another worker needs them first."""
         self._progress = asyncio.Event()
         """Something was written down."""
@@ -95,10 +95,10 @@ class WorkerClient:
     async def open(self) -> None:
         here, there = socket.socketpair()
         self._handle = self._start(there)
-        reader, self._writer = await asyncio.open_connection(sock=here, limit=LIMIT)
-        self._writer.write(packed(self._opening))
+        reader, self._writer = await asyncio.open_connection(sock=here, limit=READ_AHEAD_BYTES)
+        self._writer.write(encode_packet(self._opening))
         for packet in self._issued:
-            self._writer.write(packed(packet))
+            self._writer.write(encode_packet(packet))
         self._issued.clear()
         for packet in self._left():
             self.tell(packet)
@@ -114,7 +114,7 @@ class WorkerClient:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             if self._writer is not None:
-                self._writer.write(packed(Ping()))
+                self._writer.write(encode_packet(Ping()))
                 if loop.time() - self._heard > DEAD_SECONDS:
                     self._handle.kill()
 
@@ -124,12 +124,12 @@ class WorkerClient:
         if self._beating is not None:
             self._beating.cancel()
         with suppress(TimeoutError):
-            async with asyncio.timeout(END_SECONDS):
+            async with asyncio.timeout(WORKER_END_SECONDS):
                 await self._drained.wait()
         if self._writer is not None:
             self._writer.write_eof()
         if self._reading is not None:
-            _, late = await asyncio.wait((self._reading,), timeout=END_SECONDS)
+            _, late = await asyncio.wait((self._reading,), timeout=WORKER_END_SECONDS)
             if late:
                 self._handle.kill()
             self._reading.cancel()
@@ -152,22 +152,22 @@ class WorkerClient:
                 async with asyncio.timeout(ROOM_SECONDS):
                     await self._progress.wait()
 
-    def tell(self, packet: Note | Reply) -> None:
+    def tell(self, packet: PassedRequest | UpstreamReply) -> None:
         """To be written down: kept until it is, and never waited for."""
         id = next(self._ids)
         try:
-            place = self._spool.add(packed(msgspec.structs.replace(packet, id=id)))
+            place = self._spool.add(encode_packet(msgspec.structs.replace(packet, id=id)))
         except Full:
             self.counts["unrecorded"] += 1
             return
         self._unwritten[id] = place
-        self._numbered[id] = packet.number, isinstance(packet, Note)
+        self._numbered[id] = packet.number, isinstance(packet, PassedRequest)
         self._unsent.append(id)
         self._give()
 
     def _give(self) -> None:
-        """As much as the worker is to have at once."""
-        while self._unsent and self._writer is not None and self._waiting < WAITING:
+        """The largest part that the worker takes at once."""
+        while self._unsent and self._writer is not None and self._waiting < MAX_UNWRITTEN_BYTES:
             place = self._unwritten[self._unsent.popleft()]
             self._waiting += place.size
             self._writer.write(self._spool.read(place))
@@ -176,14 +176,14 @@ class WorkerClient:
         else:
             self._drained.set()
 
-    def _left(self) -> Iterator[Note | Reply]:
+    def _left(self) -> Iterator[PassedRequest | UpstreamReply]:
         """What gateways before this one had still to write down. Their numbers are not ours."""
         for left in self._spool.left():
             numbers: defaultdict[int, int] = defaultdict(self.number)
             for data in left:
                 with suppress(msgspec.DecodeError):
                     packet = to_worker.decode(data)
-                    if isinstance(packet, Note | Reply):
+                    if isinstance(packet, PassedRequest | UpstreamReply):
                         yield msgspec.structs.replace(packet, number=numbers[packet.number])
 
     def issuing(self, owner: str) -> Callable[[list[str]], None]:
@@ -195,30 +195,32 @@ class WorkerClient:
             if self._writer is None:
                 self._issued.append(packet)
             else:
-                self._writer.write(packed(packet))
+                self._writer.write(encode_packet(packet))
 
         return issued
 
-    async def ask(self, question: Question | Recall | Check) -> FromWorker:
+    async def ask(self, question: RewriteRequest | Recall | OwnershipCheck) -> FromWorker:
         if self._writer is None:
-            return Broken(number=question.number, error="WorkerGone")
+            return WorkerFailure(number=question.number, error="WorkerGone")
         answer = self._asked[question.number] = asyncio.get_running_loop().create_future()
-        self._writer.write(packed(question))
+        self._writer.write(encode_packet(question))
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await answer
         except TimeoutError:
-            return Broken(number=question.number, error="Timeout")
+            return WorkerFailure(number=question.number, error="Timeout")
         finally:
             self._asked.pop(question.number, None)
 
-    async def checked(self, packet: Check) -> bytes:
+    async def checked(self, packet: OwnershipCheck) -> bytes:
         """The body as it may be sent; `Refusal` where the owner may not use what it refers to."""
         answer = await self.ask(packet)
-        if isinstance(answer, Refused):
-            raise Refusal(answer.status, answer.text, answer.kind, code=answer.code)
+        if isinstance(answer, RefusedAnswer):
+            raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
         if not isinstance(answer, Order) or answer.body is None:
-            raise Refusal(503, "whose answer this is cannot be found out now", "api_error", wait=1)
+            raise RequestRefused(
+                503, "the owner of this answer cannot be checked now: try again", "api_error", wait=1
+            )
         return answer.body
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -240,12 +242,12 @@ class WorkerClient:
         if not self._ending:
             await self._gone()
 
-    def _written(self, id: int, place: Place) -> None:
+    def _written(self, id: int, place: PacketPosition) -> None:
         """A request is kept until its reply is written down, too."""
         number, begins = self._numbered.pop(id)
         if begins:
             self._begun[number] = id, place
-            if len(self._begun) <= BEGUN:
+            if len(self._begun) <= MAX_PENDING_REQUESTS:
                 return
             number = next(iter(self._begun))
         else:
@@ -262,7 +264,7 @@ class WorkerClient:
         self._unsent, self._waiting = deque(sorted(self._unwritten)), 0
         for number, asked in self._asked.items():
             if not asked.done():
-                asked.set_result(Broken(number=number, error="WorkerGone"))
+                asked.set_result(WorkerFailure(number=number, error="WorkerGone"))
         await asyncio.sleep(AGAIN_SECONDS)
         await asyncio.to_thread(self._handle.join)
         if not self._ending:
@@ -277,9 +279,9 @@ class WorkerHandle(NamedTuple):
 
 
 def _thread(there: socket.socket) -> WorkerHandle:
-    thread = threading.Thread(target=worker.serve, args=(there,), name="refold-worker", daemon=True)
+    thread = threading.Thread(target=worker.serve_worker, args=(there,), name="refold-worker", daemon=True)
     thread.start()
-    return WorkerHandle(lambda: thread.join(END_SECONDS), lambda: None)
+    return WorkerHandle(lambda: thread.join(WORKER_END_SECONDS), lambda: None)
 
 
 def _process(there: socket.socket) -> WorkerHandle:

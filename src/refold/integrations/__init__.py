@@ -1,4 +1,4 @@
-"""refold in everyone's stack: one module per framework. None of them is imported before it is used.
+"""Integrations: one module per framework. None of them is imported before it is used.
 
 `wrap` serves the plain clients of `openai` and `anthropic`; `history`, `session_of` and `recalled` are for
 what such a client returned.
@@ -14,7 +14,7 @@ from refold.errors import WrongType
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from refold.integrations.conversation import Conversation, Options
+    from refold.integrations.conversation import AdapterOptions, Conversation
     from refold.registry.engine import Engine
     from refold.session import Session
 
@@ -23,7 +23,7 @@ SDKS = {"openai": "refold.integrations.openai", "anthropic": "refold.integration
 """Packages whose clients can be wrapped, and who wraps them."""
 
 
-def wrap(client: C, *, session: str | None = None, **options: Unpack[Options]) -> C:
+def wrap(client: C, *, session: str | None = None, **options: Unpack[AdapterOptions]) -> C:
     """A client of `openai` or `anthropic` for one conversation: the same calls, and the history stays inside
     the `window`. `preset`, `model` (who writes summaries; none: the embedded digest) and `hooks` are the
     engine's, `store` and `session` say where the conversation is kept (a new one unless named). The client

@@ -12,22 +12,22 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from refold.integrations.conversation import Conversation, Reply, Turn, sent, sent_aside
+from refold.integrations.conversation import CollectedReply, Conversation, ModelCall, send_folded, sent_aside
 from refold.loop import beside, run
 from refold.messages import Assistant
-from refold.models.chunks import Malformed, StreamReader
 from refold.models.reply import Collector
+from refold.models.stream_chunks import Malformed, StreamReader
 from refold.protocols import Event
 from refold.session import View
 
 C = TypeVar("C")
-Body = dict[str, Any]
-NAME = "_refold"
+RequestBody = dict[str, Any]
+STATE_ATTRIBUTE = "_refold"
 """The attribute under which a wrapped client keeps its conversation."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallArguments:
     """What a call says: the list that belongs to the conversation, and what belongs to the call."""
 
     messages: Sequence[Any]
@@ -39,23 +39,23 @@ class Asked:
 class Endpoint:
     """One way to ask a model, as the body of a request."""
 
-    asked: Callable[[Body], Asked | None]
+    asked: Callable[[RequestBody], CallArguments | None]
     """None: the history is not in the body."""
-    body: Callable[[Body, Asked, View], Body]
+    body: Callable[[RequestBody, CallArguments, View], RequestBody]
     """The body with the view in the place of the history."""
     reader: Callable[[], StreamReader]
 
 
 @dataclass(frozen=True)
-class Call:
+class WrappedCall:
     """One call of a model through a wrapped client."""
 
     conversation: Conversation
     endpoint: Endpoint
-    body: Body
-    asked: Asked
+    body: RequestBody
+    asked: CallArguments
 
-    async def take(self) -> tuple[Turn, Body]:
+    async def take(self) -> tuple[ModelCall, RequestBody]:
         asked = self.asked
         turn = await self.conversation.take(
             asked.messages, system=asked.system, tools=asked.tools, model=self.model
@@ -77,13 +77,13 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
     copy: Any = cast(Any, client).copy()
     send: Callable[..., Any] = copy.post
 
-    def begin(path: str, body: object, options: Mapping[str, Any]) -> Call | None:
+    def begin(path: str, body: object, options: Mapping[str, Any]) -> WrappedCall | None:
         endpoint = endpoints.get(path.partition("?")[0])
         if endpoint is None or not isinstance(body, dict):
             return None
-        whole = given({**cast(Body, body), **(options.get("extra_json") or {})})
+        whole = given({**cast(RequestBody, body), **(options.get("extra_json") or {})})
         asked = endpoint.asked(whole)
-        return None if asked is None else Call(conversation, endpoint, whole, asked)
+        return None if asked is None else WrappedCall(conversation, endpoint, whole, asked)
 
     def without_extra(options: Mapping[str, Any]) -> Mapping[str, Any]:
         return {key: value for key, value in options.items() if key != "extra_json"}
@@ -93,7 +93,7 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
         if call is None:
             return send(path, body=body, options=options, **more)
         rest = {"options": without_extra(options), **more}
-        turn, reply = sent(call.take, lambda shown: send(path, body=shown, **rest))
+        turn, reply = send_folded(call.take, lambda shown: send(path, body=shown, **rest))
         if _is_whole(reply) and call.observes:
             run(turn.answered(reply))
         elif call.observes and hasattr(reply, "_iterator"):
@@ -117,18 +117,18 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
 
     copy.post = apost if inspect.iscoroutinefunction(send) else post
     copy.copy = copy.with_options = again
-    setattr(copy, NAME, conversation)
+    setattr(copy, STATE_ATTRIBUTE, conversation)
     return copy
 
 
-def given(body: Body) -> Body:
+def given(body: RequestBody) -> RequestBody:
     """A body without the values that stand for "left out": what is sent is plain JSON."""
     plain = (str, int, float, list, tuple, dict, type(None))
     return {key: value for key, value in body.items() if isinstance(value, plain)}
 
 
 def conversation_of(client: Any) -> Conversation | None:
-    return getattr(client, NAME, None)
+    return getattr(client, STATE_ATTRIBUTE, None)
 
 
 # ── what came back ──────────────────────────────────────────────────────────────────────────────
@@ -140,17 +140,17 @@ def _is_whole(reply: Any) -> bool:
     return hasattr(reply, "model_dump")
 
 
-def _tee(call: Call, turn: Turn, chunks: Iterator[Any]) -> Iterator[Any]:
+def _tee(call: WrappedCall, turn: ModelCall, chunks: Iterator[Any]) -> Iterator[Any]:
     heard = _Heard(call)
     for chunk in chunks:
-        if reply := heard.add(chunk):  # before the last piece is handed on: nobody has to ask for more
+        if reply := heard.add(chunk):  # before the last piece is handed on: a caller may stop there
             run(turn.answered(reply))
         yield chunk
     if reply := heard.end():
         run(turn.answered(reply))
 
 
-async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _atee(call: WrappedCall, turn: ModelCall, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
     heard = _Heard(call)
     async for chunk in chunks:
         if reply := heard.add(chunk):
@@ -161,14 +161,14 @@ async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIter
 
 
 class _Heard:
-    """What a stream has said so far. A piece nobody understands ends the listening, not the stream."""
+    """Records a stream so far. An unreadable piece ends the recording, not the stream."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: WrappedCall) -> None:
         self._model = call.model
         self._reader: StreamReader | None = call.endpoint.reader()
         self._collector = Collector()
 
-    def add(self, chunk: Any) -> Reply | None:
+    def add(self, chunk: Any) -> CollectedReply | None:
         """The whole reply, with the piece that ends it."""
         try:
             return self._reply(self._reader.read(chunk)) if self._reader else None
@@ -176,14 +176,14 @@ class _Heard:
             self._reader = None
             return None
 
-    def end(self) -> Reply | None:
+    def end(self) -> CollectedReply | None:
         return self._reply(self._reader.end()) if self._reader else None
 
-    def _reply(self, events: Sequence[Event]) -> Reply | None:
+    def _reply(self, events: Sequence[Event]) -> CollectedReply | None:
         for event in events:
             self._collector.add(event)
         if self._collector.stop is None:
             return None
         self._reader = None
         message = Assistant(self._collector.content, stop=self._collector.stop)
-        return Reply(message, self._collector.usage, self._model)
+        return CollectedReply(message, self._collector.usage, self._model)

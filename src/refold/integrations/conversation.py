@@ -29,31 +29,31 @@ from refold.hooks import Hooks
 from refold.loop import beside, run
 from refold.messages import Assistant, System, Usage
 from refold.protocols import Model
-from refold.recall import index_of
 from refold.recall import tool as recall_tool
+from refold.recall.search import index_of_path
 from refold.registry import model as model_named
 from refold.registry.engine import Engine
 from refold.registry.sessions import open as open_session
 from refold.session import Session, View
 from refold.session.dialects import get, parse_list, parse_reply
-from refold.session.dialects.common import as_list
+from refold.session.dialects.common import to_list
 from refold.session.invariants import repair_by
 from refold.session.merge import contents
 
 ATTEMPTS = 5
 """How often a call begins anew because another process wrote to the same session meanwhile."""
-KEPT = 256
+MAX_OPEN_CONVERSATIONS = 256
 """How many stored conversations stay open; one that is asked for again is read from its store."""
 log = logging.getLogger("refold")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
-Taking: TypeAlias = "Callable[[], Coroutine[Any, Any, tuple[Turn, S]]]"
+Taking: TypeAlias = "Callable[[], Coroutine[Any, Any, tuple[ModelCall, S]]]"
 """Gives a turn, and its view as the framework sends it."""
 
 
 @dataclass(frozen=True)
-class Turn:
+class ModelCall:
     """One call of a model: what it shows, and where in the session its reply belongs."""
 
     view: View
@@ -66,7 +66,7 @@ class Turn:
         list."""
         session = self.place.session
         try:
-            reply = raw if isinstance(raw, Reply) else Reply(*parse_reply(raw))
+            reply = raw if isinstance(raw, CollectedReply) else CollectedReply(*parse_reply(raw))
             if reply.message.content:
                 async with self.conversation.lock:
                     session.refresh()
@@ -80,7 +80,7 @@ class Turn:
             return write_down(self.conversation.engine.planner, self.place, error, self.model)
 
 
-class Reply(NamedTuple):
+class CollectedReply(NamedTuple):
     """What a model answered, put together already."""
 
     message: Assistant
@@ -103,13 +103,13 @@ class Conversation:
         system: str | None = None,
         tools: Sequence[Any] = (),
         model: str | None = None,
-    ) -> Turn:
+    ) -> ModelCall:
         """The view for a call that was made with this list, in any dialect or in our own messages."""
 
-        async def once() -> Turn:
+        async def once() -> ModelCall:
             self.session.merge(messages, exactly=True)
             view = await self.engine.prepare(self.session, system=system, tools=tools, model=model)
-            return Turn(view, AppendPoint.here(self.session), model, self)
+            return ModelCall(view, AppendPoint.here(self.session), model, self)
 
         return await self._alone(once)
 
@@ -140,14 +140,15 @@ class Conversation:
     async def history(self, dialect: str) -> list[Any]:
         """What the model sees of the conversation so far, as the list to go on from."""
         shown: Any = self.engine.view(self.session).to(dialect)
-        return as_list(shown if isinstance(shown, list) else shown["messages"])
+        return to_list(shown if isinstance(shown, list) else shown["messages"])
 
     async def recall(self, arguments: Mapping[str, Any]) -> str:
-        """What the recall tool answers to these arguments."""
-        return recall_tool.answer(index_of(self.session), arguments)
+        """What the recall tool answers to these arguments: of the path alone. Another branch is another list,
+        which may be another user's."""
+        return recall_tool.tool_answer(index_of_path(self.session, self.session.leaf), arguments)
 
 
-class Options(TypedDict, total=False):
+class AdapterOptions(TypedDict, total=False):
     """What all adapters take: `preset`, `window`, `model` (who writes summaries; none: the embedded digest)
     and `hooks` are the engine's; `store` is where the sessions are."""
 
@@ -173,7 +174,7 @@ class Conversations:
         if window is not None:
             if not isinstance(preset, str):
                 raise UsageError(
-                    "the window is a setting of the preset: leave it out, or name the preset by a text"
+                    "window is a setting of the preset: leave it out, or give the preset by name"
                 )
             preset = presets.make(preset, {"window": window})
         asked = model_named(model) if isinstance(model, str) else model
@@ -183,7 +184,7 @@ class Conversations:
         self._lock = asyncio.Lock()
 
     async def named(self, id: str | None) -> Conversation:
-        expect(id, (str, NoneType), "a session is named by a text")
+        expect(id, (str, NoneType), "the session id must be a string")
         async with self._lock:
             if id is None or id not in self._open:
                 session = await asyncio.to_thread(open_session, self._store, id)
@@ -197,11 +198,11 @@ class Conversations:
         if os.fspath(self._store).startswith("memory:"):
             return  # there is nowhere else to find them
         idle = [id for id, conversation in self._open.items() if not conversation.lock.locked()]
-        for id in idle[: max(0, len(self._open) - KEPT)]:
+        for id in idle[: max(0, len(self._open) - MAX_OPEN_CONVERSATIONS)]:
             del self._open[id]
 
 
-def sent(take: Taking[S], send: Callable[[S], R]) -> tuple[Turn, R]:
+def send_folded(take: Taking[S], send: Callable[[S], R]) -> tuple[ModelCall, R]:
     """A call of a model, from synchronous code: what was too long is folded, and sent once more."""
     for last in (False, True):
         turn, shown = run(take())
@@ -213,7 +214,7 @@ def sent(take: Taking[S], send: Callable[[S], R]) -> tuple[Turn, R]:
     raise AssertionError("unreachable")
 
 
-async def sent_aside(take: Taking[S], send: Callable[[S], Awaitable[R]]) -> tuple[Turn, R]:
+async def sent_aside(take: Taking[S], send: Callable[[S], Awaitable[R]]) -> tuple[ModelCall, R]:
     """The same on any event loop."""
     for last in (False, True):
         turn, shown = await beside(take())
@@ -236,14 +237,14 @@ def as_said(shown: Sequence[T], given: Sequence[T], parsed: Callable[[T], Sequen
     return [*shown[: len(shown) - same], *given[len(given) - same :]]
 
 
-def rendered(view: View, dialect: str) -> list[Any]:
+def rendered_messages(view: View, dialect: str) -> list[Any]:
     """The messages of a view in a dialect that is a list, without the system prompt."""
     chosen = get(dialect)
     return chosen.render(repair_by(chosen.rules, view.items))
 
 
-def prompts(messages: Sequence[Any]) -> int:
-    """How many messages at the beginning of a list are system prompts."""
+def count_prompts(messages: Sequence[Any]) -> int:
+    """Number of system prompts at the beginning of a list."""
     for count, message in enumerate(messages):
         parsed = parse_list([message])
         if not parsed or not all(isinstance(each, System) for each in parsed):

@@ -26,14 +26,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
 from refold.integrations.conversation import (
+    AdapterOptions,
+    CollectedReply,
     Conversations,
-    Options,
-    Reply,
-    Turn,
+    ModelCall,
     as_said,
-    prompts,
-    rendered,
-    sent,
+    count_prompts,
+    rendered_messages,
+    send_folded,
     sent_aside,
 )
 from refold.loop import beside, run
@@ -42,13 +42,17 @@ from refold.recall import tool as recall_tool
 from refold.session.dialects import parse_list, parse_reply
 
 NO_THREAD = "default"
-"""The session of calls that name no thread."""
+"""The session of calls that name no thread: several users' lists, each on a branch of its own."""
+UNNAMED = (
+    "Nothing can be read again here: this run names no conversation. (For the application: pass "
+    '{"configurable": {"thread_id": "…"}}.)'
+)
 
 
 class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
     """Keeps what the model sees inside the window."""
 
-    def __init__(self, *, recall: bool = True, **options: Unpack[Options]) -> None:
+    def __init__(self, *, recall: bool = True, **options: Unpack[AdapterOptions]) -> None:
         super().__init__()
         self.conversations = Conversations(**options)
         self.engine = self.conversations.engine
@@ -59,7 +63,7 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        turn, response = sent(lambda: self._taken(_thread(), request), handler)
+        turn, response = send_folded(lambda: self._taken(_thread(), request), handler)
         run(_answered(turn, response))
         return response
 
@@ -72,7 +76,7 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         await beside(_answered(turn, response))
         return response
 
-    async def _taken(self, thread: str, request: ModelRequest[Any]) -> tuple[Turn, ModelRequest[Any]]:
+    async def _taken(self, thread: str, request: ModelRequest[Any]) -> tuple[ModelCall, ModelRequest[Any]]:
         """The call, and the request that shows its view. `thread` is of the caller's context: this runs in
         another."""
         model: str | None = getattr(request.model, "model_name", getattr(request.model, "model", None))
@@ -108,16 +112,16 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         system: str | None,
         tools: Sequence[Any],
         model: str | None = None,
-    ) -> tuple[str | None, Turn, list[AnyMessage]]:
+    ) -> tuple[str | None, ModelCall, list[AnyMessage]]:
         """The system prompt, the turn, and the messages to send. Prompts at the beginning of the list stay
         there, unless the preset has something to add: then all of them are one."""
         wire = _wire(messages)
-        front = prompts(wire)
+        front = count_prompts(wire)
         said = [*([system] if system else []), *(message.text for message in parse_list(wire[:front]))]
         whole = "\n\n".join(said) or None
         conversation = await self.conversations.named(thread)
         turn = await conversation.take(wire, system=whole, tools=[*map(_spec, tools)], model=model)
-        given = cast("list[AnyMessage]", convert_to_messages(rendered(turn.view, "openai")))
+        given = cast("list[AnyMessage]", convert_to_messages(rendered_messages(turn.view, "openai")))
         shown = as_said(given, messages[front:], lambda message: parse_list(_wire([message])))
         if turn.view.system == whole:
             return system, turn, [*messages[:front], *shown]
@@ -129,6 +133,8 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         """A tool with which the model reads what it no longer sees."""
 
         async def answer(thread: str, arguments: dict[str, Any]) -> str:
+            if thread == NO_THREAD:
+                return UNNAMED
             return await (await self.conversations.named(thread)).recall(arguments)
 
         def recalled(**arguments: Any) -> str:
@@ -147,14 +153,14 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         )
 
 
-async def _answered(turn: Turn, response: ModelResponse[Any]) -> None:
+async def _answered(turn: ModelCall, response: ModelResponse[Any]) -> None:
     """Structured output brings more than the model said: it comes with the next list."""
     said = response.result
     if len(said) == 1 and isinstance(said[0], AIMessage):
         [wire] = _wire([said[0]])
         counted = said[0].usage_metadata
         usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
-        await turn.answered(Reply(parse_reply(wire)[0], usage, turn.model))
+        await turn.answered(CollectedReply(parse_reply(wire)[0], usage, turn.model))
 
 
 def _spec(tool: Any) -> Any:

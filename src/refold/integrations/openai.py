@@ -13,14 +13,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from refold.integrations.clients import Asked, Body, Endpoint
-from refold.integrations.conversation import Conversation, as_said, prompts, rendered
+from refold.integrations.clients import CallArguments, Endpoint, RequestBody
+from refold.integrations.conversation import Conversation, as_said, count_prompts, rendered_messages
 from refold.loop import run
 from refold.models.openai_streams import ChatStream, ResponsesStream
 from refold.recall import tool as recall_tool
 from refold.session import View
 from refold.session.dialects import get, parse_list
-from refold.session.dialects.common import as_dict, as_list
+from refold.session.dialects.common import as_dict, to_list
 
 RECALL = recall_tool.for_openai()
 """The recall tool, for the `tools` of a chat completion."""
@@ -28,7 +28,7 @@ RECALL_RESPONSES = recall_tool.for_responses()
 """The recall tool, for the `tools` of a response."""
 
 
-def recalled(conversation: Conversation, call: Any) -> Body | None:
+def recalled(conversation: Conversation, call: Any) -> RequestBody | None:
     """The answer to a call of the recall tool, to be appended to the list; None for any other tool. Takes a
     tool call of a chat completion or a `function_call` of a response."""
     raw = as_dict(call)
@@ -49,37 +49,39 @@ def _arguments(text: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", arguments) if isinstance(arguments, dict) else {}
 
 
-def _asked_chat(body: Body) -> Asked | None:
-    return _asked(as_list(body.get("messages")), None, body)
+def _asked_chat(body: RequestBody) -> CallArguments | None:
+    return _asked(to_list(body.get("messages")), None, body)
 
 
-def _asked_response(body: Body) -> Asked | None:
+def _asked_response(body: RequestBody) -> CallArguments | None:
     if body.get("previous_response_id") or body.get("conversation"):
         return None  # the provider keeps the history
     given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else as_list(given)
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else to_list(given)
     return _asked(items, body.get("instructions"), body)
 
 
-def _asked(messages: list[Any], instructions: str | None, body: Body) -> Asked:
-    front = [message.text for message in parse_list(messages[: prompts(messages)])]
+def _asked(messages: list[Any], instructions: str | None, body: RequestBody) -> CallArguments:
+    front = [message.text for message in parse_list(messages[: count_prompts(messages)])]
     system = "\n\n".join([*([instructions] if instructions else []), *front]) or None
-    return Asked(messages, system, as_list(body.get("tools")))
+    return CallArguments(messages, system, to_list(body.get("tools")))
 
 
-def _chat_body(body: Body, asked: Asked, view: View) -> Body:
+def _chat_body(body: RequestBody, asked: CallArguments, view: View) -> RequestBody:
     return {**body, "messages": _shown("openai", asked, view)}
 
 
-def _response_body(body: Body, asked: Asked, view: View) -> Body:
-    changed: Body = {} if view.system == asked.system else {"instructions": None}
+def _response_body(body: RequestBody, asked: CallArguments, view: View) -> RequestBody:
+    changed: RequestBody = {} if view.system == asked.system else {"instructions": None}
     return {**body, **changed, "input": _shown("responses", asked, view)}
 
 
-def _shown(name: str, asked: Asked, view: View) -> list[Any]:
+def _shown(name: str, asked: CallArguments, view: View) -> list[Any]:
     """The view as a list; system prompts in front as they were written, unless the preset changed them."""
-    front = prompts(asked.messages)
-    kept = as_said(rendered(view, name), asked.messages[front:], lambda message: parse_list([message]))
+    front = count_prompts(asked.messages)
+    kept = as_said(
+        rendered_messages(view, name), asked.messages[front:], lambda message: parse_list([message])
+    )
     if view.system == asked.system:
         return [*asked.messages[:front], *kept]
     return [*get(name).render((), system=view.system), *kept]

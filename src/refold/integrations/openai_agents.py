@@ -17,7 +17,13 @@ from typing import Any, Unpack, cast
 from agents import FunctionTool, RunConfig, SessionSettings, Tool, TResponseInputItem
 from agents.run import CallModelData, ModelInputData
 
-from refold.integrations.conversation import Conversation, Conversations, Options, as_said, rendered
+from refold.integrations.conversation import (
+    AdapterOptions,
+    Conversation,
+    Conversations,
+    as_said,
+    rendered_messages,
+)
 from refold.loop import aside
 from refold.protocols import ToolSpec
 from refold.recall import tool as recall_tool
@@ -30,7 +36,7 @@ class RefoldSession:
     """A conversation, by its id in a store. Objects with one stored id are one conversation, in one process
     or in several."""
 
-    def __init__(self, session_id: str, **options: Unpack[Options]) -> None:
+    def __init__(self, session_id: str, **options: Unpack[AdapterOptions]) -> None:
         self.session_id = session_id
         self.session_settings: SessionSettings | None = None
         self._conversations = Conversations(**options)
@@ -85,7 +91,7 @@ class RefoldSession:
         given, system = data.model_data.input, data.model_data.instructions
         tools = [spec for tool in data.agent.tools if (spec := _spec(tool))]
         turn = await (await self._conversation()).take(given, system=system, tools=tools)
-        shown = cast(Items, rendered(turn.view, "responses"))
+        shown = cast(Items, rendered_messages(turn.view, "responses"))
         items = as_said(shown, given, lambda item: parse_list([item]))
         return ModelInputData(input=items, instructions=turn.view.system)
 
@@ -109,7 +115,7 @@ class RefoldSession:
         return await self._conversations.named(self.session_id)
 
     async def _shown(self) -> Items:
-        return cast(Items, rendered(await (await self._conversation()).view(), "responses"))
+        return cast(Items, rendered_messages(await (await self._conversation()).view(), "responses"))
 
 
 def _spec(tool: Tool) -> ToolSpec | None:

@@ -38,7 +38,7 @@ from pydantic_ai.models import AbstractModel, ModelRequestContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from refold import messages as m
-from refold.integrations.conversation import Conversations, Options, Reply, Turn, as_said
+from refold.integrations.conversation import AdapterOptions, CollectedReply, Conversations, ModelCall, as_said
 from refold.loop import aside, beside
 from refold.protocols import ToolSpec
 from refold.recall import tool as recall_tool
@@ -52,11 +52,11 @@ NO_ID = "default"
 class Refolding(AbstractCapability[Any]):
     """Keeps what the model sees inside the window."""
 
-    def __init__(self, *, recall: bool = True, **options: Unpack[Options]) -> None:
+    def __init__(self, *, recall: bool = True, **options: Unpack[AdapterOptions]) -> None:
         self.conversations = Conversations(**options)
         self.engine = self.conversations.engine
         self._recall = recall
-        self._turn: Turn | None = None
+        self._turn: ModelCall | None = None
         """Of the request that is under way, in the capability of one run."""
 
     @aside
@@ -79,7 +79,7 @@ class Refolding(AbstractCapability[Any]):
         system: str | None,
         tools: Sequence[ToolSpec],
         model: AbstractModel,
-    ) -> tuple[Turn, list[ModelMessage]]:
+    ) -> tuple[ModelCall, list[ModelMessage]]:
         """What is to be sent. System prompts within the messages stay in front of them."""
         conversation = await self.conversations.named(id)
         prompts = [part for each in messages for part in each.parts if isinstance(part, SystemPromptPart)]
@@ -210,11 +210,11 @@ def _said(response: ModelResponse) -> Iterator[m.AnyPart]:
                 pass
 
 
-def _reply(response: ModelResponse) -> Reply:
+def _reply(response: ModelResponse) -> CollectedReply:
     used = response.usage
     cached = used.cache_read_tokens, used.cache_write_tokens
     usage = m.Usage(used.input_tokens - sum(cached), used.output_tokens, *cached)
-    return Reply(
+    return CollectedReply(
         m.Assistant(tuple(_said(response))), usage if used.input_tokens else None, response.model_name
     )
 

@@ -12,9 +12,20 @@ from refold.memory.compression import (
     compress,
     needs_compression,
 )
-from refold.memory.notes import Note, in_context, note, parse, written
+from refold.memory.notes import MemoryNote, note, parse_notes, quoted_memory, written
 
 __all__ = [
-    "Compressed", "MemoryParams", "Note", "Untouched", "accept", "build_request", "check", "compress",
-    "in_context", "needs_compression", "note", "parse", "written",
+    "Compressed",
+    "MemoryNote",
+    "MemoryParams",
+    "Untouched",
+    "accept",
+    "build_request",
+    "check",
+    "compress",
+    "needs_compression",
+    "note",
+    "parse_notes",
+    "quoted_memory",
+    "written",
 ]  # fmt: skip

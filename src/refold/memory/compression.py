@@ -8,14 +8,14 @@ from heapq import nlargest
 
 import msgspec
 
-from refold.memory import embedded
-from refold.memory.notes import Note, lines, parse, redacted, unbulleted, written
+from refold.memory import local_compression
+from refold.memory.notes import MemoryNote, note_lines, parse_notes, redacted, unbulleted, written
 from refold.messages import user
 from refold.protocols import Request
 from refold.text import words
 from refold.text.frames import defuse, frame
 
-PROMPT = """\
+COMPRESSION_PROMPT = """\
 The lines between the record tags are long-term notes, one a line, oldest first. Rewrite the older ones as at
 most {compression_target} notes.
 
@@ -29,7 +29,7 @@ most {compression_target} notes.
 
 Answer in plain text, one note a line, nothing before and nothing after.
 """
-RECENT = (
+RECENT_PROMPT = (
     "- The last {num_recent_memories_to_keep} notes are kept as they are by the program; do not repeat them."
 )
 
@@ -41,8 +41,8 @@ class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
     max_lines: int = 100
     compression_target: int = 50
     num_recent_memories_to_keep: int = 10
-    compression_prompt: str = PROMPT
-    recent_memories_subprompt: str = RECENT
+    compression_prompt: str = COMPRESSION_PROMPT
+    recent_memories_subprompt: str = RECENT_PROMPT
 
     @property
     def prompt(self) -> str:
@@ -73,7 +73,7 @@ def check(params: MemoryParams) -> list[str]:
 
 GROUNDED = 0.6
 """Share of a line's words that must occur in the notes it was made from."""
-SOURCES = 4
+MAX_SOURCES = 4
 """Notes that one line may be made of."""
 ANSWER_LIMIT = 1000
 """Lines of an answer that are looked at."""
@@ -102,7 +102,7 @@ class Untouched(msgspec.Struct, frozen=True):
 
 def needs_compression(text: str, params: MemoryParams = PARAMS) -> bool:
     """True when there are more than `max_lines` notes and a prompt is set."""
-    return bool(params.compression_prompt.strip()) and len(lines(text)) > params.max_lines
+    return bool(params.compression_prompt.strip()) and len(note_lines(text)) > params.max_lines
 
 
 def build_request(text: str, params: MemoryParams = PARAMS) -> Request:
@@ -117,8 +117,8 @@ def accept(answer: str, previous: str, params: MemoryParams = PARAMS) -> Compres
     if not answer.strip():
         return Untouched("empty", "the model answered nothing: the memory is as it was")
     old, recent = _split(previous, params)
-    told = [line for raw in lines(answer) if (line := unbulleted(raw)) and not _is_wrapping(line)]
-    sources = _Sources(parse("\n".join(old)))
+    told = [line for raw in note_lines(answer) if (line := unbulleted(raw)) and not _is_wrapping(line)]
+    sources = _Sources(parse_notes("\n".join(old)))
     known = set(recent)
     new = [line for line in told if line not in known]
     read = [(sources.grounded(line), line) for line in new[:ANSWER_LIMIT]]
@@ -133,16 +133,16 @@ def accept(answer: str, previous: str, params: MemoryParams = PARAMS) -> Compres
 def compress(text: str, params: MemoryParams = PARAMS) -> Compressed | Untouched:
     """The same without a model."""
     old, recent = _split(text, params)
-    return _result(parse("\n".join(old)), recent, text, params, 0)
+    return _result(parse_notes("\n".join(old)), recent, text, params, 0)
 
 
 def _result(
-    notes: Sequence[Note], recent: Sequence[str], previous: str, params: MemoryParams, dropped: int
+    notes: Sequence[MemoryNote], recent: Sequence[str], previous: str, params: MemoryParams, dropped: int
 ) -> Compressed | Untouched:
     room = max(0, params.compression_target - len(recent))
-    kept = embedded.compress(notes, room)
+    kept = local_compression.compress_notes(notes, room)
     text = redacted(written(kept)) + "".join(f"{line}\n" for line in recent)
-    before, after = len(lines(previous)), len(lines(text))
+    before, after = len(note_lines(previous)), len(note_lines(text))
     if len(text) > len(previous) + (not previous.endswith("\n")) or after > before:
         return Untouched("longer", "the answer is longer than the notes: the memory is as it was")
     if text.rstrip("\n") == previous.rstrip("\n"):
@@ -152,7 +152,7 @@ def _result(
 
 def _split(text: str, params: MemoryParams) -> tuple[list[str], list[str]]:
     """The older lines, and the most recent ones."""
-    every = lines(text)
+    every = note_lines(text)
     at = max(0, len(every) - max(0, params.num_recent_memories_to_keep))
     return every[:at], every[at:]
 
@@ -167,7 +167,7 @@ def _is_wrapping(line: str) -> bool:
 class _Sources:
     """The notes that an answer may be made of, found by their words."""
 
-    def __init__(self, notes: Sequence[Note]) -> None:
+    def __init__(self, notes: Sequence[MemoryNote]) -> None:
         self.notes = notes
         self.exact = frozenset(notes)
         self.words = [frozenset(words.terms(each.text)) for each in notes]
@@ -176,11 +176,11 @@ class _Sources:
             for word in found:
                 self.having.setdefault(word, []).append(at)
 
-    def grounded(self, line: str) -> Note | None:
+    def grounded(self, line: str) -> MemoryNote | None:
         """The line as a note with the provenance of what it was made from; None if it was made up. Where
         any of its sources is a quotation it is one too: compression does not turn what was read into what
         was asked."""
-        read = parse(line)[0]
+        read = parse_notes(line)[0]
         if read in self.exact:
             return read
         told = " ".join(defuse(read.text).split()).strip("“”")
@@ -190,11 +190,11 @@ class _Sources:
         if not near or len(covered) < GROUNDED * len(said):
             return None
         origin = next((at for at in near if self.notes[at].is_quoted), near[0])
-        return Note(told, max(self.notes[at].date for at in near), self.notes[origin].source)
+        return MemoryNote(told, max(self.notes[at].date for at in near), self.notes[origin].source)
 
-    def meant(self, line: str) -> list[Note]:
+    def meant(self, line: str) -> list[MemoryNote]:
         """The notes that a line is about, whatever it makes of them."""
-        said = frozenset(words.terms(parse(line)[0].text))
+        said = frozenset(words.terms(parse_notes(line)[0].text))
         near = self._near(said, least=2) or self._near(said, least=1)[:1]
         return [self.notes[at] for at in near]
 
@@ -205,4 +205,6 @@ class _Sources:
             for at in self.having.get(word, ()):
                 common[at] = common.get(at, 0) + 1
         shared = [at for at, count in common.items() if count >= least]
-        return nlargest(SOURCES, shared, key=lambda at: (common[at] / (1 + len(self.words[at])) ** 0.5, at))
+        return nlargest(
+            MAX_SOURCES, shared, key=lambda at: (common[at] / (1 + len(self.words[at])) ** 0.5, at)
+        )

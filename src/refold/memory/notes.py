@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from refold.text.frames import NOTE, defuse, frame
+from refold.text.frames import RECORD_NOTE, defuse, frame
 from refold.text.truncate import middle
 
 USER = "user"
@@ -24,7 +24,7 @@ _line = re.compile(r"\[(\d{4}-\d\d-\d\d)(?: ([^\[\]\n]{1,120}))?\] ?(.*)")
 _bullet = re.compile(r"^\s*+(?:[-*•]|\d{1,4}[.)])\s+")
 
 
-class Note(msgspec.Struct, frozen=True):
+class MemoryNote(msgspec.Struct, frozen=True):
     """One memory. `date` is YYYY-MM-DD or empty, `source` who said it: `user`, `tool NAME`, `session ID` …"""
 
     text: str
@@ -43,36 +43,36 @@ class Note(msgspec.Struct, frozen=True):
         return f"[{head}] {said}" if self.date else said
 
 
-def note(text: str, *, date: str, source: str = USER) -> Note:
+def note(text: str, *, date: str, source: str = USER) -> MemoryNote:
     """A new note: one line, defused, redacted, within the limit. `ValueError` if nothing is left of it."""
     said = " ".join(defuse(redacted(text)).split())
     if not said.strip("“” "):
         raise ValueError("a note needs some text")
     said = middle(said, NOTE_LIMIT, " […] ", 2 / 3)
     where = re.sub(r"[\[\]\s]+", " ", defuse(source)).strip()[:120]
-    return Note(said, date, where or "unknown")
+    return MemoryNote(said, date, where or "unknown")
 
 
-def parse(text: str) -> list[Note]:
+def parse_notes(text: str) -> list[MemoryNote]:
     """The notes of a memory text; empty lines are none."""
     return [_parsed(line) for line in text.splitlines() if line.strip()]
 
 
-def _parsed(line: str) -> Note:
+def _parsed(line: str) -> MemoryNote:
     match = _line.fullmatch(line.strip())
     if match is None:
-        return Note(line.rstrip("\r\n"))
+        return MemoryNote(line.rstrip("\r\n"))
     date, source, said = match[1], match[2] or "", match[3]
     unquoted = said[1:-1] if source not in ("", USER) and said[:1] + said[-1:] == "“”" else said
-    return Note(unquoted, date, source)
+    return MemoryNote(unquoted, date, source)
 
 
-def written(notes: Iterable[Note]) -> str:
+def written(notes: Iterable[MemoryNote]) -> str:
     """The memory text of these notes."""
     return "".join(f"{each.line}\n" for each in notes)
 
 
-def lines(text: str) -> list[str]:
+def note_lines(text: str) -> list[str]:
     """The lines that are notes, as they stand."""
     return [line for line in text.splitlines() if line.strip()]
 
@@ -82,9 +82,9 @@ def unbulleted(line: str) -> str:
     return _bullet.sub("", line, count=1).strip()
 
 
-def in_context(text: str) -> str:
+def quoted_memory(text: str) -> str:
     """The memory as the model is shown it: a quoted record."""
-    return frame("memory", text.rstrip("\n"), source="notes of earlier sessions", note=NOTE)
+    return frame("memory", text.rstrip("\n"), source="notes of earlier sessions", note=RECORD_NOTE)
 
 
 def redacted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Things that answer: real providers, a local model, and honest fakes.
+"""Models: providers, a local model, and scripted ones for tests.
 
 Importing this room costs nothing: providers load their SDK when the first model is made. Most callers
 ask the registry (`refold.model("openai:gpt-…")`); tests use `Scripted` directly.

@@ -8,14 +8,15 @@ from typing import Any, Literal, Unpack, cast
 import msgspec
 
 from refold.errors import ModelError
-from refold.models.chunks import Malformed, StreamReader, closed, obj, strict, text
-from refold.models.remote import Options, Remote, shown
+from refold.models.remote import Remote, RemoteOptions, wire_items
+from refold.models.stream_chunks import Malformed, StreamReader, closed, obj, strict, text_value
 from refold.protocols import Event, PartDone, Request, TextDelta, ThinkingDelta
 from refold.session.dialects import anthropic as dialect
-from refold.session.dialects.common import Wire, as_dict
+from refold.session.dialects.common import as_dict
+from refold.text.lenient_json import JsonObject
 
-OUTPUT = 16_384
-"""`max_tokens` where nobody says otherwise: the interface demands a number."""
+DEFAULT_MAX_TOKENS = 16_384
+"""Default of `max_tokens`: the interface demands a number."""
 
 
 class Anthropic(Remote):
@@ -28,15 +29,15 @@ class Anthropic(Remote):
         self,
         model: str,
         *,
-        max_tokens: int = OUTPUT,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
         cache: Literal["5m", "1h"] | None = "5m",
-        **options: Unpack[Options],
+        **options: Unpack[RemoteOptions],
     ) -> None:
         super().__init__(model, **options)
         self.cache: Literal["5m", "1h"] | None = cache
         self._max_tokens = max_tokens
 
-    def body(self, request: Request) -> Wire:
+    def body(self, request: Request) -> JsonObject:
         limit = {"max_tokens": request.max_tokens or self._max_tokens}
         return {**self._common(request), **limit, **self._prompt(request), **self._extra}
 
@@ -56,9 +57,9 @@ class Anthropic(Remote):
             failure = self._translated(error)
         raise failure
 
-    def _prompt(self, request: Request) -> Wire:
+    def _prompt(self, request: Request) -> JsonObject:
         rendered = dialect.render(
-            shown(request, "anthropic"),
+            wire_items(request, "anthropic"),
             system=request.system,
             tools=request.tools or None,
             cache=self.cache is not None,
@@ -72,8 +73,8 @@ class MessageStream(StreamReader):
     """Puts the events of a message together. Only `message_stop` ends it."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, Wire] = {}
-        self._message: Wire = {"role": "assistant", "content": []}
+        self._blocks: dict[int, JsonObject] = {}
+        self._message: JsonObject = {"role": "assistant", "content": []}
 
     @strict
     def read(self, event: Any) -> Iterator[Event]:
@@ -94,31 +95,31 @@ class MessageStream(StreamReader):
             case _:
                 pass  # pings, and kinds that are not invented yet
 
-    def _see(self, news: Wire) -> None:
+    def _see(self, news: JsonObject) -> None:
         if isinstance(news.get("stop_reason"), str):
             self._message["stop_reason"] = news["stop_reason"]
         usage = news.get("usage")
         if isinstance(usage, dict):
-            counted = {key: value for key, value in cast(Wire, usage).items() if value is not None}
+            counted = {key: value for key, value in cast(JsonObject, usage).items() if value is not None}
             self._message["usage"] = {**self._message.get("usage", {}), **counted}
 
-    def _block(self, raw: Wire) -> Wire:
+    def _block(self, raw: JsonObject) -> JsonObject:
         block = self._blocks.get(_index(raw))
         if block is None:
             raise Malformed("a delta belongs to no block")
         return block
 
-    def _delta(self, block: Wire, delta: Wire) -> Iterator[Event]:
+    def _delta(self, block: JsonObject, delta: JsonObject) -> Iterator[Event]:
         kind = str(delta.get("type"))
         if key := _GROWING.get(kind):
-            piece = text(delta.get(key), kind)
+            piece = text_value(delta.get(key), kind)
             block[key] = f"{block.get(key) or ''}{piece}"
             if key in _SHOWN:
                 yield _SHOWN[key](piece)
         elif kind == "citations_delta":
             block.setdefault("citations", []).append(delta.get("citation"))
 
-    def _done(self, block: Wire) -> Iterator[Event]:
+    def _done(self, block: JsonObject) -> Iterator[Event]:
         # Arguments are read as text, strictly: the start event's empty object only counts if none came.
         arguments = block.pop("partial_json", "")
         if arguments:
@@ -145,7 +146,7 @@ def _value(arguments: str) -> Any:
         return arguments
 
 
-def _index(raw: Wire) -> int:
+def _index(raw: JsonObject) -> int:
     index = raw.get("index")
     if not isinstance(index, int):
         raise Malformed("an event names no block")

@@ -13,14 +13,14 @@ from refold.errors import Overflow, Transient
 from refold.models.reply import closing
 from refold.protocols import Event, Model, Request, Stopped
 
-Fault: TypeAlias = Literal[
+ChaosFault: TypeAlias = Literal[
     "rate_limit", "reset", "cut", "slow", "stall", "truncated", "empty", "refusal", "overflow"
 ]
 """rate_limit: refused before it began · reset: the connection breaks in mid-reply · cut: the stream ends
 without a stop · slow: pauses between events · stall: nothing more comes for an hour · truncated: stops for
 length half way · empty: says nothing · refusal: stops as refused · overflow: called too large"""
-FAULTS: tuple[Fault, ...] = get_args(Fault)
-PAUSE = 0.02
+FAULTS: tuple[ChaosFault, ...] = get_args(ChaosFault)
+SLOW_SECONDS = 0.02
 STALL = 3600.0
 
 
@@ -28,7 +28,7 @@ class Injected(msgspec.Struct, frozen=True):
     """A fault that was put into the reply to request number `request`."""
 
     request: int
-    fault: Fault
+    fault: ChaosFault
 
 
 class Chaos:
@@ -41,7 +41,7 @@ class Chaos:
         seed: int = 0,
         *,
         rate: float = 0.3,
-        faults: Sequence[Fault] = FAULTS,
+        faults: Sequence[ChaosFault] = FAULTS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name = f"chaos:{seed}:{model.name}"
@@ -71,9 +71,9 @@ class Chaos:
             async for event in events:
                 yield event
 
-    async def _suffer(self, fault: Fault, where: int, request: Request) -> AsyncIterator[Event]:
+    async def _suffer(self, fault: ChaosFault, where: int, request: Request) -> AsyncIterator[Event]:
         if fault == "rate_limit":
-            raise Transient(f"{self.name}: 429 rate limit", retry_after=PAUSE)
+            raise Transient(f"{self.name}: 429 rate limit", retry_after=SLOW_SECONDS)
         if fault == "overflow":
             raise Overflow(f"{self.name}: the request exceeds the context window")
         if fault == "empty":
@@ -90,7 +90,7 @@ class Chaos:
                 yield event
                 at += 1
 
-    async def _strike(self, fault: Fault) -> list[Event]:
+    async def _strike(self, fault: ChaosFault) -> list[Event]:
         """What comes instead of the rest of the reply."""
         match fault:
             case "reset":
@@ -100,7 +100,7 @@ class Chaos:
             case "refusal":
                 return [Stopped("refusal")]
             case "slow":
-                await self._sleep(PAUSE)
+                await self._sleep(SLOW_SECONDS)
             case "stall":
                 await self._sleep(STALL)
             case _:

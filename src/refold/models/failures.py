@@ -1,4 +1,4 @@
-"""What went wrong at a provider, in our words.
+"""Errors of providers as errors of refold.
 
 Both official SDKs raise the same shapes; errors are read by their attributes, so neither SDK is imported
 here. Texts are cut to a sane length and cleaned of secrets, and the new error does not hold the old one:
@@ -18,7 +18,7 @@ from refold.compaction import overflow
 from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
 from refold.text.truncate import one_line
 
-LONGEST = 600
+MAX_ERROR_CHARS = 600
 """Characters of a provider's text that are handed on."""
 HIDDEN = "•••"
 
@@ -57,7 +57,7 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
     if isinstance(error, ModelError):
         return error
     text = secrets.hide(_text(error))
-    line = one_line(text, LONGEST)
+    line = one_line(text, MAX_ERROR_CHARS).rstrip(".")
     status = _status(error)
     if sign := overflow.in_error(_with_status(status, text)):
         said = f"{name}: the request is larger than the model's window: {line}"
@@ -67,7 +67,7 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
     if status in (401, 403):
         return ModelUnavailable(f"{name}: the key was not accepted: {line}")
     if status == 404:
-        return ModelUnavailable(f"{name}: the server knows no such model or address: {line}")
+        return ModelUnavailable(f"{name}: the server does not know this model or address: {line}")
     if _passes(error, status):
         return Transient(f"{name}: {line}; try again later", retry_after(_headers(error)))
     return ModelError(f"{name}: the request was refused: {line}")

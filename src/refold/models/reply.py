@@ -12,13 +12,13 @@ import msgspec
 
 from refold.errors import ModelError, PluginGuard, Transient, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Content, Stop, Text, Thinking, Usage
-from refold.models.retry import NEVER, Retry
+from refold.models.retry import NO_RETRY, Retry
 from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
 from refold.session.validation import kept, validated
 
-PAUSE = 256
+YIELD_EVERY_EVENTS = 256
 """Events after which others get their turn."""
-MOST_EVENTS, LONGEST = 2_000_000, 2**26
+MAX_EVENTS, MAX_CHARS = 2_000_000, 2**26
 """A reply of more events, or of more characters, has no end."""
 
 
@@ -109,10 +109,12 @@ async def collect(model: Model, request: Request) -> Reply:
         async with closing(model.stream(request)) as events:
             async for event in events:
                 collector.add(event)
-                if collector.events % PAUSE == 0:  # a stream that never waits would let nobody else in
+                if (
+                    collector.events % YIELD_EVERY_EVENTS == 0
+                ):  # a stream that never waits would block the loop
                     await asyncio.sleep(0)
-                if collector.events > MOST_EVENTS or collector.size > LONGEST:
-                    raise ModelError(f"{model.name}: the reply does not end; it was given up")
+                if collector.events > MAX_EVENTS or collector.size > MAX_CHARS:
+                    raise ModelError(f"{model.name}: the reply did not end; it was abandoned")
         if collector.stop is None:
             raise Transient(f"{model.name}: the reply was cut off before its end; try again")
         message, usage = Assistant(collector.content, stop=collector.stop), collector.usage
@@ -126,20 +128,22 @@ def _read(message: Assistant, usage: Usage | None, name: str) -> tuple[Assistant
         message = validated(msgspec.structs.replace(message, content=content))
         return message, None if usage is None else validated(usage)
     except UsageError as error:
-        raise ModelError(f"{name}: its reply cannot be read: {error}") from error
+        raise ModelError(f"{name}: the reply cannot be read: {error}") from error
 
 
-def checked(model: Model) -> Model:
+def checked_model(model: Model) -> Model:
     """A model, if it is one and says plainly who it is; `WrongType` otherwise."""
     with PluginGuard("the model"):
         if not isinstance(cast("object", model), Model) or isinstance(model, type):
             kind = type(model).__name__
-            raise WrongType(f"a {kind} is no model: pass a name such as openai:gpt-5, or refold.model(…)")
+            raise WrongType(
+                f"expected a model, got {kind}: pass a name such as openai:gpt-5, or refold.model(…)"
+            )
         name, window = model.name, model.context_window
-        expect(name, str, "a model is named by a text")
-        expect(window, (int, NoneType), "the window of a model is a whole number, or None")
+        expect(name, str, "the name of a model must be a string")
+        expect(window, (int, NoneType), "the window of a model must be a whole number, or None")
         if window is not None and not 0 < window < 2**53:
-            raise WrongType(f"the window of {name!r} is no number of tokens")
+            raise WrongType(f"the window of {name!r} is not a number of tokens")
     return model
 
 
@@ -177,4 +181,13 @@ def _late(model: Model, seconds: float | None) -> Transient:
     return Transient(f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time")
 
 
-__all__ = ["NEVER", "AwaitedPluginGuard", "Collector", "Reply", "checked", "closing", "collect", "complete"]
+__all__ = [
+    "NO_RETRY",
+    "AwaitedPluginGuard",
+    "Collector",
+    "Reply",
+    "checked_model",
+    "closing",
+    "collect",
+    "complete",
+]

@@ -56,7 +56,7 @@ class Retry:
         await self.sleep(wait)
 
 
-NEVER = Retry(attempts=1)
+NO_RETRY = Retry(attempts=1)
 
 
 class Wrapped:

@@ -31,7 +31,7 @@ class ScriptExhausted(AssertionError, RefoldError):
     """The script has no line for this request. An error of refold, so that it passes every guard as it is."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True):
     """One reply: what is said, and what goes wrong after it was said."""
 
     content: Content = ()
@@ -57,8 +57,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return self.stop or ("tool_use" if calls else "end")
 
 
-Answer: TypeAlias = "str | Assistant | Line | Exception"
-Step: TypeAlias = "Answer | Callable[[Request], Answer]"
+ScriptedAnswer: TypeAlias = "str | Assistant | ScriptedReply | Exception"
+ScriptStep: TypeAlias = "ScriptedAnswer | Callable[[Request], ScriptedAnswer]"
 
 
 def say(
@@ -68,24 +68,26 @@ def say(
     delay: float = 0.0,
     pace: float = 0.0,
     purpose: str | None = None,
-) -> Line:
+) -> ScriptedReply:
     """A reply of these parts: `say(thinking("…"), "Let me look.", call("c1", "Read", path="a.py"))`."""
-    return Line(content=content(said), stop=stop, usage=usage, delay=delay, pace=pace, purpose=purpose)
+    return ScriptedReply(
+        content=content(said), stop=stop, usage=usage, delay=delay, pace=pace, purpose=purpose
+    )
 
 
-def fail(error: Exception, *said: str | AnyPart, purpose: str | None = None) -> Line:
+def fail(error: Exception, *said: str | AnyPart, purpose: str | None = None) -> ScriptedReply:
     """Raise `error`, after having said something or nothing."""
-    return Line(content=content(said), error=error, purpose=purpose)
+    return ScriptedReply(content=content(said), error=error, purpose=purpose)
 
 
-def stall(*said: str | AnyPart, purpose: str | None = None) -> Line:
+def stall(*said: str | AnyPart, purpose: str | None = None) -> ScriptedReply:
     """Say something or nothing, then never go on."""
-    return Line(content=content(said), stalls=True, purpose=purpose)
+    return ScriptedReply(content=content(said), stalls=True, purpose=purpose)
 
 
-def cut(*said: str | AnyPart, purpose: str | None = None) -> Line:
+def cut(*said: str | AnyPart, purpose: str | None = None) -> ScriptedReply:
     """A stream that just ends: what a broken proxy makes of a reply."""
-    return Line(content=content(said), cut=True, purpose=purpose)
+    return ScriptedReply(content=content(said), cut=True, purpose=purpose)
 
 
 class Scripted:
@@ -93,10 +95,10 @@ class Scripted:
 
     def __init__(
         self,
-        *script: Step,
+        *script: ScriptStep,
         name: str = "scripted:script",
         context_window: int | None = None,
-        then: Step | None = None,
+        then: ScriptStep | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.name = name
@@ -110,7 +112,7 @@ class Scripted:
 
     @property
     def left(self) -> int:
-        """Lines nobody asked for yet."""
+        """Replies that were not requested yet."""
         return len(self._script)
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
@@ -124,21 +126,21 @@ class Scripted:
         finally:
             self.open -= 1
 
-    def _next(self, request: Request) -> Step:
+    def _next(self, request: Request) -> ScriptStep:
         for at, step in enumerate(self._script):
-            wanted = step.purpose if isinstance(step, Line) else None
+            wanted = step.purpose if isinstance(step, ScriptedReply) else None
             if wanted in (None, request.purpose):
                 return self._script.pop(at)
         if self._then is not None:
             return self._then
-        waiting = sorted({s.purpose or "" for s in self._script if isinstance(s, Line)})
+        waiting = sorted({s.purpose or "" for s in self._script if isinstance(s, ScriptedReply)})
         rest = f"; lines are left only for {', '.join(waiting)}" if waiting else ""
         raise ScriptExhausted(
             f"{self.name}: request {len(self.requests)} (purpose {request.purpose!r}) "
             f"finds no line in the script{rest}"
         )
 
-    async def _perform(self, line: Line) -> AsyncIterator[Event]:
+    async def _perform(self, line: ScriptedReply) -> AsyncIterator[Event]:
         if line.delay:
             await self._sleep(line.delay)
         for part in line.content:
@@ -157,19 +159,19 @@ class Scripted:
         yield Stopped(line.stopped)
 
 
-def as_line(answer: Answer) -> Line:
+def as_line(answer: ScriptedAnswer) -> ScriptedReply:
     """What an answer of the script says."""
     match answer:
         case str():
             return say(answer)
         case Exception():
-            return Line(error=answer)
+            return ScriptedReply(error=answer)
         case Assistant(stop="error" | "aborted"):
             error = ModelError(answer.error or f"the reply was {answer.stop}")
-            return Line(content=answer.content, error=error)
+            return ScriptedReply(content=answer.content, error=error)
         case Assistant():
-            return Line(content=answer.content, stop=answer.stop)
-        case Line():
+            return ScriptedReply(content=answer.content, stop=answer.stop)
+        case ScriptedReply():
             return answer
 
 

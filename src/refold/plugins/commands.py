@@ -1,4 +1,4 @@
-"""What the slash commands of Claude Code answer."""
+"""Answers to the slash commands of Claude Code."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from pathlib import Path
 from refold import tokens
 from refold.entries import Fold, key
 from refold.errors import UsageError
-from refold.plugins.parts import grow
+from refold.plugins.compaction_texts import grow
 from refold.preserve.words import typed
 from refold.recall import index_of, search
-from refold.recall.tool import answer
+from refold.recall.tool import tool_answer
+from refold.registry.client_sessions import folders, install_session
 from refold.registry.engine import Engine
-from refold.registry.installed import folders, install
 from refold.registry.sessions import load
 from refold.session import Session
-from refold.session.edits import said_by, stretches
+from refold.session.edits import edit_stretches, said_by
 from refold.text.frames import quote
+from refold.text.plural import counted
 from refold.text.truncate import one_line
 from refold.transcripts.export import export
-from refold.transcripts.resumable import Resumable
+from refold.transcripts.resume import Resumable
 
-LISTED = 10
+LEDGER_ROWS = 10
 _KEY = re.compile(r"#\d+|[a-z2-7]{7}")
 
 
@@ -41,14 +42,14 @@ def recall(id: str, given: str) -> str:
     """Messages by their keys, or by what they say."""
     index, words = index_of(_session(id)), given.split()
     keys = [word for word in words if _KEY.fullmatch(word) and index.by_key(word)]
-    return answer(index, {"keys": keys} if words and keys == words else {"query": given})
+    return tool_answer(index, {"keys": keys} if words and keys == words else {"query": given})
 
 
 def pin(id: str, given: str) -> str:
     """Pins the message with this key, or the one that says this best; by default what was typed last."""
     session = _session(id)
     if session.store is None:
-        raise UsageError("the store cannot be written just now: try again")
+        raise UsageError("the store is busy: try again")
     index = index_of(session)
     if not given:
         texts = ((entry.id, typed(said)) for entry in reversed(session.path) if (said := said_by(entry)))
@@ -57,7 +58,9 @@ def pin(id: str, given: str) -> str:
         doc, hits = index.by_key(given), search(index, given, limit=1)
         chosen = doc.entry_id if doc else hits[0].entry_id if hits else None
     if chosen is None:
-        raise UsageError(f"nothing says {given!r}: give other words, or a key that /refold:recall shows")
+        raise UsageError(
+            f"no message matches {given!r}: give other words, or a key that /refold:recall shows"
+        )
     Engine().pin(session, chosen)
     said = said_by(session[chosen])
     text = quote(one_line(said.text if said else "", 200))
@@ -71,13 +74,13 @@ def ledger(id: str, _: str) -> str:
     for fold in reversed(session.annotations(Fold)):
         covered = [
             entry
-            for x in stretches((fold,), session.position)
+            for x in edit_stretches((fold,), session.position)
             for entry in session.path[x.first : x.last + 1]
         ]
         lost = [(counter.message(said), entry.id, said) for entry in covered if (said := said_by(entry))]
         sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens" if fold.tokens_after else "compacted"
-        told.append(f"{sizes}; {len(lost)} messages left the context, the largest:")
-        for size, entry, said in sorted(lost, key=lambda row: -row[0])[:LISTED]:
+        told.append(f"{sizes}; {counted(len(lost), 'message')} left the context, the largest:")
+        for size, entry, said in sorted(lost, key=lambda row: -row[0])[:LEDGER_ROWS]:
             told.append(f"  {key(entry)}  {size:7,} tokens  {said.role}: {quote(one_line(said.text, 80))}")
     return "\n".join([*told, "/refold:recall KEY shows one."] if told else ["Nothing was compacted."])
 
@@ -88,11 +91,11 @@ def undo(id: str, _: str) -> str:
     Engine().undo(session)
     exported = export(session, "claude-code")
     assert isinstance(exported, Resumable)
-    install(exported)
+    install_session(exported)
     return (
         f"The session without its last compaction is {exported.id}.\n"
         f"Type /resume {exported.id}, or `{exported.command}` in a terminal. This one stays as it is."
     )
 
 
-COMMANDS = {"recall": recall, "pin": pin, "ledger": ledger, "undo": undo}
+SLASH_COMMANDS = {"recall": recall, "pin": pin, "ledger": ledger, "undo": undo}

@@ -1,9 +1,8 @@
-"""The hooks: each ends within two seconds, with 0, whatever happens.
+"""The hooks: each ends within two seconds, with exit code 0.
 
-Nothing here imports more than the standard library. What takes longer is done by `refold.plugins.parts` in
-a process of its own, which leaves its texts in a folder of the session; a hook waits for its text and prints
-it.
-"""
+Nothing here imports more than the standard library. Longer work is done by `refold.plugins.compaction_texts`
+in a process of its own, which writes its texts to a folder of the session; a hook waits for its text and
+prints it."""
 
 from __future__ import annotations
 
@@ -18,24 +17,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 1.2
+HOOK_SECONDS = 1.2
 """Seconds that a hook waits: with its start it stays below two. (Programs end it after three.)"""
-PARTS = ("words", "state", "decisions", "lines")
+TEXT_HOOKS = ("words", "state", "decisions", "lines")
 """What is given back after a compaction, the most useful first; each is a hook of its own."""
-NAMES = ("grow", "before", *PARTS)
+HOOK_NAMES = ("grow", "before", *TEXT_HOOKS)
 _SESSION = re.compile(r"\w[\w.-]{0,99}")
 
 
-def folder(session: str) -> Path:
+def texts_folder(session: str) -> Path:
     """Where the texts of a session wait for its hooks."""
     base = os.environ.get("XDG_CACHE_HOME") or ""
     home = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     return home / "refold" / "plugin" / (session if _SESSION.fullmatch(session) else "unnamed")
 
 
-def run(name: str) -> None:
+def run_hook(name: str) -> None:
     """One hook: reads its event from standard input. Never raises and never takes long."""
-    limit = threading.Timer(PATIENCE + 0.2, os._exit, (0,))
+    limit = threading.Timer(HOOK_SECONDS + 0.2, os._exit, (0,))
     limit.daemon = True
     limit.start()
     try:
@@ -51,8 +50,8 @@ def run(name: str) -> None:
 
 def _answer(name: str, event: Mapping[str, Any]) -> str:
     session, transcript = str(event["session_id"]), str(event["transcript_path"])
-    texts = folder(session)
-    if name in PARTS:
+    texts = texts_folder(session)
+    if name in TEXT_HOOKS:
         text = _taken(texts / name)
         told = {"hookEventName": "SessionStart", "additionalContext": text}
         return json.dumps({"hookSpecificOutput": told}) if text else ""
@@ -61,7 +60,7 @@ def _answer(name: str, event: Mapping[str, Any]) -> str:
     if name != "before":
         return ""
     earlier = _text(texts / name) or ""
-    for old in (name, *PARTS):
+    for old in (name, *TEXT_HOOKS):
         (texts / old).unlink(missing_ok=True)
     _start(name, transcript, session)
     return _taken(texts / name) or earlier
@@ -69,7 +68,7 @@ def _answer(name: str, event: Mapping[str, Any]) -> str:
 
 def _start(name: str, transcript: str, session: str) -> None:
     subprocess.Popen(
-        [sys.executable, "-P", "-m", "refold.plugins.parts", name, transcript, session],
+        [sys.executable, "-P", "-m", "refold.plugins.compaction_texts", name, transcript, session],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -79,7 +78,7 @@ def _start(name: str, transcript: str, session: str) -> None:
 
 def _taken(file: Path) -> str:
     """The text that is left there, once; empty where none comes in time."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + HOOK_SECONDS
     while (text := _text(file)) is None and time.monotonic() < end:
         time.sleep(0.02)
     file.unlink(missing_ok=True)
@@ -98,7 +97,7 @@ def status_line(told: Mapping[str, Any]) -> str:
     window: dict[str, int] = told.get("context_window") or {}
     used, size = window.get("total_input_tokens") or 0, window.get("context_window_size") or 0
     shown = [f"{_short(used)} of {_short(size)} tokens ({100 * used // size} %)"] if size else []
-    known: dict[str, Any] = json.loads(_text(folder(str(told.get("session_id"))) / "status") or "{}")
+    known: dict[str, Any] = json.loads(_text(texts_folder(str(told.get("session_id"))) / "status") or "{}")
     if known.get("after"):
         shown.append(f"last fold {_short(known['before'])} → {_short(known['after'])}")
     if known.get("money"):

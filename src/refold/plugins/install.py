@@ -1,4 +1,4 @@
-"""Where the plug-ins go, and how they leave without a trace.
+"""Installing and removing the plug-ins.
 
 Claude Code loads a plug-in from a folder below its skills: nothing of its settings changes but the status
 line, where that is wanted. Codex has commands for plug-ins. opencode loads a file.
@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from refold.errors import UsageError
 from refold.plugins import hook
-from refold.registry.installed import home
-from refold.stores.disk import Disk, make_folder, place
-from refold.transcripts.values import mapping
+from refold.registry.client_sessions import home
+from refold.stores.disk import Disk, make_folder, place_file
+from refold.transcripts.values import as_object
 
 HERE = Path(__file__).parent
-STATUS = {"type": "command", "command": "refold plugin status 2>/dev/null || true"}
+STATUS_LINE = {"type": "command", "command": "refold plugin status 2>/dev/null || true"}
 _BEFORE, _AFTER = ".settings-before.json", ".settings-after.json"
 """In the folder of the plug-in: the settings as they were without a status line of ours, and with it."""
 
@@ -62,7 +62,7 @@ def has_status_line() -> bool:
 def put_status_line() -> None:
     """Our status line into the settings of Claude Code."""
     before = _bytes(_settings_file())
-    after = _written({**_settings(before or b"{}"), "statusLine": STATUS})
+    after = _written({**_settings(before or b"{}"), "statusLine": STATUS_LINE})
     if before is not None:
         (_claude() / _BEFORE).write_bytes(before)
     (_claude() / _AFTER).write_bytes(after)
@@ -79,7 +79,7 @@ def _take_status_line_away() -> None:
             _settings_file().unlink()
         else:
             _put_settings(before)
-    elif (settings := _settings(now)).get("statusLine") == STATUS:
+    elif (settings := _settings(now)).get("statusLine") == STATUS_LINE:
         del settings["statusLine"]
         _put_settings(_written(settings))
 
@@ -91,15 +91,15 @@ def _settings_file() -> Path:
 def _put_settings(data: bytes) -> None:
     file = _settings_file()
     mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
-    place(Disk(), file, data, replace=True)
+    place_file(Disk(), file, data, replace=True)
     file.chmod(mode)
 
 
 def _settings(data: bytes) -> dict[str, Any]:
     try:
-        return mapping(json.loads(data))
+        return as_object(json.loads(data))
     except ValueError:
-        raise UsageError(f"{_settings_file()} is no JSON: repair it, then try again") from None
+        raise UsageError(f"{_settings_file()} is not valid JSON: fix it and try again") from None
 
 
 def _written(settings: dict[str, Any]) -> bytes:
@@ -134,10 +134,10 @@ def _remove_codex() -> None:
 def _run_codex(*arguments: str) -> None:
     binary = shutil.which("codex")
     if binary is None:
-        raise UsageError("codex is not on the PATH; `npm install -g @openai/codex` installs it")
+        raise UsageError("codex is not on the PATH; install it with `npm install -g @openai/codex`")
     done = subprocess.run([binary, "plugin", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise UsageError(f"`codex plugin {' '.join(arguments)}` fails: {done.stderr.strip()[-300:]}")
+        raise UsageError(f"`codex plugin {' '.join(arguments)}` failed: {done.stderr.strip()[-300:]}")
 
 
 # ── opencode ────────────────────────────────────────────────────────────────────────────────────
@@ -171,7 +171,7 @@ PLUGINS = {
         _claude,
         _install_claude,
         _remove_claude,
-        ("Start Claude Code anew. /refold:recall, /refold:pin, /refold:ledger and /refold:undo are there.",),
+        ("Restart Claude Code to use /refold:recall, /refold:pin, /refold:ledger and /refold:undo.",),
     ),
     "codex": Plugin(
         "Codex",
@@ -179,7 +179,7 @@ PLUGINS = {
         _install_codex,
         _remove_codex,
         (
-            "Codex runs hooks only after you approved them: start it and type /hooks.",
+            "Codex runs hooks only after you approve them: start it and type /hooks.",
             "Its PreCompact hook cannot tell the summary anything, and a plug-in brings no slash commands.",
         ),
     ),
@@ -188,23 +188,23 @@ PLUGINS = {
         _opencode,
         _install_opencode,
         _remove_opencode,
-        ("Start opencode anew: from then on what it sends is folded before it is too long.",),
+        ("Restart opencode; from then on its requests are folded before they get too long.",),
     ),
 }
 
 
-def install(name: str) -> None:
+def install_plugin(name: str) -> None:
     if PLUGINS[name].place().exists():
-        raise UsageError(f"{PLUGINS[name].place()} is there already: `refold plugin remove {name}` first")
+        raise UsageError(f"{PLUGINS[name].place()} already exists: run `refold plugin remove {name}` first")
     PLUGINS[name].install()
 
 
-def remove(name: str) -> None:
+def remove_plugin(name: str) -> None:
     """The plug-in, and the texts that waited for its hooks; sessions stay in the store."""
     if not PLUGINS[name].place().exists():
         raise UsageError(f"the plug-in for {PLUGINS[name].program} is not installed")
     PLUGINS[name].remove()
-    texts = hook.folder("").parent
+    texts = hook.texts_folder("").parent
     if not any(plugin.place().exists() for plugin in PLUGINS.values()) and texts.exists():
         _delete(texts)
         _without_empty(texts.parent, texts.parent.parent)
@@ -220,5 +220,5 @@ def _delete(folder: Path, tries: int = 30) -> None:
     shutil.rmtree(folder)
 
 
-def names() -> tuple[str, ...]:
+def plugin_names() -> tuple[str, ...]:
     return tuple(PLUGINS)

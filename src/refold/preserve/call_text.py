@@ -13,7 +13,7 @@ from refold.preserve.shell import folder_before, parse, without_folder
 from refold.preserve.todos import todos
 from refold.preserve.tools import Action, actions
 from refold.session.toolnames import (
-    COMMANDS,
+    COMMAND_ARGUMENTS,
     DIRECTORIES,
     PATHS,
     PATTERNS,
@@ -22,7 +22,8 @@ from refold.session.toolnames import (
     kind,
     text_argument,
 )
-from refold.session.toolstatus import decoded
+from refold.session.toolstatus import decoded_json
+from refold.text.patterns import lazy_pattern
 from refold.text.redact import redact
 from refold.text.sentences import sentences
 from refold.text.truncate import head
@@ -39,17 +40,17 @@ _LARGEST = 100_000
 
 # ── words ───────────────────────────────────────────────────────────────────────────────────────
 
-_MARKUP = re.compile(
+_MARKUP = lazy_pattern(
     r"^(?:[#>*\-+•]{1,12}\s+|\d{1,3}[.)]\s+|\*\*|__|<\w[\w:-]{0,40}>)+|\*\*|`{3,}\w*"
     r"|</\w[\w:-]{0,40}>$|(?<=[^\W\d_][:;!?])1[.)]$"  # a tag around it; the number of what comes next
 )
 _FENCE = re.compile(r"^```[^\n]*\n(?s:.*?)(?:^```|\Z)", re.M)
 _DRAWN = ("|", "├", "│", "└", "┌", "<", "{", "[")
 _LETTERS = re.compile(r"[^\W\d_]+")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _GOES_ON = re.compile(r"\s(?:\d{1,2}|[^\W\d_])\.$")
 """`am 3. Mai`, `z. B.`: no end of a sentence."""
-_WIDE_END = re.compile(r"[\u3001\u3002\uff01\uff1b\uff1f\u300d\u300f][”’」』）]*$")
+_WIDE_END = lazy_pattern(r"[\u3001\u3002\uff01\uff1b\uff1f\u300d\u300f][”’」』）]*$")
 """Sentences of a script without spaces follow one another without one."""
 
 
@@ -71,7 +72,7 @@ def said(text: str) -> str:
 
 
 _CODE = re.compile(r"`|\d|\w[_/.]\w|[a-z][A-Z]")
-_WEIGHTY = re.compile(
+_WEIGHTY = lazy_pattern(
     r"\b(?:because|instead|decid\w*|chose\w*|cause[ds]?|fix\w*|fail\w*|pass(?:es|ed)?|work(?:s|ed)?|broken|bug"
     r"|must|should|need\w*|only|never|next|remain\w*|todo|open|blocked|done|not|now|so that|weil|statt\w*"
     r"|soll\w*|nicht|fehl\w*)\b|\?$|[因决定改修错应该]",
@@ -132,7 +133,7 @@ _TITLES = ("title", "name", "subject", "path", "file", "filename")
 
 def _values(text: str) -> str:
     """`status: ok, id: 12, items: 3 values`."""
-    value = decoded(text, _LARGEST)
+    value = decoded_json(text, _LARGEST)
     if not isinstance(value, dict):
         return _counted(cast("list[Any]", value)) if isinstance(value, list) else ""
     told: list[str] = []
@@ -295,7 +296,7 @@ def _other(call: Call) -> str:
         fields = cast("dict[str, Any]", first)
     whole = compact_json(fields)
     short = len(whole) <= ARGUMENT
-    telling = _WORDS if short else (*_WORDS, *_NAMES, *PATHS, *PATTERNS, *COMMANDS)
+    telling = _WORDS if short else (*_WORDS, *_NAMES, *PATHS, *PATTERNS, *COMMAND_ARGUMENTS)
     if given := text_argument(Call("", "", fields), telling).strip():
         # SWE-agent's commands repeat the name of the tool.
         return "" if given == call.name else given.removeprefix(f"{call.name} ")

@@ -14,6 +14,7 @@ import msgspec
 
 from refold.preserve.shell import CommandLine, folder_before, operands, parse
 from refold.text.frames import without_escapes
+from refold.text.patterns import lazy_pattern
 from refold.text.truncate import one_line
 
 _WORDS: Mapping[str, str] = {
@@ -101,14 +102,14 @@ def is_check(words: Sequence[str]) -> bool:
 
 _END, _WIDEST, _QUOTED = 16_000, 600, 160
 """Characters of an output, and of a line, that are looked at; of a line that are told."""
-_SUMMARY = re.compile(
+_SUMMARY = lazy_pattern(
     r"^(?!Snapshots:).{0,30}\b\d{1,9} (?:passed|failed|passing|failing|errors?|failures?|problems?|issues?"
     r"|examples?|tests? run:)(?!\w)|^(?:ok|FAIL)[ \t]{1,8}\S|^(?:OK$|OK \(|FAILED \(|(?:Passed|Failed)! )"
     r"|\bBUILD [SF]|\bBuild (?:succeeded|FAILED)|test result: |All checks passed|no issues found|No ESLint"
     r"|Checked \d{1,9} file|Found \d{1,9} error|Tests run: |error TS\d|could not compile|errors occurred"
     r"|Finished .{0,80}target|tests (?:passed|ran)|(?:^|\s)(?:# |ℹ )fail \d"
 )
-_BROKEN = re.compile(
+_BROKEN = lazy_pattern(
     r"g?make(?:\[\d{1,3}\])?: (?:\*\*\*|Nothing)|ninja: |CMake Error|ELIFECYCLE|ERR_PNPM"
     r"|npm (?:ERR!|error) (?:code|command failed|Lifecycle|Test failed)|^\S{1,200}:\d{1,9}:\d{1,9}: "
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from refold.preserve.tools import Action
+from refold.text.patterns import lazy_pattern
 from refold.text.redact import redact
 from refold.text.truncate import head, in_short
 
@@ -15,18 +16,21 @@ _WIDTH = 140
 _LONG = 4_000
 _READ = 40_000
 """Characters of a text that are looked at."""
-_DEFINES = re.compile(
+_DEFINES = lazy_pattern(
     r"(?:(?:export|default|public|private|protected|static|abstract|async|override|pub(?:\([a-z]{1,9}\))?)"
     r" ){0,4}(?:def|class|function\*?|fn|func(?: \([^)]{0,80}\))?|interface|struct|enum|trait|impl|type"
     r"|module|namespace|record|(?<=export )(?:const|let)) ([\w$]{1,60})"
 )
+_CODE_BLOCK = re.compile(r"^ {0,3}```(?s:.*?)(?:\n {0,3}```.*$|\Z)", re.M)
 _HEADING = re.compile(r"#{1,4} (\S.{0,60})")
 
 
 def defined(action: Action) -> list[str]:
     """Names that the changed text defines: functions, classes; headings of a document."""
-    pattern = _HEADING if action.path.endswith((".md", ".mdx")) else _DEFINES
-    rows = (row.strip()[:200] for row in _lines(action.new) or _lines(action.old))
+    text = action.new or action.old
+    if document := action.path.endswith((".md", ".mdx")):
+        text = _CODE_BLOCK.sub("", text[:_READ])  # a comment of a shell looks like a heading
+    pattern, rows = _HEADING if document else _DEFINES, (row.strip()[:200] for row in _lines(text))
     return list(dict.fromkeys(found[1] for row in rows if (found := pattern.match(row))))
 
 
@@ -86,7 +90,8 @@ def _contents(action: Action) -> str:
     telling = _HEADING if action.path.endswith((".md", ".mdx")) else _DEFINES
     said = [row.rstrip() for row in rows if telling.match(row.lstrip()[:200])]
     shown = said[: ROWS - 1] or [row.rstrip() for row in rows if _says(row)][:3]
-    return "\n".join([f"{count} line{'s' * (count != 1)}", *(f"+ {_cut(row)}" for row in shown)])
+    told = [f"+ {_cut(row)}" for row in shown]
+    return "\n".join(told if count == len(told) else [f"{count} line{'s' * (count != 1)}", *told])
 
 
 def _cut(row: str) -> str:

@@ -140,10 +140,11 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
         return Row(text, (self.number, self.last) if many else (self.number,), many)
 
 
-def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter) -> list[Row]:
+def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter, *, root: str = "") -> list[Row]:
     """The lines of consecutive entries, which come newest first, in their order, under a heading per turn
-    where there are several turns: as many of the newest as fit the budget, in tokens of `counter`."""
-    blocks = _newest(entries, budget, counter)
+    where there are several turns: as many of the newest as fit the budget, in tokens of `counter`. Paths
+    below `root` are given from there."""
+    blocks = _newest(entries, budget, counter, root)
     while True:
         rows = _listed(blocks)
         if not blocks or counter.text(joined(rows)) <= budget:
@@ -163,12 +164,13 @@ def _listed(blocks: Sequence[_Block]) -> list[Row]:
     return rows
 
 
-def _newest(entries: Iterable[EntryLines], left: int, counter: TokenCounter) -> list[_Block]:
+def _newest(entries: Iterable[EntryLines], left: int, counter: TokenCounter, root: str) -> list[_Block]:
     """Blocks of the newest entries, as long as they fit; oldest first."""
+    below = re.compile(rf"(?<![\w./~-]){re.escape(root)}(?=[\w.])") if root else None
     blocks: list[_Block] = []
     outcomes: dict[str, str] = {}
     for entry in entries:
-        rows = tuple(_rows(entry.lines, outcomes))
+        rows = tuple(below.sub("", row) if below else row for row in _rows(entry.lines, outcomes))
         if not rows:
             continue
         block = _Block(entry.turn, entry.number, rows, entry.number)

@@ -14,14 +14,15 @@ from functools import lru_cache
 import msgspec
 
 from refold.session.toolnames import SHELLS
+from refold.text.patterns import lazy_pattern
 
 LIMIT = 20_000
 """Characters of a command line that are looked at."""
-_HEREDOC = re.compile(
+_HEREDOC = lazy_pattern(
     r"(?<!<)<<-?[ \t]{0,8}(?:\\|['\"])?(\w{1,60}+)['\"]?([^\n]*+)\n(?:(?s:.*?)\n)??"
     r"[ \t]*+\1(?=[ \t\r]*+(?:\n|\Z|[\"')]))"
 )
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"[ \t\r]++|\#[^\n]*+|\d{0,2}(?:[<>]&(?:\d++|-)|(?P<redirect>(?:<<<|&>>?|>>|>\||[<>])[ \t]*+))"
     r"|(?P<operator>&&|\|\||\|&|;;|[;&|()\n])"
     r"""|(?P<word>(?:[^\s;&|()<>'"\\$]++|\$(?:\([^()]*+\))?|\\[^\n]|'[^']*+'?|"(?:\\(?s:.)|[^"\\])*+"?)++)"""

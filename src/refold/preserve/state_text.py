@@ -44,21 +44,64 @@ def shows_nothing(_: int, __: str) -> bool:
     return False
 
 
-class Catalogue(NamedTuple):
+class Listed(NamedTuple):
+    """Names of files under their headings."""
+
+    sections: dict[str, list[Row]]
+    names: frozenset[str]
+
+
+class Catalogue:
     """The files of a state, made ready to be told: once for all texts of it."""
 
-    notes: Sequence[FileNote]
-    """The newest first."""
-    alike: Counter[str]
-    """How many share their last part."""
-    root: str
-    """The folder, with its slash, that names are given below."""
+    def __init__(self, state: WorkState) -> None:
+        self.notes: Sequence[FileNote] = sorted(state.notes(), key=attrgetter("number"), reverse=True)
+        """The newest first."""
+        names = [note.name for note in self.notes]
+        self.alike = Counter(map(posixpath.basename, names))
+        """How many share their last part."""
+        self.root = _root(names, state.home)
+        """The folder, with its slash, that names are given below."""
+        self._fates = Counter(note.fate for note in self.notes)
+        # Where not all fit, those that were changed come before those that were only read.
+        ranked = sorted(self.notes, key=lambda note: note.fate == "read")
+        self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
+        self._listed: dict[tuple[int, str], Listed] = {}
 
+    def short(self, name: str) -> str:
+        return name.removeprefix(self.root) or name
 
-def catalogue(state: WorkState) -> Catalogue:
-    notes = sorted(state.notes(), key=attrgetter("number"), reverse=True)
-    names = [note.name for note in notes]
-    return Catalogue(notes, Counter(map(posixpath.basename, names)), _root(names, state.home))
+    def listed(self, room: int, counter: TokenCounter) -> Listed:
+        """The files in play by what became of them (R25), newest first, as many as fit. Worked out once for
+        each room: every view that is tried asks for it."""
+        key = (room, counter.name)
+        if key not in self._listed:
+
+            def fits(count: int) -> bool:
+                rows = (row for rows in self._lists(count).values() for row in rows)
+                return counter.text(joined(rows)) + 1 <= room
+
+            count = largest(min(len(self._ranked), max(room, 0)), fits)
+            names = frozenset(note.name for note, *_ in self._ranked[:count])
+            self._listed[key] = Listed(self._lists(count), names)
+        return self._listed[key]
+
+    def _lists(self, count: int) -> dict[str, list[Row]]:
+        """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
+        root, lists = f", relative to {self.root}" if self.root else "", dict[str, list[Row]]()
+        by_fate: dict[Fate, dict[str, list[tuple[str, int]]]] = {fate: {} for fate in _LISTS}
+        for note, folder, base in self._ranked[:count]:
+            by_fate[note.fate].setdefault(folder, []).append((base, note.number))
+        for fate, title in _LISTS.items():
+            folders = by_fate[fate]
+            if not folders:
+                continue
+            more = self._fates[fate] - sum(map(len, folders.values()))
+            rows = [row for folder, files in folders.items() for row in _folder_rows(folder, files)]
+            rows += [Row(f"- (and {more} more)")] if more else []
+            lists[title] = [Row(f"{title} ({self._fates[fate]}{root}):"), *rows]
+            root = ""  # said once
+        return lists
 
 
 def render(
@@ -80,7 +123,7 @@ def state_rows(
     """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files are
     given. `changes`: with what was last changed in the newest files; `files`: the catalogue of the state,
     where that is there."""
-    sheet = _Sheet(budget, counter, files or catalogue(state))
+    sheet = _Sheet(budget, counter, files or Catalogue(state))
     notes = sheet.files.notes
     changed = [note for note in notes if note.fate in ("modified", "created")]
     newest = max((note.number for note in notes if note.fate != "read"), default=-1)
@@ -139,7 +182,9 @@ class _Sheet:
     def put_change(self, note: FileNote, most: int) -> None:
         """What was last changed in a file, in as many of its lines as fit."""
         base = posixpath.basename(note.name)
-        title = base if note.name in self.named and self.files.alike[base] == 1 else self.short(note.name)
+        title = (
+            base if note.name in self.named and self.files.alike[base] == 1 else self.files.short(note.name)
+        )
         lines = note.change.split("\n")[:most]
         names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN)
         heading = f"{title} #{note.number}" + (f": {names}" if names else "")
@@ -148,44 +193,13 @@ class _Sheet:
             lines = lines[1:] if lines[0].startswith("- ") else lines[: len(lines) // 2]
 
     def put_files(self) -> None:
-        """The files in play by what became of them (R25), newest first; where not all fit, those that were
-        changed come before those that were only read."""
-        room = int(self.budget * _FILES)
-        ranked = sorted(self.files.notes, key=lambda note: note.fate == "read")
-        most = min(len(ranked), max(room, 0))
-
-        def fits(count: int) -> bool:
-            return self._size([row for rows in self._lists(ranked[:count]).values() for row in rows]) <= room
-
-        count = largest(most, fits)
-        for title, rows in self._lists(ranked[:count]).items():
+        listed = self.files.listed(int(self.budget * _FILES), self.counter)
+        for title, rows in listed.sections.items():
             self._put(title, rows)
-        self.named.update(note.name for note in ranked[:count])
-
-    def _lists(self, notes: Sequence[FileNote]) -> dict[str, list[Row]]:
-        """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
-        all_of = Counter(note.fate for note in self.files.notes)
-        root = f", relative to {self.files.root}" if self.files.root else ""
-        lists = dict[str, list[Row]]()
-        for fate, title in _LISTS.items():
-            folders = dict[str, list[FileNote]]()
-            for note in notes:
-                if note.fate == fate:
-                    folders.setdefault(posixpath.dirname(self.short(note.name)), []).append(note)
-            if not folders:
-                continue
-            more = all_of[fate] - sum(map(len, folders.values()))
-            rows = [row for folder, some in folders.items() for row in _folder_rows(folder, some)]
-            rows += [Row(f"- (and {more} more)")] if more else []
-            lists[title] = [Row(f"{title} ({all_of[fate]}{root}):"), *rows]
-            root = ""  # said once
-        return lists
-
-    def short(self, name: str) -> str:
-        return name.removeprefix(self.files.root) or name
+        self.named |= listed.names
 
     def _put(self, title: str, rows: list[Row]) -> bool:
-        size = self._size(rows)
+        size = self.counter.text(joined(rows)) + 1
         if size > self.left:
             return False
         self.left -= size
@@ -193,16 +207,12 @@ class _Sheet:
         self.order.append(title)
         return True
 
-    def _size(self, rows: Sequence[Row]) -> int:
-        return self.counter.text(joined(rows)) + 1
 
-
-def _folder_rows(folder: str, notes: Sequence[FileNote]) -> list[Row]:
-    names = [posixpath.basename(note.name) for note in notes]
-    if len(notes) > 1 and folder and not any(", " in name for name in names):
-        return [Row(f"- {folder.rstrip('/')}/: {', '.join(names)}", [note.number for note in notes])]
-    named = zip(names, notes, strict=True)
-    return [Row(f"- {posixpath.join(folder, name)}", (note.number,)) for name, note in named]
+def _folder_rows(folder: str, files: Sequence[tuple[str, int]]) -> list[Row]:
+    if len(files) > 1 and folder and not any(", " in name for name, _ in files):
+        names = ", ".join(name for name, _ in files)
+        return [Row(f"- {folder.rstrip('/')}/: {names}", [number for _, number in files])]
+    return [Row(f"- {posixpath.join(folder, name)}", (number,)) for name, number in files]
 
 
 def _root(names: Sequence[str], home: str) -> str:

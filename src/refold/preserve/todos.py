@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from refold.messages import Call
-from refold.session.toolnames import canonical, text_argument
+from refold.session.toolnames import canonical_tool_name, text_argument
 from refold.text.truncate import one_line
 
 _MOST = 60
@@ -65,7 +65,7 @@ _LISTED = re.compile(r"^#(\w{1,20}) \[(\w{1,20})\] (.{1,400}?)(?: \[blocked by [
 
 def with_task(call: Call, said: str, listed: tuple[Todo, ...]) -> tuple[Todo, ...] | None:
     """The list after one call of the tools that make, change and list tasks; None where it is none."""
-    name, id = canonical(call.name), text_argument(call, ("taskId",))
+    name, id = canonical_tool_name(call.name), text_argument(call, ("taskId",))
     if name == "taskcreate" and (made := _CREATED.match(said[:200])):
         return (*listed, Todo(one_line(text_argument(call, ("subject",)), 200), "pending", made[1]))[-_MOST:]
     if name == "taskupdate" and text_argument(call, ("status",)):
@@ -79,9 +79,13 @@ def with_task(call: Call, said: str, listed: tuple[Todo, ...]) -> tuple[Todo, ..
     return None
 
 
-_PLANNERS = frozenset(map(canonical, ("ExitPlanMode", "exit_plan_mode", "present_plan", "propose_plan")))
+_PLANNERS = frozenset(
+    map(canonical_tool_name, ("ExitPlanMode", "exit_plan_mode", "present_plan", "propose_plan"))
+)
 
 
 def plan(call: Call) -> str:
     """The plan that a call lays before the user; empty where it is another call."""
-    return text_argument(call, ("plan",))[:4_000].strip() if canonical(call.name) in _PLANNERS else ""
+    return (
+        text_argument(call, ("plan",))[:4_000].strip() if canonical_tool_name(call.name) in _PLANNERS else ""
+    )

@@ -13,15 +13,24 @@ from typing import Any, cast
 import msgspec
 
 from refold.messages import Bash, Result
-from refold.session.toolnames import Kind
-from refold.session.toolstatus import decoded, folder, framing, printed, status, stopped, without_tag
+from refold.session.toolnames import ToolKind
+from refold.session.toolstatus import (
+    decoded_json,
+    is_framing,
+    printed_output,
+    reported_folder,
+    reported_status,
+    stopped,
+    without_tag,
+)
 from refold.text.frames import without_escapes
+from refold.text.patterns import lazy_pattern
 from refold.text.truncate import in_short
 
 _EDGE = 6_000
 """Characters looked at from each end of a text for the line that says what went wrong."""
 _ROW, _LONG_ROW = 400, 4_000
-_SHOW: tuple[Kind, ...] = ("read", "grep", "glob", "ls")
+_SHOW: tuple[ToolKind, ...] = ("read", "grep", "glob", "ls")
 """Tools whose answers are the text of files, and may say anything."""
 LOOKS = frozenset(
     {
@@ -49,7 +58,7 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result is marked as an error, whatever its text says."""
 
 
-def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
+def outcome_of(result: Result, tool: ToolKind = "other") -> ToolOutcome:
     """How the call ended that this result answers. `tool` is the kind of tool that was called."""
     body, code, failed = unwrapped(result.text)
     cwd = ""
@@ -57,8 +66,8 @@ def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
     body = without_tag(body)
     if tool not in _SHOW and code is None:
         rows = [row[:_ROW].strip() for row in body[:1_000].splitlines()[:3] + body[-1_500:].splitlines()[-8:]]
-        code = next((found for row in reversed(rows) if (found := status(row)) is not None), None)
-        cwd = next((place for row in reversed(rows) if (place := folder(row))), "")
+        code = next((found for row in reversed(rows) if (found := reported_status(row)) is not None), None)
+        cwd = next((place for row in reversed(rows) if (place := reported_folder(row))), "")
     if refused or (code is None and not failed and _says_failed(body, tool)):
         return ToolOutcome(True, refused, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
     if result.is_error or failed or code:
@@ -86,7 +95,7 @@ def unwrapped(text: str) -> tuple[str, int | None, bool]:
         at = text.find(_STDERR, 0, 2_000)
         code = _SANDBOX.match(text[:400])
         return text[at + len(_STDERR) :] if at >= 0 else text, int(code[1]) if code else None, True
-    value = decoded(text) if text.startswith("{") else None
+    value = decoded_json(text) if text.startswith("{") else None
     return _envelope(cast("dict[str, Any]", value), text) if isinstance(value, dict) else (text, None, False)
 
 
@@ -104,18 +113,18 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
     failed = value.get("status") == "error" or error not in (None, False, "", {}, [])
     if isinstance(error, dict):
         error = cast("dict[str, Any]", error).get("message")
-    bodies = (error, value.get("output"), value.get("stderr"), printed(text), value.get("text"))
+    bodies = (error, value.get("output"), value.get("stderr"), printed_output(text), value.get("text"))
     return next((b for b in bodies if isinstance(b, str) and b), text), code, failed
 
 
 # ── failure without a status ────────────────────────────────────────────────────────────────────
 
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:<tool_use_error>|\[Operation Cancelled\]"
     r"|The user doesn't want|Tool .{0,60} (?:failed|not found)|Permission to use .{0,80} has been denied"
     r"|(?:exec command|patch) rejected by user|aborted by user after )"
 )
-_FAILED = re.compile(
+_FAILED = lazy_pattern(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:Error[: ]|ERROR|No replacement was performed"
     r"|File (?:not found|does not exist)|Failed to|Could not (?:find|read|open)|old_string not found|Invalid "
     r"|String to replace not found|Your proposed edit has introduced|apply_patch verification failed|ENOENT"
@@ -128,7 +137,7 @@ _SHORT = 1_200
 """A tool that refuses says so in a few words; a longer text is what was asked for."""
 
 
-def _says_failed(body: str, tool: Kind) -> bool:
+def _says_failed(body: str, tool: ToolKind) -> bool:
     if tool == "bash" or (tool in (*_SHOW, "other") and len(body) > _SHORT):
         return False
     return _FAILED.match(body[:400]) is not None
@@ -138,7 +147,7 @@ def _says_failed(body: str, tool: Kind) -> bool:
 
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
-_BROKEN = re.compile(
+_BROKEN = lazy_pattern(
     r"(?:[\w.$]+(?:Error|Exception)\b[^:]{0,80}:|error(?:\[\w+\])?:|fatal:|panic:|(?:/bin/)?(?:bash|sh|zsh): "
     r"|npm (?:ERR!|error) (?!code|errno|path)|E: |ERROR\b|FAILED\b|Error\b"
     r"|\S{1,200}[(:]\d+[,:]\d+\)?(?::| -) error\b)|.{0,300}(?:No such file or directory|command not found"
@@ -169,7 +178,7 @@ def _rows(text: str) -> list[str]:
     rows = (
         row[:_LONG_ROW].removeprefix("Output: ") for row in without_escapes(edge).splitlines() if row.strip()
     )
-    return [row for row in rows if not framing(row.strip())]
+    return [row for row in rows if not is_framing(row.strip())]
 
 
 def _raised(rows: Sequence[str], *, last: bool = False) -> str:

@@ -16,21 +16,21 @@ import msgspec
 from refold.entries import Files
 from refold.messages import Call, Message
 from refold.preserve.shell import folder_before, operands, parse
-from refold.session.dialects.common import listing
+from refold.session.dialects.common import list_or_empty
 from refold.session.toolnames import (
     CONTENTS,
     MANY_PATHS,
     PATCHES,
     PATHS,
     TARGETS,
-    Kind,
+    ToolKind,
     argument,
     command_line,
     kind,
     text_argument,
 )
 
-Names: TypeAlias = Mapping[str, Kind]
+Names: TypeAlias = Mapping[str, ToolKind]
 """Further tool names (canonical spelling) and what they do."""
 Verb: TypeAlias = Literal["view", "modify", "create", "write", "delete"]
 """`write` creates or replaces: which of the two, its answer may say."""
@@ -49,7 +49,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     """In a few words, what the texts do not say: the place of an insertion, how many places."""
 
 
-_VERBS: Mapping[Kind, Verb] = {
+_VERBS: Mapping[ToolKind, Verb] = {
     "read": "view", "edit": "modify", "write": "write", "create": "create", "delete": "delete",
 }  # fmt: skip
 _EDITOR: Mapping[str, Verb] = {
@@ -82,7 +82,7 @@ def tidy(path: str) -> str:
 def _paths(call: Call) -> Iterator[str]:
     path = argument(call, PATHS)
     many = [path] if isinstance(path, str) else argument(call, MANY_PATHS) or path
-    for one in listing(many):
+    for one in list_or_empty(many):
         if isinstance(one, dict):
             inner = cast("dict[str, Any]", one)
             one = inner.get("path") or inner.get("file_path")
@@ -90,7 +90,7 @@ def _paths(call: Call) -> Iterator[str]:
             yield tidy(one)
 
 
-def _files(call: Call, opened: str, what: Kind) -> Iterator[Action]:
+def _files(call: Call, opened: str, what: ToolKind) -> Iterator[Action]:
     old, new, how = _change(call, what) if what in ("edit", "write", "create") else ("", "", "")
     paths = list(_paths(call)) or ([opened] if opened and what == "edit" else [])
     for path in paths:
@@ -101,7 +101,7 @@ _BODY = re.compile(r"(?:edit \d{1,9}:(\d{1,9})|insert (\d{1,9}))[^\n]*\n((?s:.*?
 """SWE-agent's edits carry the new text as further lines of a command."""
 
 
-def _change(call: Call, what: Kind) -> tuple[str, str, str]:
+def _change(call: Call, what: ToolKind) -> tuple[str, str, str]:
     """Text replaced, text put in its place, and where, of a tool that edits or writes."""
     if what != "edit":
         return "", text_argument(call, CONTENTS), ""
@@ -109,7 +109,7 @@ def _change(call: Call, what: Kind) -> tuple[str, str, str]:
         return *_last_block(diff), ""
     if body := _BODY.match(text_argument(call, ("command",))):
         return "", body[3], ""
-    edits = listing(argument(call, ("edits", "ReplacementChunks", "replacements")))
+    edits = list_or_empty(argument(call, ("edits", "ReplacementChunks", "replacements")))
     if edits and isinstance(edits[-1], dict):
         last = cast("dict[str, Any]", edits[-1])
         more = f"{len(edits)} places, the last" if len(edits) > 1 else ""
@@ -123,17 +123,17 @@ def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
     return next((value for name in names if isinstance(value := fields.get(name), str) and value), "")
 
 
-def _editor(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+def _editor(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
     verb = _EDITOR.get(text_argument(call, ("command",)))
     path = text_argument(call, PATHS)
     if verb and path:
         undone = "last edit undone" if call.arguments.get("command") == "undo_edit" else ""
-        kind_of: Kind = "edit" if verb == "modify" else "create"
+        kind_of: ToolKind = "edit" if verb == "modify" else "create"
         old, new, how = _change(call, kind_of) if verb in ("create", "write", "modify") else ("", "", "")
         yield Action(verb, tidy(path), old, new, undone or how)
 
 
-def _move(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+def _move(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
     source, target = text_argument(call, PATHS), text_argument(call, TARGETS)
     if source and target:
         yield Action("create", tidy(target))
@@ -149,7 +149,7 @@ _DIFF = re.compile(r"^--- (?:a/)?(\S++)[^\n]*+\n\+\+\+ (?:b/)?(\S++)", re.M)
 _SECTIONS: Mapping[str, Verb] = {"Add": "create", "Update": "modify", "Delete": "delete"}
 
 
-def _patch(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+def _patch(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
     yield from _patched(call.raw or text_argument(call, PATCHES))
 
 
@@ -206,7 +206,7 @@ def _last_block(diff: str) -> tuple[str, str]:
 # ── command lines ───────────────────────────────────────────────────────────────────────────────
 
 _PRINTS = frozenset({"cat", "head", "tail", "nl", "less", "more", "bat", "sed"})
-_LOOKERS: Mapping[str, Kind] = {
+_LOOKERS: Mapping[str, ToolKind] = {
     **dict.fromkeys(_PRINTS, "read"),
     **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), "grep"),
     **dict.fromkeys(("ls", "find", "tree", "fd"), "ls"),
@@ -216,7 +216,7 @@ _UNSURE = frozenset("*?$`{}|<>\n")
 """A word with one of these may be no name of a file, or of several."""
 
 
-def _bash(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+def _bash(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
     line = command_line(call)
     if "*** Begin Patch" in line[:_LONGEST]:
         yield from _patched(line)
@@ -232,7 +232,7 @@ def _bash(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
                     yield Action("view", tidy(posixpath.join(folder, word)))
 
 
-def shown_by(call: Call | None) -> Kind:
+def shown_by(call: Call | None) -> ToolKind:
     """What the result of a call shows: `cat F` in a shell is a read like any other."""
     what = kind(call.name) if call else "other"
     if call is None or what != "bash":
@@ -241,13 +241,13 @@ def shown_by(call: Call | None) -> Kind:
     first = [
         x for x in parse(command_line(call)).commands if x.joined not in ("|", "|&") and x.program != "cd"
     ]
-    kinds: set[Kind] = {
+    kinds: set[ToolKind] = {
         "bash" if "-i" in simple.words else _LOOKERS.get(simple.program, "bash") for simple in first
     }
     return kinds.pop() if len(kinds) == 1 else "bash"
 
 
-_READERS: Mapping[Kind, Callable[[Call, str, Kind], Iterator[Action]]] = {
+_READERS: Mapping[ToolKind, Callable[[Call, str, ToolKind], Iterator[Action]]] = {
     **dict.fromkeys(_VERBS, _files),
     "editor": _editor,
     "move": _move,

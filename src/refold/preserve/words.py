@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from itertools import chain, groupby, islice
+from itertools import accumulate, chain, groupby, islice
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from refold.messages import Message, Text, is_typed
 from refold.preserve.rows import Row, joined
 from refold.protocols import TokenCounter
+from refold.text.patterns import lazy_pattern
 from refold.text.truncate import boundary
 from refold.tokens.fitting import newest_within
 
@@ -33,7 +34,10 @@ _REPEATED = 40
 """Characters from which on the same words again say nothing new."""
 _PASTED = 200
 """Characters from which on the same lines again are the same paste."""
-_SET_IN = ("    ", "\t")
+_FENCED = re.compile(r"^ {0,3}(```|~~~)(?s:.*?)(?:\n {0,3}\1.*$|\Z)", re.M)
+"""A code block."""
+_SET_IN = re.compile(r"^(?: {4}|\t)(?!\s*+(?:[-*•]|\d{1,3}[.)])\s).*$", re.M)
+"""A line that is set in and no item of a list: code, or a pasted log."""
 _READ = 40_000
 """Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
 
@@ -61,9 +65,9 @@ def _listed(lists: dict[str, str], rank: int) -> Iterator[str]:
 
 
 _DEMANDS = tuple(frozenset(_listed(DEMANDS, rank)) for rank in (0, 1))
-_INSIDE = tuple(re.compile("|".join(_listed(DEMANDS_INSIDE, rank))) for rank in (0, 1))
+_INSIDE = tuple(lazy_pattern("|".join(_listed(DEMANDS_INSIDE, rank))) for rank in (0, 1))
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_END = re.compile(
+_END = lazy_pattern(
     r"\n+|(?<=[.!?…])[\"'”’)\]]{0,4}[ \t]+|(?<=[。！？；])[”’」』）]{0,4}(?![。！？；”’」』）])"
 )
 
@@ -148,7 +152,7 @@ def demands(text: str) -> Demands:
     else:
         spans = chain(sentences(text, 0, _READ // 2), sentences(text, len(text) - _READ // 2))
     found: tuple[list[Span], ...] = ([], [])
-    for span in spans:
+    for span in _parted(text, spans, _FENCED, _SET_IN)[0]:
         rank = _rank(text[slice(*span)])
         if rank is not None:
             found[rank].append(span)
@@ -272,7 +276,7 @@ def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
     return [
         (3, ((index, span) for index in request for span in sentences(sayings[index].text))),
         (4, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
-        (3, ((index, span) for index in newest for span in _prose(sayings[index].text))),
+        (3, ((index, span) for index in newest for span in _prose_first(sayings[index].text))),
         (1, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
     ]
 
@@ -281,15 +285,20 @@ def _demanded(sayings: Sequence[Saying], indices: Iterable[int], rank: int) -> I
     return ((i, span) for i in indices if sayings[i].demands for span in sayings[i].demands[rank])
 
 
-def _prose(text: str) -> Iterator[Span]:
+def _prose_first(text: str) -> Iterator[Span]:
     """The sentences of a text, those last that are set in like code or the lines of a pasted log."""
-    later: list[Span] = []
-    for span in sentences(text):
-        if text.startswith(_SET_IN, span[0]):
-            later.append(span)
-        else:
-            yield span
-    yield from later
+    return chain(*_parted(text, sentences(text), _SET_IN))
+
+
+def _parted(text: str, spans: Iterable[Span], *code: re.Pattern[str]) -> tuple[list[Span], list[Span]]:
+    """Sentences, and those of them that stand in code of these kinds."""
+    places = sorted(found.span() for kind in code for found in kind.finditer(text))
+    ends = [0, *accumulate((end for _, end in places), max)]
+    prose, coded = list[Span](), list[Span]()
+    for span in spans:
+        inside = span[0] < ends[bisect_left(places, (span[0] + 1, 0))]
+        (coded if inside else prose).append(span)
+    return prose, coded
 
 
 def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callable[[str], str]) -> Rendered:
@@ -309,15 +318,15 @@ def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callabl
 
 
 def _verbatim(text: str, spans: Sequence[Span]) -> str:
-    """These sentences as they stand in the text; a mark where something between them is missing."""
-    pieces: list[str] = []
-    at = start = 0
-    for begin, end in spans:
+    """These sentences as they stand in the text; a mark where something between them is missing, which ends a
+    code block that is cut."""
+    fences = [found.span() for found in _FENCED.finditer(text)]
+    shown, at = "", 0
+    for begin, end in (*spans, (len(text), len(text))):
         if begin > at:
-            pieces += [text[start:at].rstrip(), GAP]
-            start = begin
+            fence = next((x for x in fences if x[0] < at < x[1]), None)
+            cut = shown and fence is not None and begin >= fence[1]
+            shown = f"{shown.rstrip()} {GAP}{chr(10) + '```' + chr(10) if cut else ' '}".lstrip(" ")
+        shown += text[begin:end]
         at = end
-    pieces.append(text[start:at].rstrip() if at < len(text) else text[start:])
-    if at < len(text):
-        pieces.append(GAP)
-    return " ".join(piece for piece in pieces if piece)
+    return shown.rstrip() if spans and spans[-1][1] < len(text) else shown

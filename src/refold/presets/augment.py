@@ -14,12 +14,12 @@ from refold.compaction.exchanges import SEGMENT
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Flaw, Preset, Settings, about
 from refold.compaction.requests import load
-from refold.compaction.rungs.summary_node import SummaryNode, newest_node
+from refold.compaction.strategies.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers import HistorySize, arm_delay
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits
 from refold.presets import parameters
-from refold.session.toolnames import Kind, canonical
+from refold.session.toolnames import ToolKind, canonical_tool_name
 
 PROMPT = load("augment_summary")
 NODE = load("augment_node")
@@ -59,7 +59,7 @@ class Augment(Settings, frozen=True, kw_only=True):
     )
     abridged_history_params: Annotated[Limits, about("limits of the outline", "A2, A13–A15")] = Limits()
     tool_kinds: Annotated[
-        dict[str, Kind], about("what further tools do, as a JSON object of name and kind", "A16")
+        dict[str, ToolKind], about("what further tools do, as a JSON object of name and kind", "A16")
     ] = {}
     history_summary_min_version: Annotated[str, about("minimum version; empty: off", "A1, A3")] = "0"
     bot_type: Annotated[int | str, about("review bots do not fold", "A3")] = ""
@@ -122,7 +122,7 @@ class Augment(Settings, frozen=True, kw_only=True):
             carry_previous=s.carry_previous_summary,
             segment=s.head_segment_chars,
             summary_tokens=s.summary_tokens,
-            names={canonical(name): kind for name, kind in s.tool_kinds.items()},
+            names={canonical_tool_name(name): kind for name, kind in s.tool_kinds.items()},
             off=s.off,
         )
         trigger = HistorySize(

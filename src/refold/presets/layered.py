@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from refold.compaction.plan import Reason, Stage
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.layered import Archive, KeepRecent, ShrinkRounds, archives_fit
+from refold.compaction.strategies.layered import Archive, KeepRecent, ShrinkRounds, archives_fit
 from refold.compaction.triggers import NewInput, RoundEnded
 from refold.errors import SettingError
-from refold.session.toolnames import Kind
-from refold.shrink import Limits, Rule
+from refold.session.toolnames import ToolKind
+from refold.shrink import Limits
 
 
 class Layered(Settings, frozen=True, kw_only=True):
@@ -27,7 +27,9 @@ class Layered(Settings, frozen=True, kw_only=True):
     layers: Annotated[bool, about("put CODE_LAW.md of the project and open todos around it", "E1, E2")] = True
     shrink: Annotated[bool, about("shorten tool results once their round has ended", "E3")] = True
     limits: Annotated[Limits, about("what is left of a tool result, as a JSON object", "E4, E15")] = Limits()
-    rules: Annotated[dict[Kind, Any], about("rules of one's own, by kind of tool (Python only)", "E4")] = {}
+    rules: Annotated[
+        dict[ToolKind, Any], about("rules of one's own, by kind of tool (Python only)", "E4")
+    ] = {}
     archive_tokens: Annotated[int, about("length of an archive", "E9", gt=0)] = 4_000
     archive_prompt: Annotated[
         str, about("asks for an archive, with {{conversation}} and {{period}}; empty: the shipped one", "E9")
@@ -37,8 +39,8 @@ class Layered(Settings, frozen=True, kw_only=True):
 
     def check(self) -> None:
         for kind, rule in self.rules.items():
-            if not isinstance(rule, Rule) and not callable(rule):
-                raise SettingError(f"rules.{kind}", "is neither a function nor an object with data and plain")
+            if not callable(rule):
+                raise SettingError(f"rules.{kind}", "is no function of a call, its result's text and limits")
 
     def fitted(self, budget: int) -> Self:
         """Archives take at most an eighth each. How many rounds stay is the design's own choice."""
@@ -51,7 +53,7 @@ class Layered(Settings, frozen=True, kw_only=True):
         after_rounds = Stage(
             RoundEnded("tool results are shortened once their round has ended"),
             (ShrinkRounds(self.limits, self.rules),),
-            upkeep=True,
+            maintenance=True,
         )
         archive = Stage(
             NewInput(self.threshold, self.min_messages),

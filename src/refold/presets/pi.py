@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from refold import entries as e
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.budget_summary import BudgetSummary
+from refold.compaction.strategies.budget_summary import BudgetSummary
 from refold.compaction.triggers import Never, UsageThreshold
 from refold.costs import same_model
 from refold.errors import SettingError
@@ -70,14 +70,14 @@ class Pi(Settings, frozen=True, kw_only=True):
 
     def build(self) -> Preset:
         trigger = UsageThreshold(self.reserve_tokens) if self.enabled else Never()
-        rung = BudgetSummary(self.keep_recent_tokens, self.reserve_tokens)
+        strategy = BudgetSummary(self.keep_recent_tokens, self.reserve_tokens)
         return Preset(
             name="pi",
             settings=self,
             measure="utf16/4",
             window=self.window,
             accepts=newest_only,
-            stages=(Stage(trigger, (rung,)),),
+            stages=(Stage(trigger, (strategy,)),),
         )
 
 

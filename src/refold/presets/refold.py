@@ -10,7 +10,7 @@ from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.record import FoldBudget
 from refold.compaction.requests import Wanted
-from refold.compaction.rungs.graded import Clip, Lines, Summary
+from refold.compaction.strategies.graded import Clip, Lines, Summary
 from refold.compaction.triggers import FillLevel, Never
 from refold.errors import SettingError
 
@@ -37,7 +37,7 @@ class Refold(Settings, frozen=True, kw_only=True):
             le=1,
         ),
     ] = 0.5
-    summary_tokens: Annotated[int, about("length of a summary", "rung 3", gt=0)] = 4_000
+    summary_tokens: Annotated[int, about("length of a summary", "strategy 3", gt=0)] = 4_000
     state_tokens: Annotated[
         int, about("room for the state of the work; never over 18 % of the goal", "R10, R25", ge=0)
     ] = 1_500
@@ -109,7 +109,7 @@ class Refold(Settings, frozen=True, kw_only=True):
             request=self.summary_request,
             cache_ttl=self.cache_ttl,
         )
-        ladder = (
+        strategies = (
             Clip(shape),
             Summary(shape),
             Summary(shape, 0.5, "summary_half"),
@@ -121,5 +121,5 @@ class Refold(Settings, frozen=True, kw_only=True):
             measure="o200k",
             window=self.window,
             limit=self.usable,
-            stages=(Stage(FillLevel(self.usable, goal) if self.auto else Never(), ladder),),
+            stages=(Stage(FillLevel(self.usable, goal) if self.auto else Never(), strategies),),
         )

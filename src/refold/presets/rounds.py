@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from msgspec.structs import replace
@@ -10,7 +9,7 @@ from msgspec.structs import replace
 from refold.compaction.plan import Stage
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.turn_lines import Fitting, Newest, TurnLines, WriteLines, Zone, shown_lines
+from refold.compaction.strategies.turn_lines import TurnLines, WriteLines, Zone, shown_lines
 from refold.compaction.triggers import RoundEnded
 from refold.errors import SettingError
 
@@ -68,19 +67,14 @@ class Rounds(Settings, frozen=True, kw_only=True):
 
     @property
     def zone(self) -> Zone:
-        match self.history_strategy:
-            case "recent-only":
-                return Newest(self.recent_conversation_rounds)
-            case "summary-only":
-                return Newest(0)
-            case "compressed":
-                return Fitting(self.compressed_budget, self.compressed_result_chars)
+        if self.history_strategy == "compressed":
+            return Zone(budget=self.compressed_budget, result_chars=self.compressed_result_chars)
+        return Zone(self.recent_conversation_rounds if self.history_strategy == "recent-only" else 0)
 
     def annotator(self) -> WriteLines:
         return WriteLines(self.line_tokens, by_model=self.lines == "model")
 
-    def workspace_of(self, situation: Callable[[], PlanContext]) -> str | None:
-        s = situation()
+    def workspace_of(self, s: PlanContext) -> str | None:
         return None if shown_lines(s) else self._fold().workspace(s)
 
     def _fold(self) -> TurnLines:
@@ -95,5 +89,5 @@ class Rounds(Settings, frozen=True, kw_only=True):
             settings=self,
             measure="o200k",
             window=self.window,
-            stages=(Stage(ended, (self._fold(),), upkeep=True),),
+            stages=(Stage(ended, (self._fold(),), maintenance=True),),
         )

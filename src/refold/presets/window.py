@@ -6,7 +6,7 @@ from typing import Annotated
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.window import KEEP, HardTrim, WindowSummary
+from refold.compaction.strategies.window import KEEP, HardTrim, WindowSummary
 from refold.compaction.triggers import MessageCount
 from refold.errors import SettingError
 

@@ -7,12 +7,22 @@ recall.tool.answer(index, {"turn_numbers": [3, 4]}, budget=4000)
 
 from __future__ import annotations
 
-from refold.recall.ask import Conditions, Hit, search, within_budget
 from refold.recall.index import Doc, Index
-from refold.recall.log import LogIndex, index_of, recall
-from refold.recall.pool import Found, Log, across
+from refold.recall.many_logs import Found, SearchedLog, search_logs
+from refold.recall.query import Conditions, Hit, search, within_budget
+from refold.recall.search import LogIndex, index_of, recall
 
 __all__ = [
-    "Conditions", "Doc", "Found", "Hit", "Index", "Log", "LogIndex", "across", "index_of", "recall", "search",
+    "Conditions",
+    "Doc",
+    "Found",
+    "Hit",
+    "Index",
+    "LogIndex",
+    "SearchedLog",
+    "index_of",
+    "recall",
+    "search",
+    "search_logs",
     "within_budget",
 ]  # fmt: skip

@@ -15,14 +15,14 @@ import msgspec
 
 from refold.entries import Entry, key
 from refold.messages import Assistant, Message, Result, System, Text, User, searchable
-from refold.recall.steps import Steps
+from refold.recall.tool_calls import StepIndex
 from refold.text import dates, words
 from refold.text.sentences import speaker_of
 
 ENDS_ASKING, ASKS, TELLS_TIME, SILENT, BOILERPLATE = 1, 2, 4, 8, 16
-"""What is known of an entry beside its words. Silent: nobody explains anything there (a result, a bare call,
+"""What is known of an entry beside its words. Silent: it explains nothing (a result, a bare call,
 a system prompt). Boilerplate: what a client says by itself (reminders, how commands are used)."""
-PAUSE = 3 * 3600
+NEW_STRETCH_SECONDS = 3 * 3600
 """Seconds of silence after which a new stretch of conversation begins."""
 PROSE_LIMIT = 4000
 TIMES_LIMIT = 255
@@ -73,7 +73,7 @@ class Index:
         self._keys: dict[str, int] = {}
         self._keyed = 0
         self._postings: dict[str, int | array[int]] = {}
-        self.steps = Steps()
+        self.steps = StepIndex()
 
     def __len__(self) -> int:
         return len(self.docs)
@@ -164,10 +164,10 @@ class Index:
 
     def _place(self, doc: Doc, position: int, day: dates.When, apart: bool) -> None:
         before = self.docs[-1].time if self.docs else 0.0
-        paused = before > 0 and doc.time - before > PAUSE
-        if not self.docs or apart or paused or day != dates.NEVER:
+        paused = before > 0 and doc.time - before > NEW_STRETCH_SECONDS
+        if not self.docs or apart or paused or day != dates.NO_DATE:
             self.starts.append(position)
-            self.dates.append(day if day != dates.NEVER else dates.of_time(doc.time))
+            self.dates.append(day if day != dates.NO_DATE else dates.of_time(doc.time))
         self.docs.append(doc)
         self.stretch.append(len(self.starts) - 1)
         self.ids[doc.entry_id] = position

@@ -23,11 +23,11 @@ from operator import itemgetter
 import msgspec
 
 from refold.recall.index import ASKS, BOILERPLATE, ENDS_ASKING, SILENT, TELLS_TIME, Doc, Index
-from refold.recall.steps import asked_of_steps
+from refold.recall.tool_calls import asked_of_steps
 from refold.text import dates, words
 
 
-class Weights(msgspec.Struct, frozen=True):
+class RankWeights(msgspec.Struct, frozen=True):
     saturation: float = 1.2
     length: float = 0.5
     before: tuple[float, ...] = (0.5, 0.25, 0.1)
@@ -49,7 +49,7 @@ class Weights(msgspec.Struct, frozen=True):
     date: float = 10.0
     """For stretches of the day, month or year that the question names."""
     silent: float = 0.0
-    """Off for entries in which nobody explains anything."""
+    """Off for entries without an explanation."""
     size: float = 0.1
     """For entries that say more."""
     boilerplate: float = 0.95
@@ -58,19 +58,19 @@ class Weights(msgspec.Struct, frozen=True):
     """What a term is still worth for the next hit once a hit has it. 1: hits are ranked one by one."""
 
 
-DIALOGUE = Weights()
-WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, boilerplate=0.0, repeat=0.4)
+DIALOGUE = RankWeights()
+WORK = RankWeights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, boilerplate=0.0, repeat=0.4)
 """For identifiers in a log with tool calls: the words of neighbours mislead, a result answers its call, and
 several hits should cover the question together (a call names many things, held by different entries)."""
-EXPLAINED = Weights(silent=0.4)
+EXPLAINED = RankWeights(silent=0.4)
 """For questions in words of a log with tool calls. Why something failed, what came first, what changed: that
 is in what was said about the work, and the same words stand ten times as often in what tools printed."""
 
 WORK_SHARE = 0.1
 MANY_TERMS = 12
-SENTENCE, PLAIN = 5, 0.75
+MIN_QUESTION_WORDS, PLAIN_SHARE = 5, 0.75
 """A question in words has at least so many of them, and such a share of letters alone."""
-FEW = 3
+MIN_RUN_WORDS = 3
 """Words that a question about something that was run has at least."""
 TERMS_LIMIT = 80
 POSTINGS_LIMIT = 4000
@@ -79,27 +79,27 @@ LOOKUPS, FEWEST_TERMS = 7000, 16
 LOOK = 80
 WHOLE_LIMIT = 1200
 """Up to this many postings everything is scored."""
-CANDIDATES = 40
+MAX_CANDIDATES = 40
 SPEAKER_SHARE = 0.05
 
 _role = re.compile(r"\b(?:the|did|does|has|had) (user|assistant)\b", re.IGNORECASE)
 _identifier = re.compile(r"\w{2}[./\\_:@#]+\w{2}|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z]|/\w")
 
 
-class Question(msgspec.Struct, frozen=True):
+class ParsedQuestion(msgspec.Struct, frozen=True):
     """A question, read once. `terms` maps each term to its weight (its idf), rarest first."""
 
     text: str
     terms: Mapping[str, float]
-    weights: Weights = DIALOGUE
+    weights: RankWeights = DIALOGUE
     speakers: frozenset[str] = frozenset()
-    when: dates.When = dates.NEVER
+    when: dates.When = dates.NO_DATE
     asks_when: bool = False
     asks_outcome: bool = False
     """Asked in words of a log in which tools are used, and not for a reason: a tool may have printed it."""
 
 
-def read(index: Index, text: str, weights: Weights | None = None) -> Question:
+def parse_question(index: Index, text: str, weights: RankWeights | None = None) -> ParsedQuestion:
     """What the text asks of this index. Weights are chosen by the question and the log unless given."""
     asked = words.terms(text)
     outcome = weights is None and _asks_outcome(index, text, asked)
@@ -107,12 +107,12 @@ def read(index: Index, text: str, weights: Weights | None = None) -> Question:
     speakers = _speakers(index, text)
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
     terms = {term: idf(len(index), having) for having, term in known[:TERMS_LIMIT]}
-    return Question(
+    return ParsedQuestion(
         text,
         terms,
         weights,
         speakers,
-        dates.read(text, capitals=True),
+        dates.read_date(text, capitals=True),
         dates.asks_when(text),
         outcome,
     )
@@ -124,7 +124,7 @@ def _asks_outcome(index: Index, text: str, asked: Sequence[str]) -> bool:
     return (
         index.tool_entries >= WORK_SHARE * len(index)
         and len(asked) <= MANY_TERMS
-        and _plain(given) >= max(FEW, PLAIN * len(given))
+        and _plain(given) >= max(MIN_RUN_WORDS, PLAIN_SHARE * len(given))
         and "why" not in words.spelled(text)
     )
 
@@ -133,13 +133,13 @@ def _plain(given: Sequence[str]) -> int:
     return sum(word.strip(".,:;!?'\"()").isalpha() for word in given)
 
 
-def _fitting(index: Index, text: str, asked: Sequence[str]) -> Weights:
+def _fitting(index: Index, text: str, asked: Sequence[str]) -> RankWeights:
     """In a log in which tools are used identifiers, or very many words, ask for something else than a
     question in words does, even one that names an identifier."""
     if index.tool_entries < WORK_SHARE * len(index):
         return DIALOGUE
     given = text.split()
-    if len(asked) <= MANY_TERMS and _plain(given) >= max(SENTENCE, PLAIN * len(given)):
+    if len(asked) <= MANY_TERMS and _plain(given) >= max(MIN_QUESTION_WORDS, PLAIN_SHARE * len(given)):
         return EXPLAINED
     return WORK if len(asked) > MANY_TERMS or _identifier.search(text) else DIALOGUE
 
@@ -149,14 +149,14 @@ def idf(total: int, having: int) -> float:
 
 
 def rank(
-    index: Index, question: Question, *, limit: int = 20, allowed: Callable[[int], bool] | None = None
+    index: Index, question: ParsedQuestion, *, limit: int = 20, allowed: Callable[[int], bool] | None = None
 ) -> list[tuple[int, float]]:
     """Positions and scores, best first; of two equals the newer one. `allowed` tells which positions may
     be in the answer; the others still lend their words to their neighbours."""
     scoring = Scoring(index, question, limit, allowed)
     scores = scoring.adjusted(scoring.by_words())
     together = question.weights.repeat < 1 and len(question.terms) > 1
-    pool = max(CANDIDATES, 3 * limit) if together else limit
+    pool = max(MAX_CANDIDATES, 3 * limit) if together else limit
     best = nlargest(pool, scores.items(), key=lambda found: (found[1], found[0]))
     best = _covering(scoring.own, question, best, limit) if together else best
     return _with_runs(index, question, best, limit, allowed) if question.asks_outcome else best
@@ -164,7 +164,7 @@ def rank(
 
 def _with_runs(
     index: Index,
-    question: Question,
+    question: ParsedQuestion,
     best: Sequence[tuple[int, float]],
     limit: int,
     allowed: Callable[[int], bool] | None,
@@ -174,7 +174,9 @@ def _with_runs(
     steps, asked = index.steps, asked_of_steps(question.text)
 
     def anchor(clause: str) -> int | None:
-        found = rank(index, msgspec.structs.replace(read(index, clause), asks_outcome=False), limit=1)
+        found = rank(
+            index, msgspec.structs.replace(parse_question(index, clause), asks_outcome=False), limit=1
+        )
         return found[0][0] if found else None
 
     said = [at for at, _ in best]
@@ -196,7 +198,7 @@ def _with_runs(
 
 
 def _covering(
-    own: Mapping[str, Container[int]], question: Question, best: Sequence[tuple[int, float]], limit: int
+    own: Mapping[str, Container[int]], question: ParsedQuestion, best: Sequence[tuple[int, float]], limit: int
 ) -> list[tuple[int, float]]:
     """Hits chosen one after the other, each for what those before it do not have. `own` tells which entries
     have a term."""
@@ -223,7 +225,7 @@ class Scoring:
     def __init__(
         self,
         index: Index,
-        question: Question,
+        question: ParsedQuestion,
         limit: int,
         allowed: Callable[[int], bool] | None,
     ) -> None:
@@ -300,7 +302,7 @@ class Scoring:
         # Under a condition the wanted entries may be anywhere: then all postings are read.
         left = POSTINGS_LIMIT if self.allowed is None else sum(map(len, postings.values()))
         for term in sorted(terms, key=lambda t: len(postings[t])):
-            if left <= 0 or (len(postings[term]) > left and len(found) >= CANDIDATES):
+            if left <= 0 or (len(postings[term]) > left and len(found) >= MAX_CANDIDATES):
                 break
             rows, weight = postings[term][-left:], terms[term]
             left -= len(rows)
@@ -309,7 +311,7 @@ class Scoring:
                 found[i] = get(i, 0.0) + weight * times / (times + base + slope * sizes[i])
         if self.allowed is not None:
             found = {i: score for i, score in found.items() if self.allowed(i)}
-        best = nlargest(max(CANDIDATES, 3 * self.limit), found.items(), key=itemgetter(1))
+        best = nlargest(max(MAX_CANDIDATES, 3 * self.limit), found.items(), key=itemgetter(1))
         return [i for i, _ in best]
 
     def _around(self, positions: Iterable[int]) -> list[int]:
@@ -337,7 +339,7 @@ class Scoring:
 
     # ── everything else ─────────────────────────────────────────────────────────────────────────
 
-    def adjusted(self, scores: Mapping[int, float], weights: Weights | None = None) -> dict[int, float]:
+    def adjusted(self, scores: Mapping[int, float], weights: RankWeights | None = None) -> dict[int, float]:
         """The scores with what is known besides the words: who, when, asking or telling."""
         index, question, w = self.index, self.question, weights or self.weights
         one_speaker = len(question.speakers) == 1
@@ -362,7 +364,7 @@ class Scoring:
                 if stretch not in covered:
                     covered[stretch] = self._coverage(stretch) / total
                 score *= 1 + w.stretch * covered[stretch]
-                if question.when != dates.NEVER and question.when.covers(index.dates[stretch]):
+                if question.when != dates.NO_DATE and question.when.covers(index.dates[stretch]):
                     score += w.date
             score *= 1 + w.size * min(1.0, index.sizes[i] / (2 * self.mean))
             adjusted[i] = score

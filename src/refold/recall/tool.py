@@ -10,19 +10,20 @@ from refold import messages as m
 from refold import tokens
 from refold.messages import Call, Result
 from refold.protocols import TokenCounter, ToolSpec
-from refold.recall.ask import called_line, search
 from refold.recall.index import Doc, Index
-from refold.recall.log import index_of
+from refold.recall.query import best_start, called_line, search
+from refold.recall.rank import parse_question
+from refold.recall.search import index_of
 from refold.session import redacted
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.history import History
-from refold.session.toolnames import RECALL
-from refold.text.frames import NOTE, attribute, frame
+from refold.session.toolnames import RECALL_TOOL_NAME
+from refold.text.frames import RECORD_NOTE, attribute, frame
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit, largest
 
-NAME = RECALL
-BUDGET = 4000
+NAME = RECALL_TOOL_NAME
+ANSWER_BUDGET = 4000
 QUERY_HITS = 5
 QUERY_LIMIT = 4000
 ASKED_LIMIT = 50
@@ -30,7 +31,7 @@ ASKED_LIMIT = 50
 TURNS = ("turn_numbers", "turnNumbers")
 """Both spellings are accepted; models carry one over from other tools."""
 _RANGE = re.compile(r"(?:turns? ?)?(\d{1,9})(?: ?(?:[-–—]|\.\.|to) ?(\d{1,9}))?", re.IGNORECASE)
-LEAST = 60
+MIN_RECORD_TOKENS = 60
 """Tokens below which a cut record is not worth printing."""
 
 SPEC = ToolSpec(
@@ -87,18 +88,18 @@ TEXT_PROTOCOL = (
 
 
 def result(
-    session: History, call: Call, *, budget: int = BUDGET, counter: TokenCounter | None = None
+    session: History, call: Call, *, budget: int = ANSWER_BUDGET, counter: TokenCounter | None = None
 ) -> Result:
     """The result of a model's call of the tool, ready to be appended. Turn numbers are those of the path."""
-    text = answer(index_of(session), call.arguments, budget=budget, counter=counter)
+    text = tool_answer(index_of(session), call.arguments, budget=budget, counter=counter)
     return m.result(call.id, text, name=NAME)
 
 
-def answer(
+def tool_answer(
     index: Index,
     arguments: Mapping[str, Any],
     *,
-    budget: int = BUDGET,
+    budget: int = ANSWER_BUDGET,
     counter: TokenCounter | None = None,
     within: Container[str] | None = None,
 ) -> str:
@@ -119,10 +120,12 @@ def answer(
     if not turns and not keys and not query:
         remarks.append("Nothing was asked for: give turn_numbers, keys or a query.")
     docs = [*_by_turn(index, turns, within, remarks), *_by_key(index, keys, remarks)]
+    terms: Sequence[str] = ()
     if query:
         docs += _by_query(index, query, remarks)
+        terms = list(parse_question(index, query).terms)
     different = list({doc.entry_id: doc for doc in docs}.values())
-    return _told(index, different, remarks, budget, counter or tokens.get())
+    return _told(index, different, remarks, budget, counter or tokens.get(), terms)
 
 
 def _by_turn(
@@ -149,11 +152,22 @@ def _remark(remarks: list[str], sentence: str, about: Sequence[object]) -> None:
 
 
 def _by_query(index: Index, query: str, remarks: list[str]) -> list[Doc]:
-    hits = search(index, query, limit=QUERY_HITS)
-    if not hits:
+    hits = search(index, query, limit=4 * QUERY_HITS)
+    found = [at for at in (index.ids[hit.entry_id] for hit in hits) if not _is_recall(index.docs[at])]
+    if not found:
         remarks.append("Nothing in the conversation matches the query; try other words.")
-    found = [index.ids[hit.entry_id] for hit in hits]
+    # The request at hand is what made the model ask: it says the words and not the answer.
+    newest = max((at for at in found if isinstance(index.docs[at].message, m.User)), default=-1)
+    if newest >= 0 and not any(isinstance(doc.message, m.User) for doc in index.docs[newest + 1 :]):
+        found = [*(at for at in found if at != newest), newest]
+    found = found[:QUERY_HITS]
     return [index.docs[at] for position in found for at in (position, *_results(index, position))]
+
+
+def _is_recall(doc: Doc) -> bool:
+    """A question to this tool, or its answer: these repeat what they ask and find."""
+    calls = doc.message.calls
+    return doc.tool == NAME or (bool(calls) and all(call.name == NAME for call in calls))
 
 
 def _results(index: Index, position: int) -> Sequence[int]:
@@ -162,21 +176,26 @@ def _results(index: Index, position: int) -> Sequence[int]:
 
 
 def _told(
-    index: Index, docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: TokenCounter
+    index: Index,
+    docs: Sequence[Doc],
+    remarks: Sequence[str],
+    budget: int,
+    counter: TokenCounter,
+    terms: Sequence[str],
 ) -> str:
     """The records in the order asked, the last one cut to what is left, the rest listed by key."""
-    parts: list[str] = [*remarks, NOTE] if docs else list(remarks)
-    left = budget - counter.text("\n".join(parts)) - LEAST
+    parts: list[str] = [*remarks, RECORD_NOTE] if docs else list(remarks)
+    left = budget - counter.text("\n".join(parts)) - MIN_RECORD_TOKENS
     for at, doc in enumerate(docs):
         called = called_line(index, index.ids[doc.entry_id])
-        record = _record(doc, redacted.whole(doc.message), called=called)
+        record = _record(doc, redacted.message_text(doc.message), called=called)
         cost = counter.text(record) + 1
         if cost <= left:
             parts.append(record)
             left -= cost
             continue
-        if left >= LEAST * 2:
-            parts.append(_shortened(doc, left, counter, called))
+        if left >= MIN_RECORD_TOKENS * 2:
+            parts.append(_shortened(doc, left, counter, called, terms))
             at += 1
         rest = docs[at:]
         if rest:
@@ -191,13 +210,22 @@ def _record(doc: Doc, text: str, *, called: str, cut: str = "") -> str:
     return frame("recall", text, source=source, call=called, turn=doc.turn, key=doc.key, cut=cut)
 
 
-def _shortened(doc: Doc, left: int, counter: TokenCounter, called: str) -> str:
-    """The record with as much of its middle taken out as it takes to fit."""
-    text = redacted.whole(doc.message)
+def _shortened(doc: Doc, left: int, counter: TokenCounter, called: str, terms: Sequence[str]) -> str:
+    """The record with as much taken out as it takes to fit: what stands around the words that were asked for
+    stays, or else beginning and end."""
+    text = redacted.message_text(doc.message)
 
     def record(characters: int) -> str:
-        body = middle(text, characters, "\n[… {cut} characters left out …]\n", 2 / 3)
-        return _record(doc, body, called=called, cut="middle")
+        start = best_start(text.lower(), terms, characters)
+        if start is None:
+            body = middle(text, characters, "\n[… {cut} characters left out …]\n", 2 / 3)
+            return _record(doc, body, called=called, cut="middle")
+        first = max(min(start, len(text) - characters), 0)
+        gaps = [
+            f"[… {n} characters left out …]" if n else "" for n in (first, len(text) - first - characters)
+        ]
+        body = "\n".join(filter(None, (gaps[0], text[first : first + characters].strip(), gaps[1])))
+        return _record(doc, body, called=called, cut="ends")
 
     return record(largest(min(len(text), left * 4), lambda n: counter.text(record(n)) <= left))
 
@@ -246,14 +274,14 @@ def _listed(value: Any) -> list[Any]:
 
 
 __all__ = [
-    "BUDGET",
+    "ANSWER_BUDGET",
     "NAME",
     "SPEC",
     "TEXT_PROTOCOL",
-    "answer",
     "for_anthropic",
     "for_openai",
     "for_responses",
     "result",
+    "tool_answer",
     "turn_numbers",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -72,7 +72,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     port: int = 8787
     store: str = "sqlite:"
     window: int | None = None
-    """For models whose window nobody knows."""
+    """Window for unlisted models."""
     preset: str | None = None
     models: dict[str, GatewayModel] = {}
     """By the model's name; `gpt-5*` is for all that begin so."""
@@ -164,7 +164,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return msgspec.structs.replace(own, api_key=key, base_url=address)
 
 
-def path(environment: Mapping[str, str] | None = None) -> Path:
+def configuration_path(environment: Mapping[str, str] | None = None) -> Path:
     """Where the file is: `REFOLD_CONFIG`, or `refold/config.toml` under `XDG_CONFIG_HOME` or `~/.config`."""
     env = os.environ if environment is None else environment
     if given := env.get("REFOLD_CONFIG"):
@@ -173,26 +173,33 @@ def path(environment: Mapping[str, str] | None = None) -> Path:
     return (Path(home) if home else Path.home() / ".config") / "refold" / "config.toml"
 
 
-def load(environment: Mapping[str, str] | None = None) -> Configuration:
+def load_configuration(environment: Mapping[str, str] | None = None) -> Configuration:
     """The configuration of this machine; an absent file is an empty one."""
-    file = path(environment)
+    file = configuration_path(environment)
     try:
         text = file.read_text("utf-8")
     except FileNotFoundError:
         return Configuration()
     except OSError as error:
         raise SettingError(str(file), error.strerror or "cannot be read") from None
-    return parse(text, str(file))
+    return parse_configuration(text, str(file))
 
 
-def parse(text: str, where: str = "configuration") -> Configuration:
+def parse_configuration(text: str, where: str = "configuration") -> Configuration:
     try:
-        return msgspec.convert(tomllib.loads(text), Configuration)
+        config = msgspec.convert(tomllib.loads(text), Configuration)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         if unknown := _UNKNOWN.fullmatch(str(error)):
             raise SettingError(where, _unknown_key(unknown["key"], unknown["section"] or "")) from None
         # Values are quoted in some of these texts, and a value may be a key in the wrong place.
         raise SettingError(where, _QUOTED.sub("'…'", str(error))) from None
+    if config.presets:
+        from refold.presets import names  # looks for what is installed
+
+        known = names()
+        if unknown := [name for name in config.presets if name not in known]:
+            raise SettingError(where, f"[presets] unknown preset {_meant(unknown[0], known)}")
+    return config
 
 
 def _unknown_key(key: str, section: str) -> str:
@@ -200,6 +207,11 @@ def _unknown_key(key: str, section: str) -> str:
     settings: Any = Configuration
     for name in filter(None, section.replace("[...]", ".*").split(".")):
         settings = get_args(settings)[-1] if name == "*" else get_type_hints(settings)[name]
-    meant = nearest(key, settings.__struct_fields__)
     place = f"[{section.replace('[...]', '.*')}] " if section else ""
-    return f'{place}unknown key "{key}"' + (f'; did you mean "{meant}"?' if meant else "")
+    return f"{place}unknown key {_meant(key, settings.__struct_fields__)}"
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """The name, quoted, and the closest known one."""
+    meant = nearest(name, known)
+    return f'"{name}"' + (f'; did you mean "{meant}"?' if meant else "")

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 from refold import presets
 from refold.compaction.preset import Preset
-from refold.costs import Known, known, window_of
+from refold.costs import KnownModel, known, window_of
 from refold.errors import SettingError, UnknownName, UsageError, expect
 from refold.protocols import Model
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
 
 if TYPE_CHECKING:
-    from refold.models.chaos import Fault
+    from refold.models.chaos import ChaosFault
 
-GROUP = "refold.models"
+MODEL_ENTRY_POINTS = "refold.models"
 """Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`.
 The options are what is known and configured (`context_window` and the provider's `api_key`, `base_url`,
-`timeout`, `cache`, `extra`), each only where somebody says something, and what the caller gave."""
+`timeout`, `cache`, `extra`), each only where it is set, and what the caller gave."""
 
 
-class Options(TypedDict, total=False):
+class ModelOptions(TypedDict, total=False):
     """What a caller may say about a model; each provider takes those that concern it, None says nothing."""
 
     api_key: str | None
@@ -41,29 +41,29 @@ class Options(TypedDict, total=False):
     threads: int
     seed: int
     rate: float
-    faults: Sequence[Fault]
+    faults: Sequence[ChaosFault]
     sleep: Callable[[float], Awaitable[None]]
 
 
 def model(
-    name: str | None = None, *, config: Configuration | None = None, **options: Unpack[Options]
+    name: str | None = None, *, config: Configuration | None = None, **options: Unpack[ModelOptions]
 ) -> Model:
     """The model of a name: `openai:…`, `openai-responses:…`, `anthropic:…`, `local:FILE`, `local:smollm2`,
     `scripted:FILE`, `chaos:SEED:NAME`, a provider of the configuration, or one of a plug-in. Without a
     name, the configuration's `model`.
 
     Options win over the environment, and that over the configuration file."""
-    expect(config, (Configuration, NoneType), "config is a Configuration")
-    config = config or configuration.load()
+    expect(config, (Configuration, NoneType), "config must be a Configuration")
+    config = config or configuration.load_configuration()
     name = name or config.model
     if not name:
         raise UsageError(
-            "no model: pass a name such as openai:gpt-5, or put model = … into the configuration"
+            "no model is configured: pass a name such as openai:gpt-5, or set model = … in the configuration"
         )
-    expect(name, str, "a model is named by a text such as openai:gpt-5")
+    expect(name, str, "the model must be a string such as openai:gpt-5")
     provider, separator, rest = name.partition(":")
     if not separator or not rest:
-        raise UsageError(f"a model is called PROVIDER:NAME, e.g. openai:gpt-5, not {name!r}")
+        raise UsageError(f"a model name is PROVIDER:NAME, for example openai:gpt-5, not {name!r}")
     settings = config.provider(provider)
     kind = settings.type or provider
     if kind == "chaos":
@@ -75,17 +75,17 @@ def model(
         given["name"] = name  # which leads back here
     about = known(name, config.models)
     configured = _configured(about, settings)
-    if kind in KINDS:
-        return _own(KINDS[kind], rest, configured, about, given)
+    if kind in PROVIDERS:
+        return _own(PROVIDERS[kind], rest, configured, about, given)
     plugin = _plugins().get(kind)
     if plugin is None:
         raise UnknownName("model provider", provider, model_names())
     return plugin.load()(rest, **{**configured, **given})
 
 
-def summariser(config: Configuration | None = None, **options: Unpack[Options]) -> Model | None:
+def summariser(config: Configuration | None = None, **options: Unpack[ModelOptions]) -> Model | None:
     """The model that writes summaries, where the configuration names one; None: the embedded digest does."""
-    config = config or configuration.load()
+    config = config or configuration.load_configuration()
     return model(config.summariser, config=config, **options) if config.summariser else None
 
 
@@ -99,21 +99,21 @@ def preset(
 ) -> Preset:
     """The preset of a name (default: the configuration's) with the settings of this machine: what is given
     here wins over the environment, and that over the configuration file."""
-    config = config or configuration.load(environment)
+    config = config or configuration.load_configuration(environment)
     name = name or config.preset or "refold"
     known = [setting.name for setting in presets.settings_of(name)]
     configured = config.preset_settings(name, known, environment)
     return presets.make(name, {**configured, **(settings or {})}, budget=budget)
 
 
-def window(name: str, config: Configuration | None = None) -> int:
+def model_window(name: str, config: Configuration | None = None) -> int:
     """The window of a model by its name. `SettingError` where it is unknown."""
-    return window_of(name, (config or configuration.load()).models)
+    return window_of(name, (config or configuration.load_configuration()).models)
 
 
 def model_names() -> tuple[str, ...]:
     """Providers that a model name may begin with."""
-    return tuple(sorted({*KINDS, "chaos", *_plugins(), *configuration.load().providers}))
+    return tuple(sorted({*PROVIDERS, "chaos", *_plugins(), *configuration.load_configuration().providers}))
 
 
 def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Model:
@@ -121,13 +121,13 @@ def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Mode
 
     seed, _, inner = rest.partition(":")
     if not seed.isdecimal() or not inner:
-        raise UsageError(f"a model of chaos is called chaos:SEED:PROVIDER:NAME, not chaos:{rest}")
+        raise UsageError(f"a chaos model name is chaos:SEED:PROVIDER:NAME, not chaos:{rest}")
     own = {key: value for key, value in options.items() if key in ("rate", "faults", "sleep")}
     others = {key: value for key, value in options.items() if key not in own}
     return Chaos(model(inner, config=config, **others), int(seed), **own)
 
 
-class Kind(NamedTuple):
+class ProviderKind(NamedTuple):
     """A provider of ours."""
 
     factory: str
@@ -137,16 +137,18 @@ class Kind(NamedTuple):
 
 
 _REMOTE = ("api_key", "base_url", "context_window", "extra", "temperature", "timeout")
-KINDS = {
-    "anthropic": Kind("refold.models.anthropic:Anthropic", (*_REMOTE, "cache")),
-    "local": Kind("refold.models.local:Local", ("context_window",)),
-    "openai": Kind("refold.models.openai:OpenAIChat", _REMOTE),
-    "openai-responses": Kind("refold.models.openai:OpenAIResponses", (*_REMOTE, "reasoning")),
-    "scripted": Kind("refold.models.script:read", ("context_window",)),
+PROVIDERS = {
+    "anthropic": ProviderKind("refold.models.anthropic:Anthropic", (*_REMOTE, "cache")),
+    "local": ProviderKind("refold.models.local:Local", ("context_window",)),
+    "openai": ProviderKind("refold.models.openai:OpenAIChat", _REMOTE),
+    "openai-responses": ProviderKind("refold.models.openai:OpenAIResponses", (*_REMOTE, "reasoning")),
+    "scripted": ProviderKind("refold.models.script_file:read_script", ("context_window",)),
 }
 
 
-def _own(kind: Kind, name: str, configured: dict[str, Any], about: Known | None, given: Any) -> Model:
+def _own(
+    kind: ProviderKind, name: str, configured: dict[str, Any], about: KnownModel | None, given: Any
+) -> Model:
     facts = {**configured, **({"cache": None} if configured.get("cache") == "off" else {})}
     if about:
         facts |= {"temperature": about.temperature, "reasoning": about.reasoning}
@@ -155,8 +157,8 @@ def _own(kind: Kind, name: str, configured: dict[str, Any], about: Known | None,
     return getattr(import_module(module), factory)(name, **{**told, **given})
 
 
-def _configured(about: Known | None, settings: Provider) -> dict[str, Any]:
-    """What somebody says about a model: its window from the table or the configuration, and how to reach its
+def _configured(about: KnownModel | None, settings: Provider) -> dict[str, Any]:
+    """What is set for a model: its window from the table or the configuration, and how to reach its
     provider."""
     given: dict[str, Any] = {
         "api_key": settings.api_key,
@@ -170,4 +172,4 @@ def _configured(about: Known | None, settings: Provider) -> dict[str, Any]:
 
 
 def _plugins() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=MODEL_ENTRY_POINTS)}

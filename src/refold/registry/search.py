@@ -1,7 +1,7 @@
 """Recall in sessions that are not in memory: the store proposes entries, the one ranker decides.
 
-from refold.registry.search import across
-for found in across(store, "why did we drop the cache?"):
+from refold.registry.search import search_sessions
+for found in search_sessions(store, "why did we drop the cache?"):
     print(found.session, found.hit.turn, found.hit.text)
 """
 
@@ -15,20 +15,21 @@ from typing import Unpack
 
 import msgspec
 
+from refold.deprecation import renamed
 from refold.errors import UnknownName
 from refold.messages import searchable
 from refold.protocols import Candidate, Searchable, Store
-from refold.recall import Conditions, Found, Log
-from refold.recall import across as ranked
-from refold.recall.log import Reader
-from refold.text.words import plain, stem, terms
+from refold.recall import Conditions, Found, SearchedLog
+from refold.recall import search_logs as ranked
+from refold.recall.search import Reader
+from refold.text.words import search_words, stem, terms
 
-LIMIT = 20
-CANDIDATES = (400, 4000)
+SEARCH_HITS = 20
+CANDIDATE_LIMITS = (400, 4000)
 """How many entries a store is asked for; the second number where the first are all of a few sessions."""
-SESSIONS = 100
+MAX_SEARCHED_SESSIONS = 100
 """Most sessions that are loaded for one question."""
-FEW = 8
+FEW_SESSIONS = 8
 """Up to this many sessions, each is asked by itself."""
 
 
@@ -41,7 +42,7 @@ class Search(msgspec.Struct, frozen=True):
     """Session → how many of its entries the store proposed."""
 
 
-class Options(Conditions, total=False):
+class SearchOptions(Conditions, total=False):
     limit: int
     each: int | None
     """Most hits of one session."""
@@ -49,36 +50,36 @@ class Options(Conditions, total=False):
     """Only these."""
 
 
-def across(store: Store, query: str, **options: Unpack[Options]) -> list[Found]:
+def search_sessions(store: Store, query: str, **options: Unpack[SearchOptions]) -> list[Found]:
     """The best hits in all sessions of a store (or in those named), best first. Among the options are the
     conditions of `recall.search`: `since`, `until`, `tool`, `file`, `budget` …"""
-    return list(search(store, query, **options).found)
+    return list(search_store(store, query, **options).found)
 
 
-def search(
+def search_store(
     store: Store,
     query: str,
     *,
-    limit: int = LIMIT,
+    limit: int = SEARCH_HITS,
     each: int | None = None,
     sessions: Collection[str] | None = None,
     **conditions: Unpack[Conditions],
 ) -> Search:
-    """Like `across`, and tells which sessions were looked at."""
+    """Like `search_sessions`, and tells which sessions were looked at."""
     proposed = _proposed(store, query, limit, sessions)
     matches = Counter(candidate.session for candidate in proposed)
     wanted: dict[str, set[str]] = {}
     for candidate in proposed:
-        if candidate.session in wanted or len(wanted) < SESSIONS:
+        if candidate.session in wanted or len(wanted) < MAX_SEARCHED_SESSIONS:
             wanted.setdefault(candidate.session, set()).add(candidate.entry_id)
     found = ranked(_logs(store, wanted), query, limit=limit, each=each, **conditions)
     return Search(tuple(found), dict(matches))
 
 
-def _logs(store: Store, wanted: dict[str, set[str]]) -> Iterator[Log]:
+def _logs(store: Store, wanted: dict[str, set[str]]) -> Iterator[SearchedLog]:
     for session, candidates in wanted.items():
         try:
-            yield Log(session, store.load(session).entries, candidates)
+            yield SearchedLog(session, store.load(session).entries, candidates)
         except UnknownName:
             continue  # deleted by another process since it was proposed
 
@@ -91,22 +92,22 @@ def _proposed(store: Store, query: str, limit: int, sessions: Collection[str] | 
         return []
     if not isinstance(store, Searchable) or not terms(query):
         return _scanned(store, query, sessions)
-    words = plain(query) or query.split()
-    if sessions is not None and len(sessions) <= FEW:
+    words = search_words(query) or query.split()
+    if sessions is not None and len(sessions) <= FEW_SESSIONS:
         each = [_asked(store, words, session) for session in sessions]
         return sorted((one for some in each for one in some), key=lambda one: -one.score)
     found: list[Candidate] = []
-    for most in CANDIDATES:
+    for most in CANDIDATE_LIMITS:
         every = store.search(words, limit=most)
         found = [one for one in every if sessions is None or one.session in sessions]
-        if len(every) < most or len({one.session for one in found}) >= min(limit, SESSIONS):
+        if len(every) < most or len({one.session for one in found}) >= min(limit, MAX_SEARCHED_SESSIONS):
             break
     return found
 
 
 def _asked(store: Searchable, words: Iterable[str], session: str) -> list[Candidate]:
     try:
-        return store.search(words, session=session, limit=CANDIDATES[0])
+        return store.search(words, session=session, limit=CANDIDATE_LIMITS[0])
     except UnknownName:
         return []
 
@@ -121,7 +122,7 @@ def _scanned(store: Store, query: str, sessions: Collection[str] | None) -> list
     times = Counter(word for _, _, having in seen for word in having)
     worth = {word: math.log(1 + len(seen) / count) for word, count in times.items()}
     found = [Candidate(session, id, sum(worth[word] for word in having)) for session, id, having in seen]
-    return sorted(found, key=lambda one: -one.score)[: CANDIDATES[-1]]
+    return sorted(found, key=lambda one: -one.score)[: CANDIDATE_LIMITS[-1]]
 
 
 def _having(store: Store, session: str, asked: Collection[str]) -> Iterator[tuple[str, list[str]]]:
@@ -139,7 +140,7 @@ def _having(store: Store, session: str, asked: Collection[str]) -> Iterator[tupl
 
 def _looked_for(query: str) -> list[str]:
     """Beginnings of words: stems, whose last letter may stand for another one (`agenci` for `agency`)."""
-    stems = [found[:-1] if (found := stem(word)).endswith("i") else found for word in plain(query)]
+    stems = [found[:-1] if (found := stem(word)).endswith("i") else found for word in search_words(query)]
     return list(dict.fromkeys(map(_folded, stems or [query.strip()])))
 
 
@@ -149,3 +150,6 @@ def _folded(text: str) -> str:
     if text.isascii():
         return text
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, across="search_sessions")

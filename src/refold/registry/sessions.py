@@ -15,7 +15,7 @@ from refold.protocols import Lines, Lookup, SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
 
-MANY = 100
+MAX_COUNTED_SESSIONS = 100
 """Sessions that are counted where a beginning of an id fits several."""
 
 
@@ -34,7 +34,7 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
     asyncio.to_thread(refold.open, spec, id)`: entries are decoded one by one, so others keep their turns."""
     from refold.stores import open_store
 
-    expect(id, (str, NoneType), "a session is named by a text")
+    expect(id, (str, NoneType), "the session id must be a string")
     store, named = open_store(spec)
     chosen = id or named
     if chosen is not None:
@@ -45,7 +45,7 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
     info = SessionInfo(id=chosen or random_id(), created=time.time())
     try:
         store.create(info)
-    except SessionExists:  # somebody else made it in the meantime
+    except SessionExists:  # another process made it in the meantime
         named = chosen or open_store(spec).session
         return stored(store, named or info.id)
     return Session(id=info.id, store=store, info=info)
@@ -59,7 +59,7 @@ def stored(store: Store, id: str) -> Session:
         return Session.of(store.load(id), id=id, store=store)
 
 
-def session_of(name: str) -> Session:
+def named_session(name: str) -> Session:
     """What a command line names as FILE: one of our own files or stores (then it can be changed), or any
     transcript (then it is only read)."""
     from refold.stores import is_store, open_store
@@ -71,30 +71,30 @@ def session_of(name: str) -> Session:
         return load(name) if own is None else own
     store, named = open_store(spec)
     chosen = id if spec == path else named
-    return stored(store, _only(store, name) if chosen is None else find(store, chosen).id)
+    return stored(store, _only(store, name) if chosen is None else find_session(store, chosen).id)
 
 
-def find(store: Store, beginning: str) -> SessionInfo:
+def find_session(store: Store, beginning: str) -> SessionInfo:
     """The session of that id, or the only one whose id begins so."""
     matching = (
-        store.beginning(beginning, MANY)
+        store.beginning(beginning, MAX_COUNTED_SESSIONS)
         if isinstance(store, Lookup)
         else sorted((info for info in store.sessions() if info.id.startswith(beginning)), key=lambda i: i.id)
     )
     if not matching:
         raise UnknownName("session", beginning)
     if len(matching) > 1 and matching[0].id != beginning:
-        number = f"{len(matching)}{' or more' if len(matching) == MANY else ''}"
-        raise UsageError(f"{number} sessions begin with {beginning}: give more of the id")
+        number = f"{len(matching)}{' or more' if len(matching) == MAX_COUNTED_SESSIONS else ''}"
+        raise UsageError(f"{number} session ids begin with {beginning}: give more of the id")
     return matching[0]
 
 
-def newest(*, own: bool = False) -> str:
-    """The session that was used last, as `session_of` takes it: of the user's own store, or (unless only
+def newest_session(*, own: bool = False) -> str:
+    """The session that was used last, as `named_session` takes it: of the user's own store, or (unless only
     those are wanted) of another program on this machine."""
-    from refold.registry.installed import folders
+    from refold.registry.client_sessions import folders
     from refold.stores import default_database, open_store
-    from refold.transcripts.importing import find as find_files
+    from refold.transcripts.importing import find_transcripts as find_files
 
     found: list[tuple[float, str]] = []
     if default_database().exists():
@@ -106,14 +106,14 @@ def newest(*, own: bool = False) -> str:
     for _, name in sorted(found, reverse=True):
         if session := _session_at(name):
             return session
-    raise UsageError("there is no session yet: `refold import` reads those of other programs")
+    raise UsageError("no sessions yet: `refold import` imports those of other programs")
 
 
 def _session_at(name: str) -> str | None:
     """The name of a session. A file has to hold a conversation that is no sub-agent's; of a database it is
     the newest one."""
     from refold.transcripts import detect
-    from refold.transcripts.base import HEAD
+    from refold.transcripts.base import HEAD_BYTES
     from refold.transcripts.opencode_db import sessions_in
 
     path = Path(name)
@@ -125,14 +125,14 @@ def _session_at(name: str) -> str | None:
         if path.suffix == ".db":
             return f"{name}#{len(list(sessions_in(path) or ())) - 1}"
         with path.open("rb") as stream:
-            detect(stream.read(HEAD))
+            detect(stream.read(HEAD_BYTES))
         return name
     return None
 
 
-def title(store: Store, info: SessionInfo) -> str:
+def session_title(store: Store, info: SessionInfo) -> str:
     """The name of a session, if that is more than its id, or else what its user asked first; without
-    secrets: lists and completions show it to whoever looks."""
+    secrets: lists and completions show it."""
     from refold import format as stored_format
     from refold.preserve.words import typed
     from refold.text.redact import redact
@@ -150,9 +150,9 @@ def title(store: Store, info: SessionInfo) -> str:
 
 def save(session: Session, path: str | os.PathLike[str], *, replace: bool = False) -> None:
     """Write the whole log of a session to a new file of our own format; over an old one if told so."""
-    from refold.stores.jsonl import write
+    from refold.stores.jsonl import write_session_file
 
-    write(path, session.info, session.entries, replace=replace)
+    write_session_file(path, session.info, session.entries, replace=replace)
 
 
 def _of_own(name: str) -> Session | None:
@@ -163,7 +163,7 @@ def _of_own(name: str) -> Session | None:
         return None
     store = open_store("sqlite:").store
     try:
-        return stored(store, find(store, name).id)
+        return stored(store, find_session(store, name).id)
     except UnknownName:
         store.close()
         return None
@@ -174,7 +174,7 @@ def _only(store: Store, name: str) -> str:
     if len(ids) == 1:
         return ids[0]
     if not ids:
-        raise StorageError(f"{name} holds no session")
+        raise StorageError(f"{name} contains no session")
     raise StorageError(
-        f"{name} holds {len(ids)} sessions: name one as {name}#ID (`refold sessions` lists them)"
+        f"{name} holds {len(ids):,} sessions; name one as {name}#ID (`refold sessions` lists them)"
     )

@@ -32,16 +32,16 @@ def said_by(entry: e.Entry) -> Message | None:
         case e.Note(content=content):
             return User(with_origin("program", content))
         case e.Hole(call_id=str(call_id)):
-            return Result(call_id, (Text(HOLE, "program"),))
+            return Result(call_id, (Text(DAMAGED_MARK, "program"),))
         case e.Hole():
-            return User((Text(HOLE, "program"),))
+            return User((Text(DAMAGED_MARK, "program"),))
         case e.BranchSummary(summary=summary) if summary:
             return User((Text(f"{BRANCH_NOTE}\n\n{element(BRANCH, summary)}", "summary"),))
         case _:
             return None
 
 
-HOLE = "[entry damaged: what was said here is lost]"
+DAMAGED_MARK = "[entry damaged: what was said here is lost]"
 BRANCH = "branch-summary"
 BRANCH_NOTE = "[Another branch of this conversation was explored and left. A record of what happened there:]"
 
@@ -90,11 +90,11 @@ Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
 
 
 def accepted(accepts: Accepts, folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
-    """Those that count by a rule, whoever wrote it."""
+    """The folds that count by a rule, which may be foreign code."""
     with PluginGuard("what says which folds count") as guard:
         chosen = accepts(folds)
         if not all(isinstance(cast("object", fold), e.Fold) for fold in chosen):
-            raise guard.refuse(chosen, "a list of folds is wanted")
+            raise guard.refuse(chosen, "return a list of folds")
         return [*chosen]
 
 
@@ -108,7 +108,7 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
     edit: e.Edit
 
 
-def stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) -> list[Stretch]:
+def edit_stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) -> list[Stretch]:
     """The edits of folds that lie on the path; `age` is that of the first."""
     placed: list[Stretch] = []
     for number, fold in enumerate(folds, age):
@@ -122,7 +122,7 @@ def stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) -> list
 def outermost(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
     """The edits that show, in the order of the path. Of two that overlap without nesting (folds of
     designs with different boundaries) the newer one shows."""
-    placed = sorted(stretches(folds, position), key=_place)
+    placed = sorted(edit_stretches(folds, position), key=_place)
     return _uncovered(_without_beaten(placed))
 
 
@@ -132,7 +132,7 @@ def extended(
     """The edits that show with one more fold on top of `folds`, of which `shown` show: what these hide is not
     read again, unless edits overlap without nesting, which may bring hidden ones back."""
     age = 1 + max((stretch.age for stretch in shown), default=-1)
-    placed = sorted([*shown, *stretches((fold,), position, age)], key=_place)
+    placed = sorted([*shown, *edit_stretches((fold,), position, age)], key=_place)
     return outermost([*folds, fold], position) if not folds or _some_overlap(placed) else _uncovered(placed)
 
 
@@ -191,19 +191,19 @@ def _partly(a: Stretch, b: Stretch) -> bool:
     return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
 
 
-def project(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
+def project_items(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
     """The items of a path where these edits show, each with a key that names it for good."""
     at = 0
     for stretch in shown:
-        yield from plain(path[at : stretch.first])
+        yield from unedited_items(path[at : stretch.first])
         ids = tuple(map(_id, path[stretch.first : stretch.last + 1]))
         for number, message in enumerate(stretch.edit.put):
             yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
         at = stretch.last + 1
-    yield from plain(path[at:])
+    yield from unedited_items(path[at:])
 
 
-def plain(entries: Iterable[e.Entry]) -> Iterator[tuple[str, Item]]:
+def unedited_items(entries: Iterable[e.Entry]) -> Iterator[tuple[str, Item]]:
     """The items of entries that no edit covers."""
     for entry in entries:
         message = said_by(entry)

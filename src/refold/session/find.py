@@ -17,7 +17,7 @@ def find(session: History, name: str) -> e.AnyEntry:
         return session.path[int(name[1:])]
     labelled = [target for target, text in session.labels.items() if text == name and target in session]
     if len(labelled) > 1:
-        raise SessionError(f"{len(labelled)} entries are labelled {name!r}: name one by its id")
+        raise SessionError(f"{len(labelled):,} entries have the label {name!r}; name one by its id")
     if labelled:
         return session[labelled[0]]
     keyed = [entry for entry in session.entries if e.key(entry.id) == name]

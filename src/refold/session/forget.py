@@ -23,8 +23,8 @@ from refold.session.history import starts_turn
 from refold.session.tree import Session
 from refold.text.redact import redact
 
-HOLE = "[forgotten]"
-LEAST = 16
+FORGOTTEN_MARK = "[forgotten]"
+MIN_QUOTE_CHARS = 16
 """A line of fewer characters is found in other texts by chance; a secret in it is followed anyway."""
 
 
@@ -46,9 +46,14 @@ def forget(session: Session, names: Collection[str], *, dry_run: bool = False) -
     expect(session, Session, "pass the Session")
     names = [names] if isinstance(names, str) else names
     expect(names, Collection, "name entries in a list")
+    with session.writing:
+        return _forget(session, names, dry_run)
+
+
+def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotten:
     targets = {entry.id: entry for entry in (find(session, name) for name in names)}
     if not targets:
-        raise UsageError("name what to forget: ids, numbers on the path or recall keys")
+        raise UsageError("nothing to forget: name ids, numbers on the path or recall keys")
     pieces = sorted({piece for entry in targets.values() for piece in _pieces(entry)}, key=len, reverse=True)
     changed: dict[str, e.AnyEntry] = {id: hole(entry) for id, entry in targets.items()}
     folds: list[str] = []
@@ -74,7 +79,7 @@ def _write(session: Session, changed: dict[str, e.AnyEntry]) -> None:
     store = session.store
     if store is not None:
         if not isinstance(store, Forgets):
-            raise StorageError("this store cannot forget: copy the session into another one first")
+            raise StorageError("this store cannot forget entries: copy the session into another store first")
         store.replace(session.id, changed, after=session.tip)
     entries = [changed.get(entry.id, entry) for entry in session.entries]
     session._begin_again(entries)
@@ -90,36 +95,36 @@ def hole(entry: e.AnyEntry) -> e.AnyEntry:
         case e.MessageEntry():
             return replace(entry, message=_empty(entry.message), meta={})
         case e.Note():
-            return replace(entry, content=(Text(HOLE),), meta={})
+            return replace(entry, content=(Text(FORGOTTEN_MARK),), meta={})
         case e.Fold():
             return _unfolded(entry, set())
         case e.BranchSummary():
-            return replace(entry, summary=HOLE, files=e.Files(), meta={})
+            return replace(entry, summary=FORGOTTEN_MARK, files=e.Files(), meta={})
         case e.Other():
             return replace(entry, raw={})
         case e.Hole():
             return replace(entry, why="forgotten")
         case e.TurnLine() | e.Failure() | e.Label():
-            return replace(entry, text=HOLE)
+            return replace(entry, text=FORGOTTEN_MARK)
         case e.State():
             return replace(entry, value=None)
         case e.Info():
             return replace(entry, name=None, cwd=None, meta={})
         case _:
-            raise UsageError(f"entry {entry.id!r} holds nothing that can be forgotten")
+            raise UsageError(f"entry {entry.id!r} has no content to forget")
 
 
 def _empty(message: Message) -> Message:
     """Calls stay as calls, so that their results still have one."""
     if isinstance(message, Bash):
-        return Bash(HOLE, hidden=message.hidden)
+        return Bash(FORGOTTEN_MARK, hidden=message.hidden)
     if isinstance(message, Assistant):
         calls = tuple(Call(call.id, call.name) for call in message.calls)
-        return Assistant((Text(HOLE), *calls), message.stop)
+        return Assistant((Text(FORGOTTEN_MARK), *calls), message.stop)
     if isinstance(message, Result):
-        return Result(message.call_id, (Text(HOLE),), message.name, message.is_error)
+        return Result(message.call_id, (Text(FORGOTTEN_MARK),), message.name, message.is_error)
     texts = [part for part in message.content if isinstance(part, Text)]
-    return type(message)((Text(HOLE, texts[0].origin if texts else None),))
+    return type(message)((Text(FORGOTTEN_MARK, texts[0].origin if texts else None),))
 
 
 def _unfolded(fold: e.Fold, kept: set[int]) -> e.Fold:
@@ -139,7 +144,7 @@ def _pieces(entry: e.AnyEntry) -> Iterator[str]:
     for text in leaves(msgspec.to_builtins(said)):
         for finding in redact(text)[1]:
             yield text[finding.start : finding.end]
-        yield from (line for row in text.splitlines() if len(line := row.strip()) >= LEAST)
+        yield from (line for row in text.splitlines() if len(line := row.strip()) >= MIN_QUOTE_CHARS)
 
 
 def _without(
@@ -193,7 +198,7 @@ def _cut(value: Any, pieces: list[str]) -> Any:
     if isinstance(value, str):
         for piece in pieces:
             if piece in value:
-                value = value.replace(piece, HOLE)
+                value = value.replace(piece, FORGOTTEN_MARK)
         return value
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()

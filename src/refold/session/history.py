@@ -17,7 +17,7 @@ from refold import entries as e
 from refold.errors import EntryNotFound, TreeError
 from refold.messages import Assistant, Message, User, brief
 from refold.protocols import SessionInfo, TokenCounter
-from refold.session.derived import DerivedValues
+from refold.session.derived_values import DerivedValues
 from refold.session.repair import parent_of
 from refold.text.glance import card
 
@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
 
 
 class History:
-    """A log up to one entry, and what follows from it. `followers`: what others derived from it."""
+    """A log up to one entry, and what follows from it. `derived`: what others derived from it."""
 
     def __init__(self, id: str, info: SessionInfo, counts: Counts | None = None) -> None:
         self.id, self.info = id, info
@@ -76,7 +76,7 @@ class History:
         self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
         self._pinned: dict[str, None] = {}
         self._counts: Counts = {}
-        self.followers = DerivedValues()
+        self.derived = DerivedValues()
 
     @property
     def base(self) -> Base:
@@ -273,7 +273,7 @@ class History:
     def _on_path(self, id: str) -> e.AnyPathEntry:
         entry = self[id]
         if not entry.on_path:
-            raise TreeError(f"{id!r} is an annotation: it has no place in the tree")
+            raise TreeError(f"{id!r} is an annotation, which has no place in the tree: name a message")
         return cast("e.AnyPathEntry", entry)
 
 

@@ -15,7 +15,7 @@ behind the difference. These are no differences, because they say nothing:
   clients move about;
 - what a dialect makes of a message when it renders it, in a list of that dialect alone.
 
-People who share a session must not learn what they did not say: for their lists see `refold.session.digests`.
+People who share a session must not learn what they did not say: see `refold.session.path_digests`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.session.dialects import DIALECTS, Dialect, parse_list
 from refold.session.dialects.common import WireRules
-from refold.session.edits import Path, Position, active_folds, outermost, project, said_by
+from refold.session.edits import Path, Position, active_folds, outermost, project_items, said_by
 from refold.session.invariants import repair_by, settled
 from refold.session.items import Item
 
@@ -39,7 +39,7 @@ OLDER = 16
 """How many folds back a list may be."""
 BRANCHES = 16
 """How many other branches a list is looked for on, the newest first."""
-THINKING = "thinking"
+THINKING_KIND = "thinking"
 _CACHE_MARKS = (
     {"type": "ephemeral"},
     {"type": "ephemeral", "ttl": "5m"},
@@ -64,7 +64,7 @@ class Tree(NamedTuple):
         return (self.path_to(entry.id) for entry in reversed(self.log) if entry.id in ends)
 
 
-class Piece(NamedTuple):
+class MessagePiece(NamedTuple):
     """The smallest thing that is compared: a part of a message, or a result with all that is in it."""
 
     content: Fields
@@ -79,10 +79,10 @@ class Piece(NamedTuple):
 
     @property
     def is_thought(self) -> bool:
-        return self.content[0] == THINKING
+        return self.content[0] == THINKING_KIND
 
-    def agrees(self, other: Piece) -> bool:
-        """Do both say the same, as far as neither leaves something out?"""
+    def agrees(self, other: MessagePiece) -> bool:
+        """Whether both say the same, apart from what one of them leaves out."""
         same = self.content == other.content and _agree(self.hint, other.hint)
         if not same or not self.thoughts or not other.thoughts:
             return same
@@ -94,18 +94,18 @@ def _agree(one: str | None, other: str | None) -> bool:
     return one is None or other is None or one == other
 
 
-class Given(NamedTuple):
+class GivenList(NamedTuple):
     """A list that was handed over, without the prompts in front."""
 
     messages: Sequence[m.Message]
-    pieces: Sequence[Piece]
+    pieces: Sequence[MessagePiece]
     dialects: Sequence[Dialect] = ()
     """Those it may be in; none where it is in our own messages, or mixed."""
 
     @classmethod
-    def of(cls, messages: Sequence[m.Message], dialects: Sequence[Dialect]) -> Given:
+    def of(cls, messages: Sequence[m.Message], dialects: Sequence[Dialect]) -> GivenList:
         said = messages[prompts(messages) :]
-        return cls(said, _with_thoughts(pieces(said)), dialects)
+        return cls(said, _with_thoughts(message_pieces(said)), dialects)
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -130,27 +130,27 @@ class Difference(msgspec.Struct, frozen=True):
     """Folds behind that entry which hold for what is common, too."""
 
 
-class Form(NamedTuple):
+class ListForm(NamedTuple):
     """A state of the session in one of the shapes in which a list may hold it."""
 
     items: Sequence[Item]
-    pieces: Sequence[Piece]
+    pieces: Sequence[MessagePiece]
     end: Callable[[int], int]
     """How many pieces the first so many items are."""
     is_whole: Callable[[int], bool] = lambda _: True
     """Do these pieces say all that the first so many items do?"""
 
 
-Forms: TypeAlias = Callable[[Sequence[Item], Given], Iterator[Form]]
+Forms: TypeAlias = Callable[[Sequence[Item], GivenList], Iterator[ListForm]]
 
 
-class Reading(NamedTuple):
+class ListMatch(NamedTuple):
     """A list beside one state of the session that it may have grown from."""
 
     path: Path
     position: Position
-    form: Form
-    theirs: Sequence[Piece]
+    form: ListForm
+    theirs: Sequence[MessagePiece]
     same: int
     """How many pieces they begin with in common."""
 
@@ -170,8 +170,8 @@ class Reading(NamedTuple):
         return self.same, self.is_ours_whole
 
 
-def difference(
-    path: Path, position: Position, given: Given, tree: Tree, *, exactly: bool = False
+def list_difference(
+    path: Path, position: Position, given: GivenList, tree: Tree, *, exactly: bool = False
 ) -> Difference:
     """What comes behind the longest common beginning of the list and what we know: of this path or, where
     more of the list is there, of another one; on a branch if the two differ before the end, or (`exactly`)
@@ -192,7 +192,7 @@ def difference(
     return msgspec.structs.replace(news, branches=True, target=reading.path[-1].id)
 
 
-def _beyond(reading: Reading, given: Given, exactly: bool) -> Difference:
+def _beyond(reading: ListMatch, given: GivenList, exactly: bool) -> Difference:
     path = reading.path
     if reading.same == len(given.pieces) and not (exactly and not reading.is_ours_whole):
         return Difference()  # what we have, or an older state of it
@@ -204,7 +204,7 @@ def _beyond(reading: Reading, given: Given, exactly: bool) -> Difference:
     return Difference([_known(message, origins) for message in _unseen(given, same)], True, target, folds)
 
 
-def _departure(reading: Reading) -> tuple[int, str | None]:
+def _departure(reading: ListMatch) -> tuple[int, str | None]:
     """Where a list departs that does not go on from the end: so many pieces, and the last common entry. Both
     sides are cut where a message begins; empty ones belong to what follows."""
     form, theirs = reading.form, reading.theirs
@@ -219,7 +219,7 @@ def _departure(reading: Reading) -> tuple[int, str | None]:
     return same, next((item.entries[-1] for item in before if item.entries), None)
 
 
-def _items_within(form: Form, pieces: int) -> int:
+def _items_within(form: ListForm, pieces: int) -> int:
     """How many items so many pieces are, at most."""
     low, high = 0, len(form.items)
     while low < high:
@@ -231,14 +231,14 @@ def _items_within(form: Form, pieces: int) -> int:
     return low
 
 
-def _others(here: Reading, tree: Tree) -> list[Path]:
+def _others(here: ListMatch, tree: Tree) -> list[Path]:
     """The newest other paths through the last entry that the list and this one have in common."""
     goes_on = here.is_ours_whole
     at = here.path[-1].id if goes_on and here.path else None if goes_on else _departure(here)[1]
     return list(islice(tree.branches(at, here.position), BRANCHES))
 
 
-def _read_elsewhere(here: Reading, given: Given, forms: Forms, others: Sequence[Path]) -> Reading:
+def _read_elsewhere(here: ListMatch, given: GivenList, forms: Forms, others: Sequence[Path]) -> ListMatch:
     """The reading on that of the paths on which most of the list is known."""
     best = here
     for path in others:
@@ -250,12 +250,14 @@ def _read_elsewhere(here: Reading, given: Given, forms: Forms, others: Sequence[
     return best
 
 
-def _read(path: Path, position: Position, given: Given, forms: Forms, older: int = OLDER) -> Reading | None:
+def _read(
+    path: Path, position: Position, given: GivenList, forms: Forms, older: int = OLDER
+) -> ListMatch | None:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
-    best: Reading | None = None
+    best: ListMatch | None = None
     for items in _states(path, position, older):
         for form in forms(items, given):
-            reading = Reading(path, position, form, given.pieces, _common(form.pieces, given.pieces))
+            reading = ListMatch(path, position, form, given.pieces, _common(form.pieces, given.pieces))
             if reading.is_sure:
                 return reading
             if best is None or reading.rank > best.rank:
@@ -267,31 +269,31 @@ def _states(path: Path, position: Position, older: int) -> Iterator[list[Item]]:
     """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
     before the last folds."""
     folds = active_folds(path)
-    yield [item for _, item in project(path, outermost(folds, position))]
+    yield [item for _, item in project_items(path, outermost(folds, position))]
     said = [entry for entry in path if isinstance(entry, e.MessageEntry)]
     if len(said) < len(path):
         yield [Item(entry.message, (entry.id,)) for entry in said]
     for count in range(len(folds) - 1, max(-1, len(folds) - 1 - older), -1):
-        yield [item for _, item in project(path, outermost(folds[:count], position))]
+        yield [item for _, item in project_items(path, outermost(folds[:count], position))]
 
 
 # ── the forms of a state ────────────────────────────────────────────────────────────────────────
 
 
-def _as_said(items: Sequence[Item], _: Given) -> Iterator[Form]:
+def _as_said(items: Sequence[Item], _: GivenList) -> Iterator[ListForm]:
     """A state as it is."""
     known = [item.message for item in items]
     front = prompts(known)
-    found = _with_thoughts([piece for piece in pieces(known) if piece.owner >= front])
+    found = _with_thoughts([piece for piece in message_pieces(known) if piece.owner >= front])
     owners = [piece.owner for piece in found]
 
     def end(count: int) -> int:
         return bisect_left(owners, count)
 
-    yield Form(items, found, end)
+    yield ListForm(items, found, end)
 
 
-def _as_sent(items: Sequence[Item], given: Given) -> Iterator[Form]:
+def _as_sent(items: Sequence[Item], given: GivenList) -> Iterator[ListForm]:
     """A state as it was sent: for a list in a dialect as that renders it, for a list in our own messages as
     it was repaired (stand-ins, notes and ids)."""
     for dialect in given.dialects:
@@ -303,13 +305,13 @@ def _as_sent(items: Sequence[Item], given: Given) -> Iterator[Form]:
             yield from _as_said(sent, given)
 
 
-def _as_rendered(items: Sequence[Item], dialect: Dialect) -> Form:
-    """What comes back of a state that was sent in a dialect."""
+def _as_rendered(items: Sequence[Item], dialect: Dialect) -> ListForm:
+    """The messages that a state becomes after it was sent in a dialect and read again."""
 
-    def read(count: int) -> list[Piece]:
+    def read(count: int) -> list[MessagePiece]:
         wire = dialect.render(repair_by(dialect.rules, items[:count]))
         messages = parse_list(cast("dict[str, Any]", wire)[dialect.field] if isinstance(wire, dict) else wire)
-        return _with_thoughts(pieces(messages[prompts(messages) :]))
+        return _with_thoughts(message_pieces(messages[prompts(messages) :]))
 
     def end(count: int) -> int:
         return len(read(count))
@@ -318,33 +320,33 @@ def _as_rendered(items: Sequence[Item], dialect: Dialect) -> Form:
         # What of a result has no place in it comes behind the last one of its batch.
         return settled(items[:count])
 
-    return Form(items, read(len(items)), end, is_whole)
+    return ListForm(items, read(len(items)), end, is_whole)
 
 
 # ── what is compared ────────────────────────────────────────────────────────────────────────────
 
 
-def pieces(messages: Sequence[m.Message]) -> list[Piece]:
+def message_pieces(messages: Sequence[m.Message]) -> list[MessagePiece]:
     """Everything that messages say, part by part."""
-    found: list[Piece] = []
+    found: list[MessagePiece] = []
     for owner, message in enumerate(messages):
         if isinstance(message, m.Bash):
-            found += [] if message.hidden else [Piece((message.role, *_fields(message)), None, owner)]
+            found += [] if message.hidden else [MessagePiece((message.role, *_fields(message)), None, owner)]
             continue
         parts = [(at, _said(part, message)) for at, part in enumerate(message.content)]
         if isinstance(message, m.Result):
             content = (field for _, said in parts for field in said)
             beside = _fields(message, "content", "name")
-            found.append(Piece((message.role, *beside, *content), message.name or None, owner))
+            found.append(MessagePiece((message.role, *beside, *content), message.name or None, owner))
             continue
         for at, said in parts:
             part = message.content[at]
             if isinstance(part, m.Thinking) and isinstance(message, m.Assistant):
-                found.append(Piece(said, None, owner, at))
+                found.append(MessagePiece(said, None, owner, at))
             elif said:
                 hint = part.origin if isinstance(part, m.Text) else None
                 beside = _fields(message, "content", "stop", "error")
-                found.append(Piece((message.role, *beside, *said), hint, owner, at))
+                found.append(MessagePiece((message.role, *beside, *said), hint, owner, at))
     return found
 
 
@@ -386,7 +388,7 @@ def _bare(value: Any) -> Any:
 
 def contents(messages: Sequence[m.Message]) -> list[Fields]:
     """What messages say, however they are joined or split, but thinking."""
-    return [piece.content for piece in pieces(messages) if not piece.is_thought]
+    return [piece.content for piece in message_pieces(messages) if not piece.is_thought]
 
 
 def prompts(messages: Sequence[m.Message]) -> int:
@@ -395,10 +397,10 @@ def prompts(messages: Sequence[m.Message]) -> int:
     return next((n for n, message in enumerate(messages) if not isinstance(message, m.System)), len(messages))
 
 
-def _with_thoughts(said: Sequence[Piece]) -> list[Piece]:
+def _with_thoughts(said: Sequence[MessagePiece]) -> list[MessagePiece]:
     """Thoughts beside the piece that follows them, those at the end beside the last one."""
-    found: list[Piece] = []
-    thoughts: list[Piece] = []
+    found: list[MessagePiece] = []
+    thoughts: list[MessagePiece] = []
     for piece in said:
         if piece.is_thought:
             thoughts.append(piece)
@@ -413,18 +415,18 @@ def _with_thoughts(said: Sequence[Piece]) -> list[Piece]:
     return found
 
 
-def _joined(thoughts: Sequence[Piece]) -> Fields:
+def _joined(thoughts: Sequence[MessagePiece]) -> Fields:
     return tuple([field for thought in thoughts for field in thought.content])
 
 
-def _common(ours: Sequence[Piece], theirs: Sequence[Piece]) -> int:
+def _common(ours: Sequence[MessagePiece], theirs: Sequence[MessagePiece]) -> int:
     pairs = zip(ours, theirs, strict=False)
     return next(
         (n for n, (one, other) in enumerate(pairs) if not one.agrees(other)), min(len(ours), len(theirs))
     )
 
 
-def _unseen(given: Given, same: int) -> list[m.Message]:
+def _unseen(given: GivenList, same: int) -> list[m.Message]:
     """Their messages after the common beginning; of a message that we have in part, only the new parts."""
     if same >= len(given.pieces):
         return []

@@ -18,8 +18,8 @@ from refold.session.edits import Accepts, Ahead, Stretch, accepted
 from refold.session.history import History
 from refold.session.items import Item
 
-MARKS = (e.Fold, e.Undo, e.Redo)
-KEPT = 4
+FOLD_MARKS = (e.Fold, e.Undo, e.Redo)
+MAX_PROJECTIONS = 4
 """Rules of which folds count for which a history keeps its projection."""
 
 
@@ -57,9 +57,9 @@ class Projection:
     @classmethod
     def of(cls, session: History, accepts: Accepts = accept_all) -> Projection:
         """The projection that is kept with a history."""
-        kept = session.followers.of(cls, dict[Accepts, Projection])
+        kept = session.derived.of(cls, dict[Accepts, Projection])
         if accepts not in kept:
-            if len(kept) >= KEPT:
+            if len(kept) >= MAX_PROJECTIONS:
                 del kept[next(iter(kept))]
             kept[accepts] = cls(session, accepts)
         return kept[accepts]
@@ -129,7 +129,7 @@ class Projection:
         """The items, with their keys, as they would be with one more fold."""
         path = self.session.path
         shown = edits.extended(self._shown, self.folds, fold, self.session.position)
-        self._ahead = Ahead(fold, path, len(path), shown, list(edits.project(path, shown)))
+        self._ahead = Ahead(fold, path, len(path), shown, list(edits.project_items(path, shown)))
         return self._ahead.keyed
 
     # ── places: indexes of items, positions on the path ─────────────────────────────────────────
@@ -214,21 +214,23 @@ class Projection:
     def _begin(self) -> None:
         """Take in what changes earlier items: a moved leaf, folds, their undoing."""
         session, anew = self.session, self._epoch != self.session.epoch
-        marks = [] if anew else [x for x in session.path[self._seen :] if isinstance(x, MARKS)]
+        marks = [] if anew else [x for x in session.path[self._seen :] if isinstance(x, FOLD_MARKS)]
         folds = [mark for mark in marks if isinstance(mark, e.Fold)]
         if anew or len(folds) < len(marks):
-            found = (session.annotations(x) for x in MARKS)
-            self._active = edits.active_folds(edits.in_order(found, session.position))
+            found = [session.annotations(x) for x in FOLD_MARKS]
+            self._active = edits.active_folds(edits.in_order(found, session.position)) if any(found) else []
         elif not folds:
             return
         else:
             self._active = [*self._active, *folds]
-        self._rebuild(accepted(self.accepts, self._active))
+        self._rebuild(accepted(self.accepts, self._active) if self._active else ())
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
         session, path, before, ahead = self.session, self.session.path, self._folds, self._ahead
         keyed, self._ahead = None, None
-        if self._epoch != session.epoch or not folds or [*folds[:-1]] != [*before]:
+        if not folds:
+            self._shown = []
+        elif self._epoch != session.epoch or [*folds[:-1]] != [*before]:
             self._shown = edits.outermost(folds, session.position)
         elif ahead and ahead.came(folds[-1], path):
             self._shown, keyed = ahead.shown, ahead.keyed
@@ -241,14 +243,15 @@ class Projection:
         self._left = frozenset(entry.id for x in left for entry in path[x.first : x.last + 1])
         if self._shown:
             shown = [x for x in self._shown if x not in left] if self.with_left else self._shown
-            self._add(keyed or edits.project(path, shown), len(path))
+            self._add(keyed or edits.project_items(path, shown), len(path))
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
-        session.forget_counts(put.difference(self._keys[index] for index in self._framed))
+        if put:
+            session.forget_counts(put.difference(self._keys[index] for index in self._framed))
 
     def _extend(self) -> None:
         """Add the next entries that no edit covers."""
         path = self.session.path
-        self._add(edits.plain(path[self._seen :]), len(path))
+        self._add(edits.unedited_items(path[self._seen :]), len(path))
 
     def _add(self, keyed: Iterable[tuple[str, Item]], seen: int) -> None:
         """Items of the path up to a position."""

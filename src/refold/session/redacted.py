@@ -14,7 +14,7 @@ from refold.text.redact import redact
 
 V = TypeVar("V")
 
-DEEP = 100
+MAX_REDACTED_DEPTH = 100
 """Levels of a value that are looked at one by one."""
 _SEALS = ("signature", "data")
 """What holds for a thought only as it was."""
@@ -33,12 +33,12 @@ def message(said: Message) -> Message:
     return said if content == tuple(said.parts) else msgspec.structs.replace(said, content=content)
 
 
-def whole(said: Message) -> str:
+def message_text(said: Message) -> str:
     """Everything a message says: what is a secret by its name as well as what is one in the text."""
     return text(in_full(message(said)))
 
 
-class Known:
+class KnownSecrets:
     """The secrets of a conversation. What a fold shows may be a part of one, or its value without the name by
     which it is one: a cut takes away what it could be recognised by."""
 
@@ -96,7 +96,7 @@ def values(value: V, clean: Callable[[str], str] = text, depth: int = 0) -> V:
     stack reaches becomes text."""
     if isinstance(value, str):
         return cast("V", clean(value))
-    if isinstance(value, (Mapping, list, tuple)) and depth == DEEP:
+    if isinstance(value, (Mapping, list, tuple)) and depth == MAX_REDACTED_DEPTH:
         return cast("V", clean(compact_json(value)))
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, Any]", value)

@@ -17,7 +17,7 @@ import msgspec
 from refold import entries as e
 from refold.protocols import Problem
 
-MISSING = "it is missing: only what refers to it is left"
+WHY_MISSING = "it is missing: only what refers to it is left"
 
 
 class Repaired(NamedTuple):
@@ -186,11 +186,11 @@ class _Repair:
 
     def _dig(self, id: str) -> None:
         self.parents[id] = None  # what names it stands below it
-        hole = e.Hole(id=id, parent=self._home(id), why=MISSING)
+        hole = e.Hole(id=id, parent=self._home(id), why=WHY_MISSING)
         self.parents[id] = hole.parent
         self.ids.add(id)
         self.made.append(hole)
-        self._say(id, MISSING)
+        self._say(id, WHY_MISSING)
 
     def _home(self, id: str) -> str | None:
         """The current leaf, unless that is a descendant of the entry."""

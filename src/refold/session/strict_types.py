@@ -19,11 +19,11 @@ from refold.entries import MessageEntry
 from refold.messages import Assistant, Call, Result, Text, User
 from refold.text.lenient_json import MAX_DEPTH, is_storable_number
 
-Check: TypeAlias = Callable[[Any], bool]
-Kinds: TypeAlias = dict[type, Check | None]
+TypeCheck: TypeAlias = Callable[[Any], bool]
+Kinds: TypeAlias = dict[type, TypeCheck | None]
 """The exact types a value may have, each with what else has to hold (None: nothing)."""
 
-LONG = 1 << 23
+LONG_TEXT = 1 << 23
 """Texts from this length on have their entry measured."""
 
 
@@ -64,7 +64,7 @@ _COMMON_STOPS = ("end", "tool_use", None)
 def _is_common_part(part: Any) -> bool:
     if type(part) is Text:
         text = part.text
-        return part.origin is None and type(text) is str and text.isascii() and len(text) < LONG
+        return part.origin is None and type(text) is str and text.isascii() and len(text) < LONG_TEXT
     if type(part) is Call:
         id, name = part.id, part.name
         if type(id) is not str or type(name) is not str or part.raw is not None:
@@ -77,7 +77,7 @@ def _is_common_part(part: Any) -> bool:
 
 
 @cache
-def _rule(cls: type[msgspec.Struct]) -> Check:
+def _rule(cls: type[msgspec.Struct]) -> TypeCheck:
     """How a value of this class is checked: field by field, by what its type allows."""
     table = [kinds_of(info) for info in types_of(cls)]
 
@@ -122,7 +122,7 @@ def kinds_of(info: shape.Type) -> Kinds:
             return _PLAIN
 
 
-def _each(kinds: Kinds) -> Check:
+def _each(kinds: Kinds) -> TypeCheck:
     def holds(items: tuple[Any, ...]) -> bool:
         for item in items:
             check = kinds.get(item.__class__, _refused)
@@ -139,7 +139,7 @@ def _refused(_: object) -> bool:
 
 def _is_sound(text: str) -> bool:
     """No surrogates: two of them in a row would be read back as the character they make."""
-    if len(text) > LONG:
+    if len(text) > LONG_TEXT:
         return False
     if text.isascii():
         return True
@@ -150,10 +150,13 @@ def _is_sound(text: str) -> bool:
     return True
 
 
+_SMALL = 1 << 62
+
+
 def _is_plain(value: Any, levels: int = MAX_DEPTH) -> bool:
     kind = value.__class__
     if kind is str:
-        return (len(value) < LONG and value.isascii()) or _is_sound(value)
+        return (len(value) < LONG_TEXT and value.isascii()) or _is_sound(value)
     if not levels and kind in (dict, list):
         return False
     if kind is dict:
@@ -162,7 +165,10 @@ def _is_plain(value: Any, levels: int = MAX_DEPTH) -> bool:
                 return False
         return True
     if kind is list:
-        return all(_is_plain(item, levels - 1) for item in value)
+        for item in value:  # millions of small numbers: a call for each would take seconds
+            if not (item.__class__ is int and _SMALL > item > -_SMALL) and not _is_plain(item, levels - 1):
+                return False
+        return True
     if kind is int or kind is float:
         return is_storable_number(value)
     return kind is bool or value is None

@@ -1,6 +1,6 @@
 """What the tools of the common agents do, by name: data, and one lookup.
 
-Agents call the same thing by many names (`Read`, `read_file`, `view`, `cat`). Whoever interprets tool calls
+Agents call the same thing by many names (`Read`, `read_file`, `view`, `cat`). Code that interprets tool calls
 asks `kind(name)` and reads arguments through `argument(call, PATHS)`; a new agent is a line in `KINDS`.
 """
 
@@ -12,15 +12,15 @@ from typing import Any, Literal, TypeAlias, cast
 
 from refold.messages import Call, compact_json
 
-RECALL = "recall_conversation"
+RECALL_TOOL_NAME = "recall_conversation"
 """Our own: what the log says, read again."""
 
-Kind: TypeAlias = Literal[
+ToolKind: TypeAlias = Literal[
     "ls", "glob", "grep", "read", "edit", "write", "create", "delete", "move", "patch", "bash", "editor",
     "todo", "other",
 ]  # fmt: skip
 
-_NAMES: Mapping[Kind, str] = {
+_NAMES: Mapping[ToolKind, str] = {
     # Claude Code, pi, layered, Gemini CLI, Codex, OpenHands, SWE-agent, Cursor, Cline/Roo, Windsurf, aider,
     # Copilot, Augment, Zed, Goose and the MCP filesystem server.
     "read": """read read_file readfile view view_file open open_file cat read_many_files read_text_file
@@ -56,15 +56,15 @@ _NAMES: Mapping[Kind, str] = {
 
 
 @lru_cache(maxsize=1024)
-def canonical(name: str) -> str:
+def canonical_tool_name(name: str) -> str:
     """A tool name without the accidents of an agent: case, separators, server and namespace prefixes."""
     name = name[:200].rsplit("__", 1)[-1] if name.startswith("mcp__") else name[:200]
     name = name.removeprefix("functions.").removeprefix("default_api.")
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "").replace(".", "")
 
 
-KINDS: Mapping[str, Kind] = {
-    canonical(name): kind for kind, names in _NAMES.items() for name in names.split()
+TOOL_KINDS: Mapping[str, ToolKind] = {
+    canonical_tool_name(name): kind for kind, names in _NAMES.items() for name in names.split()
 }
 
 PATHS = (
@@ -78,7 +78,7 @@ DIRECTORIES = (
     "path", "dir_path", "directory", "dir", "DirectoryPath", "relative_workspace_path", "folder",
     "target_directory",
 )  # fmt: skip
-COMMANDS = ("command", "cmd", "script", "CommandLine", "command_line", "input", "code")
+COMMAND_ARGUMENTS = ("command", "cmd", "script", "CommandLine", "command_line", "input", "code")
 PATTERNS = (
     "pattern",
     "query",
@@ -104,10 +104,10 @@ CONTENTS = (
 )
 
 
-def kind(name: str, extra: Mapping[str, Kind] | None = None) -> Kind:
+def kind(name: str, extra: Mapping[str, ToolKind] | None = None) -> ToolKind:
     """What a tool of that name does. `extra` maps further canonical names and wins."""
-    short = canonical(name)
-    found = (extra or {}).get(short) or KINDS.get(short)
+    short = canonical_tool_name(name)
+    found = (extra or {}).get(short) or TOOL_KINDS.get(short)
     return found or "other"
 
 
@@ -128,21 +128,21 @@ def text_argument(call: Call, names: Sequence[str]) -> str:
 
 def command_line(call: Call) -> str:
     """The shell command of a call: a string, or an array such as `["bash", "-lc", "ls"]`."""
-    value = argument(call, COMMANDS)
+    value = argument(call, COMMAND_ARGUMENTS)
     if value is None and call.raw is not None:
         return call.raw
     if isinstance(value, list):
         words = [word if isinstance(word, str) else compact_json(word) for word in cast("list[Any]", value)]
         if len(words) >= 3 and words[0].rsplit("/", 1)[-1] in SHELLS and words[1].startswith("-"):
             return words[2]
-        return " ".join(quoted(word) for word in words)
+        return " ".join(shell_quoted(word) for word in words)
     return value if isinstance(value, str) else ""
 
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
 
-def quoted(word: str) -> str:
+def shell_quoted(word: str) -> str:
     """A word as it may stand in a command line."""
     if word and not any(c in " \t\n'\"\\$`|&;<>()*?[]#~" for c in word):
         return word

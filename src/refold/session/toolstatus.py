@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
-_STATUS = re.compile(
+from refold.text.patterns import lazy_pattern
+
+_STATUS = lazy_pattern(
     r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
     r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})[^\]]{0,80}\]"
     r"|\(exit (?:code )?(-?\d{1,9})\)$|<(?:exit_code|returncode)>(-?\d{1,9})</",
@@ -16,7 +18,7 @@ _STATUS = re.compile(
 _FOLDER = re.compile(
     r"\[Current working directory: (/[^\n\]]{0,400})\]|\(Current directory: (/[^\n)]{0,400})\)"
 )
-_FRAME = re.compile(
+_FRAME = lazy_pattern(
     r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
     r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
     r"|Shell cwd was reset to "
@@ -29,7 +31,7 @@ _BEFORE = re.compile(r"Command: [^\0]{0,2000}?\nDirectory: [^\n]{0,400}\n(?:Outp
 _REMINDER = ("<system-reminder>", "</system-reminder>")
 _REFUSAL = ("<tool_use_error>", "</tool_use_error>")
 _PADDING = re.compile(r"(?<! ) {40,}+(?=\n)")
-"""Lines that a terminal filled up. (Less than that may be code that somebody has to match.)"""
+"""Lines that a terminal filled up. (Less than that may be code that has to match.)"""
 _STOPPED = re.compile(
     r"Command (?:aborted|timed out)|EXECUTION TIMED OUT|\[Operation Cancelled\]|\[Request interrupted by user"
 )
@@ -37,19 +39,19 @@ _ROWS = 8
 """Lines at the end of an output among which such reports stand."""
 
 
-def status(row: str) -> int | None:
+def reported_status(row: str) -> int | None:
     """The exit status that a line reports."""
     found = _STATUS.match(row)
     return int(next(filter(None, found.groups()))) if found else None
 
 
-def folder(row: str) -> str:
+def reported_folder(row: str) -> str:
     """The directory that a line reports the shell to stand in."""
     found = _FOLDER.match(row)
     return (found[1] or found[2]) if found else ""
 
 
-def framing(row: str) -> bool:
+def is_framing(row: str) -> bool:
     """Whether a line is the tool's and not the program's."""
     return any(pattern.match(row) for pattern in (_STATUS, _FOLDER, _FRAME))
 
@@ -65,10 +67,10 @@ def without_tag(text: str) -> str:
     return text.removeprefix(opens).removesuffix(closes) if text.startswith(opens) else text
 
 
-def bare(text: str) -> str:
+def bare_output(text: str) -> str:
     """An output without what its tool put around it: an envelope, a tag, or lines. A status other than 0
     stays, once."""
-    if (inside := printed(text)) is not None:
+    if (inside := printed_output(text)) is not None:
         return inside
     text = without_tag(text)
     text = _PADDING.sub("", text) if " " * 40 in text else text
@@ -79,15 +81,15 @@ def bare(text: str) -> str:
         text = text[:at].rstrip()
     rows = text.rstrip().rsplit("\n", _ROWS)
     end = len(rows)
-    while end > 1 and (not rows[end - 1].strip() or framing(rows[end - 1].strip())):
+    while end > 1 and (not rows[end - 1].strip() or is_framing(rows[end - 1].strip())):
         end -= 1
     if end == len(rows):
         return text
-    failed = [row for row in rows[end:] if status(row.strip())]
+    failed = [row for row in rows[end:] if reported_status(row.strip())]
     return "\n".join([*rows[:end], *failed[-1:]]) or text
 
 
-def decoded(text: str, most: int = _LARGEST) -> Any:
+def decoded_json(text: str, most: int = _LARGEST) -> Any:
     """The object or list that a text of at most so many characters is in JSON; None where it is none."""
     if len(text) > most or text[:400].lstrip()[:1] not in ("{", "["):
         return None
@@ -97,10 +99,10 @@ def decoded(text: str, most: int = _LARGEST) -> Any:
         return None
 
 
-def printed(text: str) -> str | None:
+def printed_output(text: str) -> str | None:
     """What a tool would have printed that answers with `{status, data, text, error …}` (E4): its lines as
     lines, without the escapes of JSON. None: it is no such envelope, or has another shape."""
-    envelope = decoded(text) if text.startswith('{"status":') else None
+    envelope = decoded_json(text) if text.startswith('{"status":') else None
     if envelope is None:
         return None
     data, error = envelope.get("data", {}), envelope.get("error", {})

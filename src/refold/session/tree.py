@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast, overload
@@ -13,11 +14,11 @@ from refold import entries as e
 from refold.errors import FoldError, StalePlan, TreeError, WrongType, expect
 from refold.messages import Message, Usage
 from refold.protocols import Loaded, Problem, SessionInfo, Store
-from refold.session.dialects import read_list
-from refold.session.edits import stretches
+from refold.session.append_input import messages_of, plain_meta
+from refold.session.dialects import parse_list_with_dialects
+from refold.session.edits import edit_stretches
 from refold.session.history import Base, History, Snapshot
-from refold.session.incoming import messages_of, plain_meta
-from refold.session.merge import Given, Merged, Tree, difference
+from refold.session.merge import GivenList, Merged, Tree, list_difference
 from refold.session.repair import parent_of, repaired
 from refold.session.validation import begun, entries_of, validated_all
 
@@ -30,7 +31,8 @@ def random_id() -> str:
 
 class Session(History):
     """A conversation. Without a `store` it lives in memory; with one, an append is durable on return. Opening
-    costs some microseconds an entry; what else is known of entries is read when it is first asked for."""
+    costs some microseconds an entry; what else is known of entries is read when it is first asked for.
+    Threads may write to it at once: every message has the one before it as its parent."""
 
     def __init__(
         self,
@@ -48,6 +50,8 @@ class Session(History):
         self.problems = tuple(problems)
         self.store = store
         self.clock, self.new_id = clock, new_id
+        self.writing = threading.RLock()
+        """Held while something is written; what reads and then writes holds it for both."""
         self._after: str | None = None
         """What the store's compare-and-swap has to find: its tip, which damage may have hidden from us."""
         self._stored = self._load(entries)
@@ -101,15 +105,16 @@ class Session(History):
         """Append what was said: a message, a text of the user, or a dict of any dialect; it becomes the new
         leaf. Or append a ready-made entry; `after`: only where the session is still at that base, otherwise
         `StalePlan`. Returns the entry, the last one of a dict of several messages."""
-        if after is not None and after != self.base:
-            raise StalePlan
-        if isinstance(said, e.Entry):
-            if not usage is model is meta is None:
-                raise WrongType("usage, model and meta go with a message: an entry has its own")
-            return self.extend((cast("e.AnyEntry", said),))[0]
-        made = self._chained(messages_of(said))
-        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=plain_meta(meta))
-        return self.extend(made)[-1]
+        with self.writing:
+            if after is not None and after != self.base:
+                raise StalePlan
+            if isinstance(said, e.Entry):
+                if not usage is model is meta is None:
+                    raise WrongType("usage, model and meta can only be given with a message")
+                return self.extend((cast("e.AnyEntry", said),))[0]
+            made = self._chained(messages_of(said))
+            made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=plain_meta(meta))
+            return self.extend(made)[-1]
 
     def _chained(self, messages: Iterable[Message]) -> list[e.MessageEntry]:
         made: list[e.MessageEntry] = []
@@ -126,21 +131,23 @@ class Session(History):
     def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
         """Append ready-made entries: all of them or, on any error, none. Returns what the log holds."""
         entries = validated_all(entries)
-        self._check(entries)
-        if self.store is not None:
-            self.store.append(self.id, entries, after=self._after)
-        for entry in entries:
-            self._take(entry)
-            if entry.moves:
-                self._after = entry.id
+        with self.writing:
+            self._check(entries)
+            if self.store is not None:
+                self.store.append(self.id, entries, after=self._after)
+            for entry in entries:
+                self._take(entry)
+                if entry.moves:
+                    self._after = entry.id
         return entries
 
     def move(self, id: str | None) -> None:
         """Make `id` the leaf; the next append branches there. Remembered in the log."""
-        if id is not None:
-            self._on_path(id)
-        if id != self._leaf:
-            self.extend((self.make(e.Leaf, target=id),))
+        with self.writing:
+            if id is not None:
+                self._on_path(id)
+            if id != self._leaf:
+                self.extend((self.make(e.Leaf, target=id),))
 
     def label(self, id: str, text: str) -> None:
         self.extend((self.make(e.Label, target=self[id].id, text=text),))
@@ -149,32 +156,34 @@ class Session(History):
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
         recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
         `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
-        tree = Tree(self._log, self.children, self.path_to)
-        given = Given.of(*read_list(messages))
-        news = difference(self._path, self.position, given, tree, exactly=exactly)
-        if news.branches:
-            self.move(news.target)
-            for fold in news.folds:
-                fresh = {"id": self.new_id(), "parent": self._leaf, "time": self.clock()}
-                self.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
-        added = cast("Sequence[e.MessageEntry]", self.extend(self._chained(news.messages)))
-        return Merged(tuple(added), news.branches)
+        given = GivenList.of(*parse_list_with_dialects(messages))
+        with self.writing:
+            tree = Tree(self._log, self.children, self.path_to)
+            news = list_difference(self._path, self.position, given, tree, exactly=exactly)
+            if news.branches:
+                self.move(news.target)
+                for fold in news.folds:
+                    fresh = {"id": self.new_id(), "parent": self._leaf, "time": self.clock()}
+                    self.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
+            added = cast("Sequence[e.MessageEntry]", self.extend(self._chained(news.messages)))
+            return Merged(tuple(added), news.branches)
 
     def refresh(self) -> int:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""
         if self.store is None:
             return 0
-        loaded = self.store.load(self.id, self._stored)
-        self._stored += len(loaded.entries)
-        # Annotations need no compare-and-swap: somebody's may stand before entries of our own.
-        news = [entry for entry in loaded.entries if entry.id not in self._by_id]
-        sound, problems = repaired(news, self._by_id, self._leaf)
-        self.problems += tuple(problems)
-        for entry in sound:
-            self._take(entry)
-        self._after = self._tip
-        self._meet(loaded)
-        return len(news)
+        with self.writing:
+            loaded = self.store.load(self.id, self._stored)
+            self._stored += len(loaded.entries)
+            # Annotations need no compare-and-swap: another writer's may stand before entries of our own.
+            news = [entry for entry in loaded.entries if entry.id not in self._by_id]
+            sound, problems = repaired(news, self._by_id, self._leaf)
+            self.problems += tuple(problems)
+            for entry in sound:
+                self._take(entry)
+            self._after = self._tip
+            self._meet(loaded)
+            return len(news)
 
     # ── the inside ──────────────────────────────────────────────────────────────────────────────
 
@@ -201,14 +210,14 @@ class Session(History):
         fresh: set[str] = set()
         for entry in entries:
             if entry.id in self._by_id or entry.id in fresh:
-                raise TreeError(f"there is an entry with the id {entry.id!r} already")
+                raise TreeError(f"an entry with the id {entry.id!r} already")
             fresh.add(entry.id)
             parent = parent_of(entry) if entry.on_path else None
             if parent is not None and parent not in fresh and not self._is_on_tree(parent):
-                raise TreeError(f"{parent!r} is named as a parent, but there is no such entry")
+                raise TreeError(f"{parent!r} is named as a parent but is not in this session")
             if isinstance(entry, e.Fold):
                 self._check_fold(entry)
 
     def _check_fold(self, fold: e.Fold) -> None:
-        if fold.parent == self._leaf and len(stretches((fold,), self.position)) != len(fold.edits):
+        if fold.parent == self._leaf and len(edit_stretches((fold,), self.position)) != len(fold.edits):
             raise FoldError("an edit names no stretch of the path")

@@ -56,7 +56,7 @@ def validated_all(entries: Iterable[S]) -> list[S]:
 
 def entries_of(entries: Iterable[S]) -> list[S]:
     """What a session begins with, as it was read."""
-    wanted = "a session is made of entries; messages are appended, or merged into it"
+    wanted = "pass entries; messages are appended, or merged"
     expect(entries, Iterable, wanted)
     read = list(entries)
     for entry in read:
@@ -70,10 +70,10 @@ def begun(
 ) -> tuple[str, SessionInfo]:
     """What a session is called, and what is known of it."""
     expect(id, (str, NoneType), "the id of a session must be a string")
-    expect(info, (SessionInfo, NoneType), "info is a SessionInfo")
+    expect(info, (SessionInfo, NoneType), "info must be a SessionInfo")
     with PluginGuard("the clock or new_id of the session"):
         name = id or (info.id if info else None) or new_id()
-        expect(name, str, "new_id is a function that gives a text")
+        expect(name, str, "new_id must be a function that returns a string")
         return name, info or SessionInfo(id=name, created=clock())
 
 
@@ -171,9 +171,7 @@ def _text(value: Any, where: str) -> str:
         try:
             return bytes(cast("bytes", value)).decode()
         except UnicodeDecodeError:
-            raise WrongType(
-                f"{where} is bytes that are no UTF-8: decode them, or describe what they are"
-            ) from None
+            raise WrongType(f"{where} is bytes that are not UTF-8: decode or describe them") from None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     path: Any = getattr(value, "__fspath__", None)
@@ -194,7 +192,7 @@ def _written(value: Any) -> object:
 def _word(value: Any, values: tuple[Any, ...], where: str) -> str:
     word = _text(value, where)
     if word not in values:
-        raise WrongType(f"{where} is {word[:40]!r}: it is one of {', '.join(map(str, values))}")
+        raise WrongType(f"{where} is {word[:40]!r}: use one of {', '.join(map(str, values))}")
     return word
 
 
@@ -229,7 +227,7 @@ def _converted(value: Mapping[Any, Any], kind: Any, where: str) -> Any:
     try:
         return msgspec.convert(dict(value), kind)
     except (ValueError, TypeError) as error:
-        raise WrongType(f"{where} is a dict of other fields: {error}") from error
+        raise WrongType(f"{where} is a dict with other fields: {error}") from error
 
 
 @cache

@@ -53,11 +53,15 @@ class View:
         return self._length
 
     def __repr__(self) -> str:
-        # Short work: an event loop asks for it whenever a task gives a view.
-        return f"<View: {self._length:,} messages, {self.tokens:,} tokens>"
+        # Counts nothing: an event loop asks for it whenever a task gives a view.
+        counted = f", {self.tokens:,} tokens" if "tokens" in vars(self) else ""
+        return f"<View: {self._length:,} messages{counted}>"
 
     def _repr_html_(self) -> str:
-        return card(repr(self), [brief(message) for message in self.messages])
+        return card(
+            f"<View: {self._length:,} messages, {self.tokens:,} tokens>",
+            [brief(message) for message in self.messages],
+        )
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items)

@@ -23,17 +23,17 @@ from refold.messages import (
     compact_json,
 )
 from refold.protocols import TokenCounter
-from refold.session.dialects.common import call_json, describe
+from refold.session.dialects.common import call_json, describe_opaque
 from refold.session.invariants import first_user
-from refold.session.invariants.batches import Batch, calls_of, read
+from refold.session.invariants.batches import CallBatch, calls_of, read_batch
 from refold.session.invariants.empty import blank
-from refold.session.invariants.pairs import note, repeated, stand_in
+from refold.session.invariants.pairs import orphan_note, repeated, stand_in
 from refold.session.items import Item
 from refold.session.projection import Projection
 from refold.text.frames import element
 
 PICTURES = "Pictures of the tool result call_0123456789abcdef0123456789abcdef01234567: (the pictures follow)"
-SILENT = "(no output)"
+NO_OUTPUT = "(no output)"
 
 
 class WireOverhead:
@@ -80,7 +80,7 @@ class WireOverhead:
             return
         for index in self._tail:
             self._total -= self._by_item.pop(index, 0)
-        for start, stretch in stretches(items, self._settled, self.counter):
+        for start, stretch in overhead_by_stretch(items, self._settled, self.counter):
             self._settled, self._tail = start, list(stretch)
             self._by_item |= stretch
             self._total += sum(stretch.values())
@@ -89,10 +89,10 @@ class WireOverhead:
 
 def wire_overhead(items: Sequence[Item], counter: TokenCounter) -> int:
     """Tokens of the items on the wire beyond their own count."""
-    return sum(sum(found.values()) for _, found in stretches(items, 0, counter))
+    return sum(sum(found.values()) for _, found in overhead_by_stretch(items, 0, counter))
 
 
-def stretches(
+def overhead_by_stretch(
     items: Sequence[Item], first: int, counter: TokenCounter
 ) -> Iterator[tuple[int, dict[int, int]]]:
     """Where each stretch begins (a batch with its results, or a single message) from `first` on, which begins
@@ -104,13 +104,13 @@ def stretches(
         if _plain_pair(items, index):
             end, found = index + 2, {}
         elif calls_of(message):
-            batch = read(items, index)
+            batch = read_batch(items, index)
             found, end = dict(_of_batch(items, batch, counter)), batch.end
         else:
             end = index + 1
             extra = _own(items[index], index, counter)
             if type(message) is Result:
-                extra += counter.message(note(message)) - counter.message(message)
+                extra += counter.message(orphan_note(message)) - counter.message(message)
             found = {index: extra} if extra > 0 else {}
         if not begun and first_user.begins(items[index]):
             begun = True
@@ -143,7 +143,7 @@ def _plain_pair(items: Sequence[Item], index: int) -> bool:
     return type(after) is not Result and not blank(after)
 
 
-def _of_batch(items: Sequence[Item], batch: Batch, counter: TokenCounter) -> Iterator[tuple[int, int]]:
+def _of_batch(items: Sequence[Item], batch: CallBatch, counter: TokenCounter) -> Iterator[tuple[int, int]]:
     extras = {i for i in batch.extras if not repeated(items, i, batch)}
     closed = batch.end < len(items) or bool(extras)
     missing = [call for call, given in zip(batch.calls, batch.given, strict=True) if given is None]
@@ -152,7 +152,7 @@ def _of_batch(items: Sequence[Item], batch: Batch, counter: TokenCounter) -> Ite
         if index == batch.heads[-1] and closed:
             extra += sum(counter.message(stand_in(call)) for call in missing)
         if index in extras and isinstance(message, Result):
-            extra += counter.message(note(message)) - counter.message(message)
+            extra += counter.message(orphan_note(message)) - counter.message(message)
         if extra > 0:
             yield index, extra
 
@@ -166,7 +166,7 @@ def _own(item: Item, index: int, counter: TokenCounter) -> int:
         if any(isinstance(part, Image) for part in odd):
             extra += counter.message(User((Text(PICTURES),)))
         elif message.is_error and not message.text.strip():
-            extra += counter.text(SILENT)
+            extra += counter.text(NO_OUTPUT)
     elif isinstance(message, System) and index:
         texts = (part.text for part in message.content if type(part) is Text)
         extra += len(odd) * counter.text(element("system_message", ""))
@@ -179,5 +179,5 @@ def _around(part: AnyPart, counter: TokenCounter) -> int:
     if type(part) is Call and part.raw is not None:
         return max(counter.text(call_json(part)) - counter.text(arguments_json(part)), 0)
     if isinstance(part, Opaque):
-        return max(counter.text(describe(part.raw)) - counter.text(compact_json(part.raw)), 0)
+        return max(counter.text(describe_opaque(part.raw)) - counter.text(compact_json(part.raw)), 0)
     return 0

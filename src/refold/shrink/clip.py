@@ -28,11 +28,9 @@ from refold.messages import (
     is_typed,
 )
 from refold.protocols import TokenCounter
-from refold.session.toolnames import Kind
-from refold.session.toolstatus import bare
+from refold.session.toolnames import ToolKind
+from refold.session.toolstatus import bare_output
 from refold.shrink.excerpt import SalientLines, without_numbers
-from refold.shrink.pages import page
-from refold.shrink.tables import tabulated
 from refold.text.frames import TAG
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
@@ -61,6 +59,8 @@ _SPARE = 0.3
 """Share of a beginning or an end that may be lost for it to be of whole lines or words."""
 _LINE = 240
 """Characters of a line that is told whole or not at all; a longer one is data."""
+_TELLS = 16
+"""Characters of the beginning of a line that say something, where no whole line fits."""
 _BETWEEN = 0.25
 """Share of a clip for lines between beginning and end that tell something by themselves,"""
 _TELLING = 60
@@ -68,8 +68,7 @@ _TELLING = 60
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
-    """What clips of all levels are made of: a text, and the text without the numbers of its lines, or the
-    names of its records."""
+    """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
 
     text: str
     size: int
@@ -103,22 +102,18 @@ class Texts:
             known = self._sizes[id(call)] = self.counter.text(_arguments(call))
         return known
 
-    def body(self, text: str, kind: Kind, *, data: bool = False) -> Body:
-        """`data`: it may be records or a page."""
+    def body(self, text: str, kind: ToolKind) -> Body:
         body = self._bodies.get(text)
         if body is None:
-            size = self.size(text)
-            plain = (tabulated(text) or page(text)) if data else None
-            if not plain:
-                plain = bare(text)
-                # Of a file every line may have to be matched.
-                plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
+            size, plain = self.size(text), bare_output(text)
+            # Of a file every line may have to be matched.
+            plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
             plain_size = size if plain == text else self.counter.text(plain)
             body = self._bodies[text] = Body(text, size, plain, plain_size, SalientLines(plain, kind))
         return body
 
 
-_FILES: tuple[Kind, ...] = ("read", "editor")
+_FILES: tuple[ToolKind, ...] = ("read", "editor")
 _RUN = re.compile(r"^(.{8,}+)\n(?:\1(?:\n|\Z)){2,}", re.M)
 
 
@@ -127,16 +122,11 @@ def _once(text: str) -> str:
     return _RUN.sub(lambda run: f"{run[1]} [×{run[0].rstrip(chr(10)).count(chr(10)) + 1}]\n", text)
 
 
-def clipped(
-    message: Message, tokens: int, counter: TokenCounter, *, key: str, kind: Kind = "other"
+def clip_message(
+    message: Message, tokens: int, texts: Texts, *, key: str, kind: ToolKind = "other"
 ) -> Message:
     """The message in about `tokens` tokens. `key` names its entry, `kind` says what it shows, where it is a
-    result."""
-    return clip_message(message, tokens, Texts(counter), key=key, kind=kind)
-
-
-def clip_message(message: Message, tokens: int, texts: Texts, *, key: str, kind: Kind = "other") -> Message:
-    """`clipped`; `texts` are those of the message, and may be used again at another level."""
+    result; `texts` are those of the message, and may be used again at another level."""
     match message:
         case Assistant():
             return _reply(message, tokens, texts, key)
@@ -145,12 +135,10 @@ def clip_message(message: Message, tokens: int, texts: Texts, *, key: str, kind:
             if any(typed) and not all(typed):
                 content = _around_typed(message.content, typed, tokens, texts, key)
             else:
-                # Of a file that was read every character may matter: an edit has to match it.
-                data = type(message) is Result and kind in ("other", "bash")
                 joined = _joined(message.content)
                 if type(message) is User and f"<{TAG}" in joined:
                     return msgspec.structs.replace(message, content=(_frame(joined, tokens, texts, key),))
-                body = texts.body(joined, kind, data=data)
+                body = texts.body(joined, kind)
                 content = _texts(message.content, tokens, texts.counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
@@ -173,18 +161,18 @@ def _frame(text: str, tokens: int, texts: Texts, key: str) -> Text:
     return Text(framed[1] + _clip_text(framed[2], max(tokens - around, 1), texts, key) + framed[3], "summary")
 
 
-def clip_text(text: str, tokens: int, counter: TokenCounter, *, key: str, kind: Kind = "other") -> str:
+def clip_text(text: str, tokens: int, counter: TokenCounter, *, key: str, kind: ToolKind = "other") -> str:
     """Beginning and end of a text, and the lines between that tell most, in at most `tokens` tokens."""
     return _clip_text(text, tokens, Texts(counter), key, kind)
 
 
-def _clip_text(text: str, tokens: int, texts: Texts, key: str, kind: Kind = "other") -> str:
+def _clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "other") -> str:
     if len(text) <= tokens or texts.size(text) <= tokens:
         return text
     return _clip(texts.body(text, kind), tokens, texts.counter, key, kind)
 
 
-def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) -> str:
+def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: ToolKind) -> str:
     if len(body.text) <= tokens or body.size <= tokens:
         return body.text
     text, size = body.bare, body.bare_size
@@ -210,35 +198,51 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     return "\n".join(part for part in (first, mark, *rows, last) if part)
 
 
-def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> tuple[str, str, int]:
+def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: ToolKind) -> tuple[str, str, int]:
     """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
     last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
     line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
-        first = _whole_head(text, head_lines(text, int(chars * share), _SPARE))
-        last = _whole_tail(text, tail_lines(text, chars - int(chars * share), _SPARE))
+        first, last = _whole_head(text, int(chars * share)), _whole_tail(text, chars - int(chars * share))
         if len(last) < len(line) and whole <= room:
-            last = line
-            first = head_lines(first, len(first) * (room - whole) // room, _SPARE)
+            first, last = _whole_head(text, len(first) * (room - whole) // room), line
+        elif not last:
+            first = _whole_head(text, chars)
+        elif not first:
+            last = _whole_tail(text, chars)
         used = counter.text(first) + counter.text(last)
         if used <= room:
-            return first, last, used
+            break
         chars = int(chars * min(0.95, room / used))
-    first = head_lines(text, max(room // 2, 1), _SPARE)
-    return first, "", counter.text(first)
+    else:
+        return "", "", 0
+    return (first, last, used) if used else _beginning(text, chars, room, counter)
 
 
-def _whole_head(text: str, first: str) -> str:
+def _beginning(text: str, chars: int, room: int, counter: TokenCounter) -> tuple[str, str, int]:
+    """Where no line fits: the beginning of the first, if that says something."""
+    while chars >= _TELLS:
+        first = head_lines(text, chars, _SPARE)
+        used = counter.text(first)
+        if used <= room:
+            return (first, "", used) if len(first) >= _TELLS else ("", "", 0)
+        chars = int(chars * 0.8)
+    return "", "", 0
+
+
+def _whole_head(text: str, chars: int) -> str:
     """A beginning without the half of a line at its end, where that is a line as people write them."""
+    first = head_lines(text, chars, _SPARE)
     start, end = first.rfind("\n"), text.find("\n", len(first))
     short = (end if end >= 0 else len(text)) - start <= _LINE
-    return first[:start] if start >= 0 and end != len(first) and short else first
+    return first[: max(start, 0)] if end != len(first) and short else first
 
 
-def _whole_tail(text: str, last: str) -> str:
+def _whole_tail(text: str, chars: int) -> str:
     """An end without the half of a line at its start; nothing where it is no more than that."""
+    last = tail_lines(text, chars, _SPARE)
     at = len(text) - len(last)
     start, end = text.rfind("\n", 0, at), text.find("\n", at)
     end = end if end >= 0 else len(text)
@@ -286,7 +290,7 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
                 calls = [_quoted_call(call, room, counter, key) for call, room in made]
             text = "\n".join(filter(None, (words, *calls)))
         case Result():
-            text, who = bare(message.text), "result"
+            text, who = bare_output(message.text), "result"
             text = _quoted(text, tokens, counter, key) if tokens else text
         case _:
             return ""
@@ -311,14 +315,18 @@ def _quoted_call(call: Call, tokens: int, counter: TokenCounter, key: str) -> st
 
 
 def _rooms(texts: Sequence[str], tokens: int) -> list[int]:
-    """Tokens for each of several texts: what is short stays, the others share the rest by length."""
-    most = 4 * _SHORT
-    rest = max(tokens - sum(len(text) for text in texts if len(text) <= most) // 4, 0)
-    long = sum(len(text) for text in texts if len(text) > most)
-    return [most if len(text) <= most else max(rest * len(text) // long, 8) for text in texts]
+    """Tokens for each of several texts: what is short (a path, a single line) stays, the others share the
+    rest by length."""
+    whole = [len(text) <= 4 * _SHORT or (len(text) <= _LINE and "\\n" not in text) for text in texts]
+    rest = max(tokens - sum(len(text) for text, short in zip(texts, whole, strict=True) if short) // 4, 0)
+    long = sum(len(text) for text, short in zip(texts, whole, strict=True) if not short)
+    return [
+        len(text) if short else max(rest * len(text) // long, 8)
+        for text, short in zip(texts, whole, strict=True)
+    ]
 
 
-def _quoted(text: str, tokens: int, counter: TokenCounter, key: str, kind: Kind = "other") -> str:
+def _quoted(text: str, tokens: int, counter: TokenCounter, key: str, kind: ToolKind = "other") -> str:
     most = max(_LARGE, _WIDE * tokens)
     if len(text) > 2 * most:  # of megabytes only the ends can be there
         text, key = f"{head(text, most)}\n{tail(text, most)}", ""
@@ -335,7 +343,7 @@ def _joined(parts: Sequence[AnyPart]) -> str:
 
 
 def _texts(
-    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind, body: Body
+    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: ToolKind, body: Body
 ) -> Content:
     """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
     texts = [part for part in parts if isinstance(part, Text)]

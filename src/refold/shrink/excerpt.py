@@ -13,7 +13,8 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TypeAlias
 
-from refold.session.toolnames import Kind
+from refold.session.toolnames import ToolKind
+from refold.text.patterns import lazy_pattern
 
 MANY = 4_000
 """Lines that are ranked, at most."""
@@ -21,7 +22,7 @@ _LONG = 240
 """Characters of a line that may be kept: a longer one is data."""
 _DATA = 4 * _LONG
 """Characters of a line that are looked at."""
-_FAILURE = re.compile(
+_FAILURE = lazy_pattern(
     r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
     r"assert\w*|undefined|cannot|denied)\b|[✗✖✘×]",
     re.I,
@@ -54,7 +55,7 @@ class SalientLines:
 
     __slots__ = ("_lines", "_look", "_text", "sizes")
 
-    def __init__(self, text: str, kind: Kind) -> None:
+    def __init__(self, text: str, kind: ToolKind) -> None:
         self._text = text
         self._look: Look = _LOOKS.get(kind, _log)
         self._lines: dict[Look, list[_Line]] = {}
@@ -140,7 +141,7 @@ def _outline(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
             yield index, len(bare) - len(inner), None
 
 
-_LOOKS: Mapping[Kind, Look] = {
+_LOOKS: Mapping[ToolKind, Look] = {
     "grep": _hits,
     "read": _outline,
     "editor": _outline,
@@ -148,7 +149,7 @@ _LOOKS: Mapping[Kind, Look] = {
 }
 
 
-def without_numbers(text: str, kind: Kind) -> str:
+def without_numbers(text: str, kind: ToolKind) -> str:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
     rows = text.rstrip("\n").split("\n")

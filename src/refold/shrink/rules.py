@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from refold.messages import Call, compact_json
-from refold.session.dialects.common import listing
+from refold.session.dialects.common import list_or_empty
 from refold.session.toolnames import (
     CONTENTS,
     DIRECTORIES,
     PATHS,
     PATTERNS,
-    Kind,
+    ToolKind,
     argument,
     command_line,
     text_argument,
@@ -48,41 +47,24 @@ class Limits(msgspec.Struct, frozen=True):
 Data: TypeAlias = dict[str, Any]
 
 
-@runtime_checkable
-class Rule(Protocol):
-    """One kind of tool. A rule sees either the `data` of an envelope or plain text. One of an application's
-    own may have `async` methods."""
-
-    def data(self, call: Call, data: Data, limits: Limits) -> Any: ...
-
-    def plain(self, call: Call, text: str, limits: Limits) -> Any: ...
+Rule: TypeAlias = Callable[[Call, str, Limits], Any]
+"""A function of the call, the text of its result and the limits that gives the text that stays. One of an
+application's own may be `async`."""
 
 
-AnyRule: TypeAlias = Rule | Callable[[Call, str, Limits], Any]
-"""A rule, or a function of the call, the text of its result and the limits that gives the text that stays."""
-
-
-@dataclass(frozen=True)
-class TextRule:
-    """A rule for the text that a tool prints, and so for the fields of its answer."""
-
-    keep: Callable[[Call, str, Limits], str]
-
-    def plain(self, call: Call, text: str, limits: Limits) -> str:
-        return self.keep(call, text, limits)
-
-    def data(self, call: Call, data: Data, limits: Limits) -> Data:
-        if "recap" in data:
-            return {"recap": data["recap"]}
-        if data.get("stderr"):
-            data = {**data, "stdout": f"{data.get('stdout') or ''}\nstderr:\n{data['stderr']}"}
-            del data["stderr"]
-        kept = dict([*data.items()][:_FIELDS])
-        for name, value in kept.items():
-            if isinstance(value, str | list | dict) and len(written := compact_json(value)) > _SHORT:
-                text = self.keep(call, printed(value, data), limits)
-                kept[name] = text if len(text) < len(written) else value
-        return kept
+def fields(rule: Rule, call: Call, data: Data, limits: Limits) -> Data:
+    """The fields of a structured answer, the long ones as the rule keeps what the tool would have printed."""
+    if "recap" in data:
+        return {"recap": data["recap"]}
+    if data.get("stderr"):
+        data = {**data, "stdout": f"{data.get('stdout') or ''}\nstderr:\n{data['stderr']}"}
+        del data["stderr"]
+    kept = dict([*data.items()][:_FIELDS])
+    for name, value in kept.items():
+        if isinstance(value, str | list | dict) and len(written := compact_json(value)) > _SHORT:
+            text = rule(call, printed(value, data), limits)
+            kept[name] = text if len(text) < len(written) else value
+    return kept
 
 
 _FIELDS, _SHORT = 30, 120
@@ -234,7 +216,7 @@ def bash(call: Call, text: str, limits: Limits) -> str:
 
 def todo(call: Call, text: str, limits: Limits) -> str:
     """The recap only."""
-    given = listing(_first(call.arguments, "todos", "plan", "items", "tasks"))
+    given = list_or_empty(_first(call.arguments, "todos", "plan", "items", "tasks"))
     return recapped(given, limits) or _short(text, limits)
 
 
@@ -281,9 +263,8 @@ def _edges(lines: Sequence[str], first: int, last: int, limits: Limits) -> list[
     return [_short(line, limits) for line in kept]
 
 
-RULES: Mapping[Kind, Rule] = {
-    "ls": TextRule(ls), "glob": TextRule(glob), "grep": TextRule(grep), "read": TextRule(read),
-    "edit": TextRule(edit), "patch": TextRule(edit), "write": TextRule(write), "create": TextRule(write),
-    "bash": TextRule(bash), "todo": TextRule(todo), "delete": TextRule(other), "move": TextRule(other),
-    "editor": TextRule(other), "other": TextRule(other),
+RULES: Mapping[ToolKind, Callable[[Call, str, Limits], str]] = {
+    "ls": ls, "glob": glob, "grep": grep, "read": read, "edit": edit, "patch": edit, "write": write,
+    "create": write, "bash": bash, "todo": todo, "delete": other, "move": other, "editor": other,
+    "other": other,
 }  # fmt: skip

@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from refold.deprecation import renamed
 from refold.errors import FormatError, StorageError, UnknownName, expect
-from refold.protocols import Store
-from refold.stores.disk import told
+from refold.stores.disk import os_errors_translated
 
-__all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_store", "shown"]
+if TYPE_CHECKING:
+    from refold.protocols import Store
+
+__all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_store", "without_password"]
 
 
 class Opened(NamedTuple):
@@ -27,7 +30,7 @@ class Opened(NamedTuple):
     session: str | None = None
 
 
-SPEC = "a store is named by a text such as sqlite:agent.db, or by a path"
+SPEC_HINT = "the store must be a string such as sqlite:agent.db, or a path"
 
 
 class Kind(NamedTuple):
@@ -61,15 +64,15 @@ _SECRETS = re.compile(r"^([a-z]{1,20}://[^:/?#@]*):.*@|((?:pass|password|sslpass
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
-    expect(spec, (str, os.PathLike), SPEC)
+    expect(spec, (str, os.PathLike), SPEC_HINT)
     text = os.fspath(spec)
     if "\0" in text:
-        raise StorageError("a path cannot have a NUL in it: choose another name")
+        raise StorageError("a path cannot contain NUL: choose another name")
     name, colon, rest = text.partition(":")
     if not colon or name not in KINDS:
         if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:
             raise UnknownName("store", name, tuple(KINDS))
-        with told(Path(text)):
+        with os_errors_translated(Path(text)):
             name, rest = _guess(Path(text).expanduser()), text
     session = ""
     if KINDS[name].many and "#" in _PASSWORD.sub("", rest) and not Path(rest).expanduser().exists():
@@ -78,9 +81,9 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     return Opened(store, session or found)
 
 
-def shown(spec: str) -> str:
+def without_password(spec: str) -> str:
     """The text for people and reports: without a password."""
-    expect(spec, str, SPEC)
+    expect(spec, str, SPEC_HINT)
     return _SECRETS.sub(lambda found: f"{found[1]}@" if found[2] is None else f"{found[2]}…", spec)
 
 
@@ -93,13 +96,13 @@ def _exists(text: str) -> bool:
 
 def is_store(spec: str) -> bool:
     """Whether the text names one of our stores (otherwise it may be a transcript of another program)."""
-    expect(spec, str, SPEC)
+    expect(spec, str, SPEC_HINT)
     name, colon, _ = spec.partition(":")
     if colon and name in KINDS:
         return True
     path = Path(spec).expanduser()
     try:
-        with told(path):
+        with os_errors_translated(path):
             return path.is_file() and _is_ours(path, KINDS[_guess(path)])
     except FormatError:
         return False
@@ -135,7 +138,9 @@ def _guess(path: Path) -> str:
         head = _head(path)
         known = (name for name, kind in KINDS.items() if kind.head and head.startswith(kind.head))
         return next(known, None) or next(name for name, kind in KINDS.items() if kind.shared)
-    raise FormatError(f"{path} does not exist and its name does not say what to make: use sqlite: or jsonl:")
+    raise FormatError(
+        f"{path} does not exist, and its name does not tell the kind of store: add sqlite: or jsonl: in front"
+    )
 
 
 def _head(path: Path) -> bytes:
@@ -149,3 +154,10 @@ def _head(path: Path) -> bytes:
 
 def _is_ours(path: Path, kind: Kind) -> bool:
     return not kind.shared or cast("Callable[[Path], bool]", import_module(kind.module).is_ours)(path)
+
+
+def _current(name: str) -> object:
+    return globals().get(name) or import_module(f"{__name__}.{name}")
+
+
+__getattr__ = renamed(__name__, _current, shown="without_password", moving="transfer", watching="watcher")

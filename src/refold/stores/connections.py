@@ -80,8 +80,8 @@ class Connections:
                 if slot.connection is not None and not self._is_there(slot.file):
                     slot.is_broken = True
                     raise StorageError(
-                        f"{self.path} was removed or replaced while it was open: nothing was added; "
-                        "put it back and open the session again"
+                        f"{self.path} was removed or replaced while it was open; nothing was added: "
+                        "restore it and open the session again"
                     )
                 if slot.connection is None:
                     slot.connection, slot.pid, slot.file = self._open(), os.getpid(), self.path.stat()
@@ -92,7 +92,7 @@ class Connections:
                 yield slot.connection
             except (apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError) as error:
                 # Start from what is really on the disk next time. But a log with a failed commit at its end
-                # must not be read again: whoever opens it would believe that commit.
+                # must not be read again: the next opener would believe that commit.
                 slot.is_broken = not slot.tainted
                 raise translated(error, self.path, tainted=slot.tainted) from error
             except apsw.Error as error:
@@ -104,7 +104,7 @@ class Connections:
 
     def failed_commit(self, connection: apsw.Connection) -> None:
         """A commit that failed may have left all its pages in the write-ahead log, only not synced. They are
-        overwritten: nobody may find them later."""
+        overwritten: they cannot be found later."""
         slot = self._slot()
         if slot.connection is connection:
             slot.tainted = True
@@ -219,7 +219,7 @@ def _close(slot: _Slot) -> None:
     connection, slot.connection = slot.connection, None
     if connection is not None:
         # Closing tries to empty the write-ahead log into the database. If it cannot, nothing is lost: the log
-        # is read again by whoever opens the database next.
+        # is read again when the database is opened next.
         with contextlib.suppress(apsw.Error):
             connection.close(True)
 
@@ -233,7 +233,7 @@ class _Fork:
         self.is_safe = True
         """False in a child that was forked while another thread was inside SQLite."""
         self.impatient = 0
-        """Threads that wait for their turn to fork in the middle of a call: nobody may wait for them."""
+        """Threads that wait to fork in the middle of a call; other threads do not wait for them."""
 
 
 _fork = _Fork()
@@ -249,7 +249,7 @@ def _waited_for(slot: _Slot) -> bool:
 
 
 def _before_fork() -> None:
-    """Wait until nobody is inside SQLite, and leave no connection open."""
+    """Wait until no thread is inside SQLite, and leave no connection open."""
     inside = any(pool.is_inside for pool in list(_pools))
     _fork.impatient += inside
     _fork.turn.acquire()
@@ -331,7 +331,7 @@ def translated(error: apsw.Error, path: Path, *, tainted: bool = False) -> Refol
             "check the disk, and whether the entry is there when it works again"
         )
     if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return StorageError(f"{path} is being written by another process for too long: try again later")
+        return StorageError(f"{path} has been in use by another process for too long; try again later")
     if isinstance(error, apsw.FullError):
         return StorageError(f"the disk with {path} is full, nothing was added: free some space and try again")
     if isinstance(error, apsw.CorruptError):

@@ -16,7 +16,7 @@ from refold import format as fmt
 from refold.entries import Hole, PathEntry, Unknown
 from refold.errors import FormatError
 
-INTERRUPTED = "the last line is incomplete: its append was interrupted"
+INTERRUPTED_APPEND = "the last line is incomplete: its append was interrupted"
 
 _STRING = rb'"((?:[^"\\]|\\.)*)"'
 _HEAD = re.compile(
@@ -26,7 +26,7 @@ _TYPE = re.compile(rb'\s*\{"type":"([a-z]{1,20})"')
 _ROLE = re.compile(
     rb'"message":\{"role":"(user|assistant|tool|system|bash)"(?:,"call_id":' + _STRING + rb")?"
 )
-_FIRST = rb'(?=\{"type":"(?:' + "|".join(fmt.KINDS).encode() + rb')","id":")'
+_FIRST = rb'(?=\{"type":"(?:' + "|".join(fmt.ENTRY_TYPES).encode() + rb')","id":")'
 _OURS = re.compile(rb'[ \t]*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent|message)":')
 """How the lines of no other program begin that we know of."""
 _OUR_LINE = re.compile(rb"^\[?(?=" + _OURS.pattern + rb")", re.M)
@@ -42,7 +42,7 @@ def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
         return None
     kind, name, parent = _facts(line)
     name = id or name
-    has_place = kind is None or issubclass(fmt.KINDS.get(kind, Unknown), PathEntry | Unknown)
+    has_place = kind is None or issubclass(fmt.ENTRY_TYPES.get(kind, Unknown), PathEntry | Unknown)
     if name is None or not has_place:
         return None
     role = _ROLE.search(line)
@@ -73,7 +73,7 @@ def is_torn(line: bytes) -> bool:
     return False
 
 
-def pieces(line: bytes) -> list[bytes]:
+def entries_in_damaged_line(line: bytes) -> list[bytes]:
     """The entries of a line that holds several (appended together, or a line end was lost), read one after
     the other; after a damaged one it goes on where the next begins. One alone is the line itself."""
     if line.startswith(b"[") and is_torn(line) and not _has_its_end(line):

@@ -16,12 +16,12 @@ import apsw
 from refold.errors import UnknownName
 from refold.stores import rows, schema
 from refold.stores.connections import Connections
-from refold.stores.rows import Row, Tally
-from refold.stores.schema import row_of, text_of
+from refold.stores.rows import SessionTally, StoredLine
+from refold.stores.schema import decoded_text, row_of
 
 LEAST_ROW = 8
 """Bytes of a database that the smallest row takes."""
-READ = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.COLUMNS)
+TALLY_BYTES_COLUMNS = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.TALLY_COLUMNS)
 """Texts as bytes: one that is damaged is no UTF-8 any more, and must not hide its row."""
 
 
@@ -43,7 +43,7 @@ class Database:
 
     @property
     def timeout(self) -> float:
-        """Seconds to wait for others who write, for connections that are opened from now on."""
+        """Seconds to wait for other writers, for connections opened from now on."""
         return self._pool.timeout
 
     @timeout.setter
@@ -75,7 +75,7 @@ class Database:
                 return
             connection.execute(begin)
             try:
-                schema.check(str(self.path), schema.version(connection), schema.VERSION)
+                schema.check_schema_version(str(self.path), schema.version(connection), schema.SCHEMA_VERSION)
                 yield connection
             except BaseException:
                 _roll_back(connection)
@@ -94,41 +94,47 @@ def _roll_back(connection: apsw.Connection) -> None:
             connection.execute("ROLLBACK")
 
 
-def tally(connection: apsw.Connection, session: str) -> tuple[int, Tally]:
-    found = schema.select(connection, f"SELECT key, {READ} FROM sessions WHERE id = ?", sql_of(session))
+def tally(connection: apsw.Connection, session: str) -> tuple[int, SessionTally]:
+    found = schema.select(
+        connection, f"SELECT key, {TALLY_BYTES_COLUMNS} FROM sessions WHERE id = ?", sql_of(session)
+    )
     if not found:
         raise UnknownName("session", session)
     return found[0][0], rows.of_columns(found[0][1:])
 
 
-def tallies(connection: apsw.Connection) -> list[tuple[int, Tally]]:
+def tallies(connection: apsw.Connection) -> list[tuple[int, SessionTally]]:
     """Keys and tallies of all sessions, newest first."""
-    found = schema.select(connection, f"SELECT key, {READ} FROM sessions ORDER BY updated DESC, key DESC")
+    found = schema.select(
+        connection, f"SELECT key, {TALLY_BYTES_COLUMNS} FROM sessions ORDER BY updated DESC, key DESC"
+    )
     return [(row[0], rows.of_columns(row[1:])) for row in found]
 
 
-def put_tally(connection: apsw.Connection, key: int, tally: Tally) -> None:
+def put_tally(connection: apsw.Connection, key: int, tally: SessionTally) -> None:
     connection.execute(
-        f"UPDATE sessions SET ({rows.COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?",
-        (*rows.columns(tally, sql_of), key),
+        f"UPDATE sessions SET ({rows.TALLY_COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?",
+        (*rows.tally_values(tally, sql_of), key),
     )
 
 
 def session_rows(
-    connection: apsw.Connection, key: int, tally: Tally, first: int = 0
-) -> Iterator[tuple[int, Row]]:
+    connection: apsw.Connection, key: int, tally: SessionTally, first: int = 0
+) -> Iterator[tuple[int, StoredLine]]:
     """(place, row) of a session's rows from a place on."""
 
     def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
         found = select_rows(connection, row_of(key, first), row_of(key, end))
-        return ((row - row_of(key), text_of(id), version, line) for row, id, version, line in found)
+        return ((row - row_of(key), decoded_text(id), version, line) for row, id, version, line in found)
 
-    return rows.placed(select, first, claimed(connection, tally.entries + tally.bad), apsw.CorruptError)
+    return rows.rows_by_place(
+        select, first, claimed(connection, tally.entries + tally.bad), apsw.CorruptError
+    )
 
 
 def select_rows(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple[int, Any, int, bytes]]:
     found = connection.execute(
-        f"SELECT row, CAST(id AS BLOB), {schema.LINE_VERSION}, {schema.LINE} FROM entries"
+        f"SELECT row, CAST(id AS BLOB), {schema.VERSION_COLUMN}, {schema.LINE_COLUMN} FROM entries"
         " WHERE row >= ? AND row < ? ORDER BY row",
         (first, end),
     )

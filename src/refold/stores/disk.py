@@ -83,7 +83,7 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
     interrupts are made again by Python itself."""
     written = disk.write(fd, data)
     if written != len(data):
-        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
+        raise OSError(errno.ENOSPC, f"only {written:,} of {len(data):,} bytes were written")
 
 
 def make_folder(disk: Disk, folder: Path) -> None:
@@ -102,11 +102,11 @@ def target(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path)) if path.is_symlink() else path
     except OSError:
-        return path  # whoever opens it meets the same error
+        return path  # opening it raises the same error
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Generator[None]:
+def os_errors_translated(path: Path) -> Generator[None]:
     """Errors of the operating system come out as ours."""
     try:
         yield
@@ -114,7 +114,7 @@ def told(path: Path) -> Generator[None]:
         raise unopened(path, error) from error
 
 
-def place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
+def place_file(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
     """Put a whole new file at `path`, durable, seen completely or not at all. Without `replace` an existing
     file is a `FileExistsError`."""
     path = target(path)
@@ -179,12 +179,14 @@ def _link(disk: Disk, source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def locked(fd: int, path: Path, *, shared: bool, timeout: float) -> Generator[None]:
-    """Hold the file's lock; `StorageError` if somebody else keeps it for longer than `timeout` seconds."""
+    """Hold the file's lock; `StorageError` if another process keeps it for longer than `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pause = 0.0005
     while not _try_lock(fd, shared):
         if time.monotonic() > deadline:
-            raise StorageError(f"{path} is locked by another process since {timeout:g} s: try again later")
+            raise StorageError(
+                f"{path} has been locked by another process for {timeout:g} s; try again later"
+            )
         time.sleep(pause)
         pause = min(pause * 1.5, 0.003)
     try:
@@ -266,7 +268,7 @@ def unopened(path: Path, error: OSError) -> StorageError:
     return StorageError(f"{path} cannot be opened ({error.strerror or error}): {advice(error)}")
 
 
-def failed(path: Path, error: OSError, *, undone: bool = True) -> StorageError:
+def disk_error(path: Path, error: OSError, *, undone: bool = True) -> StorageError:
     why = error.strerror or error
     if undone and not isinstance(error, Undecided):
         return StorageError(f"{path} could not be written ({why}); nothing was added: {advice(error)}")

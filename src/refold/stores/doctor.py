@@ -14,9 +14,9 @@ from typing import Literal
 from refold.entries import Hole
 from refold.protocols import Examinable, Finding, Store
 from refold.session.repair import Repaired, repaired
-from refold.stores.rows import Row, Tally
+from refold.stores.rows import SessionTally, StoredLine
 
-NAMED = 20
+MAX_NAMED_LOSSES = 20
 """Lost entries that are told one by one."""
 
 
@@ -40,37 +40,37 @@ def rights(path: Path, repair: bool) -> Iterator[Finding]:
         yield Finding(str(path), f"others can read it (mode {mode:o})", done(repair))
 
 
-def counted(
-    here: str, tally: Tally, found: Sequence[Row], put: Callable[[Tally], None] | None
+def check_tally(
+    here: str, tally: SessionTally, found: Sequence[StoredLine], put: Callable[[SessionTally], None] | None
 ) -> Iterator[Finding]:
     """What is wrong with a session of a database, by its own row and the rows of its entries; `put` repairs
     the former."""
     if bad := [row for row in found if row.why]:
-        text = f"{len(bad)} rows are no entries ({bad[0].why}); their bytes are kept where they are"
+        text = f"{len(bad):,} rows are not entries ({bad[0].why}); their bytes are kept where they are"
         yield Finding(here, text, "lost")
     tree = repaired(row.entry for row in found if row.entry is not None)
-    yield from losses(here, tree, "what is left of it is in its row")
-    true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
+    yield from lost_entries(here, tree, "what is left of it is in its row")
+    true = SessionTally(id=tally.id, created=tally.created, updated=tally.updated)
     true.add(found)
     true.tip = tally.tip if any(row.entry is None for row in found) and tally.tip else true.tip
     if _counts(true) != _counts(tally):
         true.name, true.cwd = true.name or tally.name, true.cwd or tally.cwd
         if put is not None:
             put(true)
-        text = f"its row says {tally.entries} entries, there are {true.entries}"
+        text = f"its row says {tally.entries:,} entries; there are {true.entries:,}"
         yield Finding(here, text, done(put is not None))
 
 
-def _counts(tally: Tally) -> tuple[object, ...]:
+def _counts(tally: SessionTally) -> tuple[object, ...]:
     return tally.entries, tally.bytes, tally.bad, tally.tip
 
 
-def losses(where: str, tree: Repaired, bytes_at: str) -> Iterator[Finding]:
+def lost_entries(where: str, tree: Repaired, bytes_at: str) -> Iterator[Finding]:
     """What is lost, and where what is left of it may be."""
     holes = [entry for entry in tree.entries if isinstance(entry, Hole)]
     texts = [f"entry {hole.id!r} {hole.role}".strip() + f" is lost: {hole.why}; {bytes_at}" for hole in holes]
     named = {f"entry {hole.id}" for hole in holes}
     texts += [f"{problem.where}: {problem.text}" for problem in tree.problems if problem.where not in named]
-    if len(texts) > NAMED:
-        texts[NAMED:] = [f"… and {len(texts) - NAMED} more"]
+    if len(texts) > MAX_NAMED_LOSSES:
+        texts[MAX_NAMED_LOSSES:] = [f"… and {len(texts) - MAX_NAMED_LOSSES} more"]
     return (Finding(where, text, "lost") for text in texts)

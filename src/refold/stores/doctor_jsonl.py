@@ -12,32 +12,32 @@ from refold import format as fmt
 from refold.errors import RefoldError
 from refold.protocols import Finding
 from refold.session.repair import repaired
-from refold.stores.damage import INTERRUPTED, is_torn
-from refold.stores.doctor import done, losses, rights
-from refold.stores.rows import Row
+from refold.stores.damage import INTERRUPTED_APPEND, is_torn
+from refold.stores.doctor import done, lost_entries, rights
+from refold.stores.rows import StoredLine
 
-HEADER = "the header"
-STALE = 3600.0
+HEADER_PREFIX = "the header"
+STALE_SECONDS = 3600.0
 """Seconds after which a half-made file counts as abandoned."""
 
 
-class Files(Protocol):
-    """What a store of files lends its doctor."""
+class FileStore(Protocol):
+    """The parts of a file store that its doctor uses."""
 
     def files(self) -> list[Path]: ...
 
-    def exclusive(self, path: Path) -> AbstractContextManager[tuple[bytes, list[Row]]]:
+    def exclusive(self, path: Path) -> AbstractContextManager[tuple[bytes, list[StoredLine]]]:
         """The file under its lock: (header, rows)."""
         ...
 
     def rewrite(self, path: Path, lines: list[bytes]) -> None: ...
 
 
-def examine(store: Files, repair: bool) -> list[Finding]:
+def examine(store: FileStore, repair: bool) -> list[Finding]:
     return [finding for path in store.files() for finding in _file(store, path, repair)]
 
 
-def _file(store: Files, path: Path, repair: bool) -> Iterator[Finding]:
+def _file(store: FileStore, path: Path, repair: bool) -> Iterator[Finding]:
     try:
         with store.exclusive(path) as (header, found):
             findings = list(_lines(store, path, header, found, repair))
@@ -47,7 +47,9 @@ def _file(store: Files, path: Path, repair: bool) -> Iterator[Finding]:
     yield from findings
 
 
-def _lines(store: Files, path: Path, header: bytes, found: list[Row], repair: bool) -> Iterator[Finding]:
+def _lines(
+    store: FileStore, path: Path, header: bytes, found: list[StoredLine], repair: bool
+) -> Iterator[Finding]:
     """What is no entry goes beside the file; where it had a place, a hole is written there."""
     lines = {id(row.entry): row.line for row in found if row.entry is not None and not row.why}
     tree = repaired(row.entry for row in found if row.entry is not None)
@@ -59,24 +61,24 @@ def _lines(store: Files, path: Path, header: bytes, found: list[Row], repair: bo
     where = f"in {path.name}.bad" if repair else "still in the file"
     torn = [row for row in unused if row.entry is None and _says_nothing(row)]
     if torn:
-        text = f"{len(torn)} of its lines say nothing ({torn[0].why}); their bytes are {where}"
+        text = f"{len(torn)} of its lines are empty or torn ({torn[0].why}); their bytes are {where}"
         yield Finding(str(path), text, done(repair))
     bad = [row for row in unused if row not in torn]
     if bad:
         why = bad[0].why or "its place or its id is taken"
-        text = f"{len(bad)} of its lines are no entries ({why}); their bytes are {where}"
+        text = f"{len(bad)} of its lines are not entries ({why}); their bytes are {where}"
         yield Finding(str(path), text, "lost" if repair else "repairable")
-    yield from losses(
+    yield from lost_entries(
         str(path), tree, f"its bytes are {where if bad else f'in {path.name}.bad, if anywhere'}"
     )
 
 
-def _says_nothing(row: Row) -> bool:
+def _says_nothing(row: StoredLine) -> bool:
     """No entry was lost with it: a header, which is made again, or an append that was never acknowledged."""
-    return row.why == INTERRUPTED or row.why.startswith(HEADER) or is_torn(row.line)
+    return row.why == INTERRUPTED_APPEND or row.why.startswith(HEADER_PREFIX) or is_torn(row.line)
 
 
-def _set_aside(store: Files, path: Path, bad: list[Row]) -> None:
+def _set_aside(store: FileStore, path: Path, bad: list[StoredLine]) -> None:
     """Keep what cannot be read beside the file, after what was kept there before."""
     if not bad:
         return
@@ -87,7 +89,7 @@ def _set_aside(store: Files, path: Path, bad: list[Row]) -> None:
 
 def _left_over(path: Path, repair: bool) -> Iterator[Finding]:
     for half in path.parent.glob(f".{path.name[:180]}.*.new"):
-        if time.time() - half.stat().st_mtime > STALE:
+        if time.time() - half.stat().st_mtime > STALE_SECONDS:
             if repair:
                 half.unlink(missing_ok=True)
             yield Finding(str(half), "a file that an interrupted write left behind", done(repair))

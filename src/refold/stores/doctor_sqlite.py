@@ -14,13 +14,13 @@ import apsw
 
 from refold.errors import FormatError, RefoldError, StorageError
 from refold.protocols import Finding, Lines, SessionInfo, Store
-from refold.stores import database, rows, schema, words
+from refold.stores import database, rows, schema, search_text
 from refold.stores.database import Database
-from refold.stores.doctor import counted, done, rights
-from refold.stores.schema import text_of
+from refold.stores.doctor import check_tally, done, rights
+from refold.stores.schema import decoded_text
 
-_ENTRIES = f"SELECT row, {schema.LINE_VERSION}, {schema.LINE} FROM entries"
-_LINE = f"SELECT {schema.LINE} FROM entries WHERE row = ?"
+_ENTRIES = f"SELECT row, {schema.VERSION_COLUMN}, {schema.LINE_COLUMN} FROM entries"
+_LINE = f"SELECT {schema.LINE_COLUMN} FROM entries WHERE row = ?"
 
 
 class Target(Store, Lines, Protocol):
@@ -78,9 +78,9 @@ def _sessions(connection: apsw.Connection, where: str, repair: bool) -> Iterator
         if not schema.select(connection, "SELECT 1 FROM sessions WHERE id = ?", database.sql_of(tally.id)):
             if repair:
                 database.put_tally(connection, key, tally)
-            yield Finding(here, "its id is damaged; it is called this from now on", done(repair))
+            yield Finding(here, "its id is damaged; this is its new id", done(repair))
         put = partial(database.put_tally, connection, key) if repair else None
-        yield from counted(here, tally, found, put)
+        yield from check_tally(here, tally, found, put)
 
 
 def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) -> Iterator[Finding]:
@@ -95,9 +95,8 @@ def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) 
             wanted = {row for row, said in _texts(cast("Iterable[tuple[int, int, bytes]]", entries)) if said}
             if there == wanted:
                 return
-            text = (
-                f"the index of words lacks {len(wanted - there)} entries, {len(there - wanted)} are too many"
-            )
+            missing, extra = len(wanted - there), len(there - wanted)
+            text = f"the index of words lacks {missing:,} entries and has {extra:,} too many"
         except (apsw.CorruptError, apsw.SQLError):
             pass
     if repair:
@@ -108,13 +107,13 @@ def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) 
 def _texts(entries: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, str]]:
     for row, version, line in entries:
         entry = rows.of_line(line, version).entry
-        yield row, words.of_entry(entry) if entry is not None else ""
+        yield row, search_text.of_entry(entry) if entry is not None else ""
 
 
 def reindex(connection: apsw.Connection) -> None:
     """Make the index of words again from the entries."""
     connection.execute("DROP TABLE IF EXISTS words")
-    connection.execute(schema.WORDS)
+    connection.execute(schema.WORDS_TABLE)
     entries = schema.select(connection, _ENTRIES)
     for row, text in _texts(cast("list[tuple[int, int, bytes]]", entries)):
         if text:
@@ -137,7 +136,7 @@ def _salvage(store: Database, create: Callable[[Path], Target]) -> Iterator[Find
     finally:
         target.close()
     if saved:
-        yield Finding(str(path), f"{saved} entries could be read and are here; {lost} could not", "repaired")
+        yield Finding(str(path), f"{saved} entries were recovered; {lost} could not be read", "repaired")
     else:
         path.unlink(missing_ok=True)
 
@@ -154,4 +153,4 @@ def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], i
                 continue
             if row is not None:
                 lines.append(cast("bytes", row[0]))
-        yield text_of(id) or "", lines, max(count - len(lines), 0) if isinstance(count, int) else 0
+        yield decoded_text(id) or "", lines, max(count - len(lines), 0) if isinstance(count, int) else 0

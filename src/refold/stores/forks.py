@@ -17,7 +17,7 @@ class Forked(Protocol):
 _followers: WeakSet[Forked] = WeakSet()
 
 
-def follow(follower: Forked) -> None:
+def call_after_fork(follower: Forked) -> None:
     _followers.add(follower)
 
 

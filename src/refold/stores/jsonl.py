@@ -34,8 +34,8 @@ from refold.stores import Opened, damage, doctor_jsonl, forks, rows
 from refold.stores import disk as calls
 from refold.stores import lines as reading
 from refold.stores.disk import Disk
-from refold.stores.lines import Known
-from refold.stores.rows import Row, Tally
+from refold.stores.lines import ReadState
+from refold.stores.rows import SessionTally, StoredLine
 
 MAX_HEADER = 64 * 1024
 
@@ -53,14 +53,14 @@ class JsonlStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path)
-        with calls.told(self.path):
+        with calls.os_errors_translated(self.path):
             self.is_folder = self.path.is_dir() if folder is None else folder
         self.timeout = timeout
         self._disk = disk or Disk()
         self._clock = clock
         self._mutex = threading.RLock()
-        forks.follow(self)
-        self._known: dict[Path, Known] = {}
+        forks.call_after_fork(self)
+        self._known: dict[Path, ReadState] = {}
         self._unwanted: dict[Path, tuple[int, int]] = {}
         """Files whose last append failed and could not be taken back: (good length, length)."""
         self._exchanged: dict[Path, tuple[Path, int]] = {}
@@ -70,20 +70,20 @@ class JsonlStore:
 
     def create(self, info: SessionInfo) -> None:
         path = self._place(info.id)
-        header = rows.header(rows.fresh(info, self._clock()).info) + b"\n"
+        header = rows.header_line(rows.new_tally(info, self._clock()).info) + b"\n"
         try:
             calls.make_folder(self._disk, path.parent)
             if not path.exists():
-                calls.place(self._disk, path, header, replace=False)
+                calls.place_file(self._disk, path, header, replace=False)
                 return
             with self._mutex, self._file(path, write=True) as fd:  # of many who find it empty, one
                 if os.fstat(fd).st_size:
                     raise SessionExists(info.id)
-                calls.place(self._disk, path, header, replace=True)
+                calls.place_file(self._disk, path, header, replace=True)
         except FileExistsError:
             raise SessionExists(info.id) from None
         except OSError as error:
-            raise calls.failed(path, error) from error
+            raise calls.disk_error(path, error) from error
 
     def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
         self._add(session, rows.of_entries(entries), after, together=True)
@@ -102,7 +102,7 @@ class JsonlStore:
             if known is None or not self._current(fd, known) or start < known.tally.entries:
                 known = self._begin(path, fd)
             known.tally.updated = os.fstat(fd).st_mtime
-            numbered = ((f"line {number}", row) for number, row in reading.read(self._disk, fd, known))
+            numbered = ((f"line {number}", row) for number, row in reading.read_rows(self._disk, fd, known))
             loaded = rows.loaded(numbered, start - known.tally.entries, known.tally)
             self._known[path] = known
             return msgspec.structs.replace(loaded, problems=(*known.header, *loaded.problems))
@@ -111,7 +111,10 @@ class JsonlStore:
         with self._mutex, self._opened(session, write=False) as (path, fd):
             known = self._begin(path, fd)
             return iter(
-                [rows.current(row.line, known.version) for _, row in reading.read(self._disk, fd, known)]
+                [
+                    rows.upgraded_line(row.line, known.version)
+                    for _, row in reading.read_rows(self._disk, fd, known)
+                ]
             )
 
     def sessions(self) -> Iterator[SessionInfo]:
@@ -130,14 +133,14 @@ class JsonlStore:
                     self._disk.unlink(self.path)
                 self._disk.sync_folder(path.parent)
             except OSError as error:
-                raise calls.failed(path, error) from error
+                raise calls.disk_error(path, error) from error
             self._known.pop(path, None)
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         """A new file takes the place of the old one in one step; the old bytes are in no file afterwards."""
         path = self._place(session)
         with self.exclusive(path) as (header, found):
-            tally = Tally("")
+            tally = SessionTally("")
             tally.add(found)
             tally.check(after)
             self.rewrite(path, [header, *(rows.replaced(row, entries).line for row in found)])
@@ -159,7 +162,7 @@ class JsonlStore:
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
     def files(self) -> list[Path]:
-        with calls.told(self.path):
+        with calls.os_errors_translated(self.path):
             if self.is_folder:
                 return sorted(p for p in self.path.glob("*.jsonl") if not p.name.startswith("."))
             return [self.path] if self.path.exists() and self.path.stat().st_size else []
@@ -169,48 +172,51 @@ class JsonlStore:
         with self._mutex, self._file(path, write=False) as fd:
             known = self._begin(path, fd)
             pieces: list[bytes] = []
-            for line, _ in reading.lines(self._disk, fd, known):
-                pieces = rows.split(line)
+            for line, _ in reading.raw_lines(self._disk, fd, known):
+                pieces = rows.split_line(line)
                 named = rows.of_lines(piece for piece in pieces if b'"info"' in piece)
                 known.tally.add(named)
                 known.tally.entries += len(pieces) - len(named)
             stat = os.fstat(fd)
-        said = rows.newest(rows.of_lines(pieces[-1:]))
+        said = rows.newest_time(rows.of_lines(pieces[-1:]))
         known.tally.bytes, known.tally.updated = stat.st_size, said or stat.st_mtime
         return known.tally.info
 
     @contextlib.contextmanager
-    def exclusive(self, path: Path) -> Generator[tuple[bytes, list[Row]]]:
+    def exclusive(self, path: Path) -> Generator[tuple[bytes, list[StoredLine]]]:
         """The file under its lock: (header, rows). A header that is destroyed is made up, and is a row."""
         with self._mutex, self._file(path, write=True) as fd:
             known = self._begin(path, fd)
-            header, version = rows.header(known.tally.info), known.version
-            found = [Row(problem.raw, None, problem.text) for problem in known.header]
-            found += [row for _, row in reading.read(self._disk, fd, known)]
-            yield header, [Row(rows.current(row.line, version), row.entry, row.why) for row in found]
+            header, version = rows.header_line(known.tally.info), known.version
+            found = [StoredLine(problem.raw, None, problem.text) for problem in known.header]
+            found += [row for _, row in reading.read_rows(self._disk, fd, known)]
+            yield (
+                header,
+                [StoredLine(rows.upgraded_line(row.line, version), row.entry, row.why) for row in found],
+            )
 
     def rewrite(self, path: Path, lines: list[bytes]) -> None:
         """Put a file of these lines in the place of the old one, durable, in one step."""
         self._known.pop(path, None)
         data = b"\n".join(lines) + b"\n"
         try:
-            calls.place(self._disk, path, data, replace=True)
+            calls.place_file(self._disk, path, data, replace=True)
         except OSError as error:
             if isinstance(error, calls.Undecided):
                 self._exchanged[path] = error.old, len(data)
-            raise calls.failed(path, error) from error
+            raise calls.disk_error(path, error) from error
 
     @property
     def session_id(self) -> str | None:
         """The session of a single file; None if the file is not there yet."""
         if self.is_folder or not self.files():
             return None
-        with calls.told(self.path), self._file(self.path, write=False) as fd:
+        with calls.os_errors_translated(self.path), self._file(self.path, write=False) as fd:
             return self._begin(self.path, fd).tally.id
 
     # ── appending ───────────────────────────────────────────────────────────────────────────────
 
-    def _add(self, session: str, new: list[Row], after: str | None, *, together: bool) -> None:
+    def _add(self, session: str, new: list[StoredLine], after: str | None, *, together: bool) -> None:
         if not new:
             return
         with self._mutex, self._opened(session, write=True) as (path, fd):
@@ -222,13 +228,13 @@ class JsonlStore:
             if len(new) > 1 and known.number == 1 and not known.torn:
                 # The first entries, and many: a new file, so that each has a line of its own and still all
                 # of them are there or none.
-                self.rewrite(path, [rows.header(known.tally.info), *(row.line for row in new)])
+                self.rewrite(path, [rows.header_line(known.tally.info), *(row.line for row in new)])
                 return
             lines = [row.line for row in new]
-            text = (rows.join(lines) if together else b"\n".join(lines)) + b"\n"
-            if together and len(text) > reading.MAX_LINE:
+            text = (rows.join_lines(lines) if together else b"\n".join(lines)) + b"\n"
+            if together and len(text) > reading.MAX_LINE_BYTES:
                 raise UsageError(
-                    f"{len(lines)} entries at once are {len(text):,} bytes: append fewer of them"
+                    f"{len(lines):,} entries in one append are {len(text):,} bytes; append fewer at a time"
                 )
             self._write(path, fd, (b"\n" if known.torn else b"") + text)
             known.end += len(text) + known.torn
@@ -236,11 +242,11 @@ class JsonlStore:
             known.torn = False
             known.tally.add(new)
 
-    def _upgrade(self, path: Path, fd: int, new: list[Row]) -> None:
+    def _upgrade(self, path: Path, fd: int, new: list[StoredLine]) -> None:
         """A file of an older release gets new lines in a new file; the old one stays beside it."""
         known = self._begin(path, fd)
-        header, old = rows.header(known.tally.info), known.version
-        lines = [rows.current(row.line, old) for _, row in reading.read(self._disk, fd, known)]
+        header, old = rows.header_line(known.tally.info), known.version
+        lines = [rows.upgraded_line(row.line, old) for _, row in reading.read_rows(self._disk, fd, known)]
         kept = path.with_name(f"{path.name}.v{old}")
         if not kept.exists():
             self._disk.link(path, kept)
@@ -257,7 +263,7 @@ class JsonlStore:
             self._known.pop(path, None)
             undone = self._take_back(path, fd, good)
             if isinstance(error, OSError):
-                raise calls.failed(path, error, undone=undone) from error
+                raise calls.disk_error(path, error, undone=undone) from error
             raise
 
     def _take_back(self, path: Path, fd: int, good: int) -> bool:
@@ -269,7 +275,7 @@ class JsonlStore:
             return False
         return True
 
-    def _catch_up(self, path: Path, fd: int) -> Known:
+    def _catch_up(self, path: Path, fd: int) -> ReadState:
         """Read what others wrote since we last looked."""
         size = os.fstat(fd).st_size
         if path in self._unwanted:
@@ -280,22 +286,22 @@ class JsonlStore:
         known = self._known.get(path)
         if known is None or not self._current(fd, known):
             known = self._begin(path, fd)
-        for _ in reading.read(self._disk, fd, known):
+        for _ in reading.read_rows(self._disk, fd, known):
             pass
         self._known[path] = known
         return known
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, path: Path, fd: int) -> Known:
+    def _begin(self, path: Path, fd: int) -> ReadState:
         """Read the header."""
         stat = os.fstat(fd)
         head = self._disk.read(fd, MAX_HEADER, 0)
         line, ended, _ = head.partition(b"\n")
-        known = Known((stat.st_dev, stat.st_ino), len(line) + len(ended), 1, Tally(id=""))
+        known = ReadState((stat.st_dev, stat.st_ino), len(line) + len(ended), 1, SessionTally(id=""))
         try:
             if len(line) == MAX_HEADER:
-                raise FormatError(f"{path} is not a refold session: its first line is no session header")
+                raise FormatError(f"{path} is not a refold session: its first line is not a session header")
             known.tally, known.version = rows.parse_header(line, str(path))
         except FormatError as error:
             found = damage.split_header(head)
@@ -305,13 +311,15 @@ class JsonlStore:
             left, known.end = found
             ended = b"\n"
             facts = damage.header_facts(left)
-            known.tally = Tally(id=facts.get("id", path.stem), name=facts.get("name"), cwd=facts.get("cwd"))
+            known.tally = SessionTally(
+                id=facts.get("id", path.stem), name=facts.get("name"), cwd=facts.get("cwd")
+            )
             known.header = (Problem("line 1", f"the header is destroyed ({error})", left[: rows.RAW_LIMIT]),)
         known.tally.updated = stat.st_mtime
         known.torn = not ended
         return known
 
-    def _current(self, fd: int, known: Known) -> bool:
+    def _current(self, fd: int, known: ReadState) -> bool:
         stat = os.fstat(fd)
         return (stat.st_dev, stat.st_ino) == known.inode and stat.st_size >= known.end and not known.torn
 
@@ -322,7 +330,7 @@ class JsonlStore:
             return calls.target(self.path)
         name = quote(session.encode("utf-8", "surrogatepass"), safe=" ()[]+=@,")
         if not name or len(name) > 200 or name.startswith("."):
-            raise StorageError(f"{session[:40]!r} cannot be a file name: choose another session id")
+            raise StorageError(f"{session[:40]!r} is not a possible file name: choose another session id")
         return self.path / f"{name}.jsonl"
 
     @contextlib.contextmanager
@@ -381,14 +389,14 @@ def is_ours(path: Path) -> bool:
     return JsonlStore(path, folder=False).session_id is not None
 
 
-def write(
+def write_session_file(
     path: str | os.PathLike[str], info: SessionInfo, entries: Sequence[AnyEntry], *, replace: bool = False
 ) -> None:
     """A whole session as one new file, complete and durable, or an error and no file."""
-    lines = [rows.header(info), *(row.line for row in rows.of_entries(entries))]
+    lines = [rows.header_line(info), *(row.line for row in rows.of_entries(entries))]
     try:
-        calls.place(Disk(), Path(path), b"\n".join(lines) + b"\n", replace=replace)
+        calls.place_file(Disk(), Path(path), b"\n".join(lines) + b"\n", replace=replace)
     except FileExistsError:
-        raise StorageError(f"{path} exists already: choose another name") from None
+        raise StorageError(f"{path} already exists: choose another name") from None
     except OSError as error:
-        raise calls.failed(Path(path), error) from error
+        raise calls.disk_error(Path(path), error) from error

@@ -9,21 +9,21 @@ import msgspec
 from refold.protocols import Problem
 from refold.stores import damage, rows
 from refold.stores.disk import Disk
-from refold.stores.rows import Row, Tally
+from refold.stores.rows import SessionTally, StoredLine
 
-MAX_LINE = 512 * 1024 * 1024
+MAX_LINE_BYTES = 512 * 1024 * 1024
 """A longer line is not read into memory; it is reported and skipped."""
 _CHUNK = 1 << 20
 
 
-class Known(msgspec.Struct):
+class ReadState(msgspec.Struct):
     """What is known of a file up to `end`."""
 
     inode: tuple[int, int]
     end: int
     """Everything before it has been read."""
     version: int
-    tally: Tally
+    tally: SessionTally
     number: int = 1
     """Lines so far, the header included."""
     torn: bool = False
@@ -32,27 +32,27 @@ class Known(msgspec.Struct):
     """What is wrong with the first line."""
 
 
-def read(disk: Disk, fd: int, known: Known) -> Iterator[tuple[int, Row]]:
+def read_rows(disk: Disk, fd: int, known: ReadState) -> Iterator[tuple[int, StoredLine]]:
     """(number of the line, row) after `known.end`, which moves along."""
-    for line, ended in lines(disk, fd, known):
-        if len(line) > MAX_LINE:
-            found = [Row(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE} bytes")]
+    for line, ended in raw_lines(disk, fd, known):
+        if len(line) > MAX_LINE_BYTES:
+            found = [StoredLine(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE_BYTES} bytes")]
         elif line.startswith(b"["):
-            found = rows.of_lines(rows.split(line), known.version)
+            found = rows.of_lines(rows.split_line(line), known.version)
         elif line or not ended:
             found = [rows.of_line(line, known.version)]
-            if found[0].why and len(parts := damage.pieces(line)) > 1:
+            if found[0].why and len(parts := damage.entries_in_damaged_line(line)) > 1:
                 found = rows.of_lines(parts, known.version)
         else:
             continue
         if not ended and any(row.why for row in found):
-            found = [Row(line, None, damage.INTERRUPTED)]
+            found = [StoredLine(line, None, damage.INTERRUPTED_APPEND)]
         known.tally.add(found)
         for row in found:
             yield known.number, row
 
 
-def lines(disk: Disk, fd: int, known: Known) -> Iterator[tuple[bytes, bool]]:
+def raw_lines(disk: Disk, fd: int, known: ReadState) -> Iterator[tuple[bytes, bool]]:
     """(line, whether it is ended) from `known.end` on. Only \\n ends a line."""
     held: list[bytes] = []
     length = 0
@@ -67,7 +67,7 @@ def lines(disk: Disk, fd: int, known: Known) -> Iterator[tuple[bytes, bool]]:
             held, length = [], 0
             yield line, True
         length += len(pieces[-1])
-        if length <= MAX_LINE + _CHUNK and pieces[-1]:
+        if length <= MAX_LINE_BYTES + _CHUNK and pieces[-1]:
             held.append(pieces[-1])
     if held:
         known.end += length

@@ -12,7 +12,7 @@ from refold.entries import AnyEntry
 from refold.errors import SessionExists, UnknownName
 from refold.protocols import Loaded, SessionInfo
 from refold.stores import Opened, forks, rows
-from refold.stores.rows import Row, Tally
+from refold.stores.rows import SessionTally, StoredLine
 
 
 class MemoryStore:
@@ -21,16 +21,16 @@ class MemoryStore:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._mutex = threading.Lock()
-        forks.follow(self)
+        forks.call_after_fork(self)
         self._lines: dict[str, list[bytes]] = {}
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, SessionTally] = {}
 
     def create(self, info: SessionInfo) -> None:
         with self._mutex:
             if info.id in self._lines:
                 raise SessionExists(info.id)
             self._lines[info.id] = []
-            self._tallies[info.id] = rows.fresh(info, self._clock())
+            self._tallies[info.id] = rows.new_tally(info, self._clock())
 
     def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
         self._add(session, rows.of_entries(entries), after)
@@ -38,13 +38,13 @@ class MemoryStore:
     def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
         self._add(session, rows.of_lines(lines), after)
 
-    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+    def _add(self, session: str, new: list[StoredLine], after: str | None) -> None:
         with self._mutex:
             tally = self._tally(session)
             tally.guard(new, after)
             self._lines[session].extend(row.line for row in new)
             tally.add(new)
-            tally.updated = rows.newest(new) or self._clock()
+            tally.updated = rows.newest_time(new) or self._clock()
 
     def load(self, session: str, start: int = 0) -> Loaded:
         with self._mutex:
@@ -80,7 +80,7 @@ class MemoryStore:
     def after_fork(self) -> None:
         self._mutex = threading.Lock()
 
-    def _tally(self, session: str) -> Tally:
+    def _tally(self, session: str) -> SessionTally:
         try:
             return self._tallies[session]
         except KeyError:

@@ -18,12 +18,12 @@ from refold.memory import (
     needs_compression,
 )
 from refold.protocols import Request
-from refold.stores.disk import Disk, locked, make_folder, place
+from refold.stores.disk import Disk, locked, make_folder, place_file
 
-Ask = Callable[[Request], Awaitable[str]]
+AskModel = Callable[[Request], Awaitable[str]]
 """Gets the text of a model's answer; raises `ModelError`s."""
-LIMIT = 64 * 1024 * 1024
-TIMEOUT = 30.0
+MAX_MEMORY_BYTES = 64 * 1024 * 1024
+LOCK_TIMEOUT = 30.0
 
 
 class MemoryFile:
@@ -31,7 +31,7 @@ class MemoryFile:
     replaced), reads, and replaces atomically: two writers lose nothing of each other."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, disk: Disk | None = None, timeout: float = TIMEOUT
+        self, path: str | os.PathLike[str], *, disk: Disk | None = None, timeout: float = LOCK_TIMEOUT
     ) -> None:
         self.path = Path(path).absolute()
         self._disk = disk or Disk()
@@ -40,14 +40,16 @@ class MemoryFile:
     def read(self) -> str:
         """The text; empty where there is no file yet."""
         try:
-            if self.path.stat().st_size > LIMIT:
-                raise StorageError(f"{self.path} is larger than {LIMIT >> 20} MB: it is no memory file")
+            if self.path.stat().st_size > MAX_MEMORY_BYTES:
+                raise StorageError(
+                    f"{self.path} is larger than {MAX_MEMORY_BYTES >> 20} MB: it is not a memory file"
+                )
             return self.path.read_bytes().decode()
         except FileNotFoundError:
             return ""
         except UnicodeDecodeError as error:
             raise StorageError(
-                f"{self.path} is not UTF-8 text (byte {error.start}): it is left alone"
+                f"{self.path} is not UTF-8 text (byte {error.start}): it was not changed"
             ) from error
 
     def update(self, change: Callable[[str], str]) -> str:
@@ -84,7 +86,7 @@ class MemoryFile:
         return self.update(change)
 
     async def compress(
-        self, params: MemoryParams = MemoryParams(), ask: Ask | None = None, *, force: bool = False
+        self, params: MemoryParams = MemoryParams(), ask: AskModel | None = None, *, force: bool = False
     ) -> Compressed | Untouched:
         """Compress the notes if there are too many (`force`: in any case), with the answer that `ask` gets
         or, without it, by the embedded rules. Whatever goes wrong, the file is as it was."""
@@ -104,7 +106,7 @@ class MemoryFile:
 
     def _replace(self, text: str) -> None:
         target = self.path.resolve() if self.path.is_symlink() else self.path
-        place(self._disk, target, text.encode("utf-8", "replace"), replace=True)
+        place_file(self._disk, target, text.encode("utf-8", "replace"), replace=True)
         with suppress(OSError):
             self._disk.sync_folder(target.parent)
 

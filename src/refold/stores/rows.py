@@ -15,15 +15,15 @@ from refold.errors import Conflict, FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.session.validation import validated
 from refold.stores import damage
-from refold.stores.schema import text_of
+from refold.stores.schema import decoded_text
 
 RAW_LIMIT = 4096
 """How much of an unreadable line a `Problem` carries."""
-END = 1 << 36
+LAST_PLACE = 1 << 36
 """Behind the last place that a session can have."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class StoredLine(msgspec.Struct, frozen=True):
     """One stored line. Where it is no entry, `why` says so, and `entry` is the hole it leaves, or None. Such
     a line is kept, not understood."""
 
@@ -36,20 +36,20 @@ class Row(msgspec.Struct, frozen=True):
         return self.entry is not None and self.entry.moves
 
 
-def of_entries(entries: Iterable[AnyEntry]) -> list[Row]:
-    return [Row(_encoded(entry), entry) for entry in map(validated, entries)]
+def of_entries(entries: Iterable[AnyEntry]) -> list[StoredLine]:
+    return [StoredLine(_encoded(entry), entry) for entry in map(validated, entries)]
 
 
-def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[Row]:
+def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[StoredLine]:
     return [of_line(line, version) for line in lines]
 
 
-def of_line(line: bytes, version: int = fmt.VERSION, id: str | None = None) -> Row:
+def of_line(line: bytes, version: int = fmt.VERSION, id: str | None = None) -> StoredLine:
     """`id` is its name where the store knows it otherwise."""
     try:
-        return Row(line, fmt.decode(line, version))
+        return StoredLine(line, fmt.decode(line, version))
     except FormatError as error:
-        return Row(line, damage.hole_of(line, str(error), id), str(error))
+        return StoredLine(line, damage.hole_of(line, str(error), id), str(error))
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def decoding() -> Generator[None]:
         gc.enable()
 
 
-def current(line: bytes, version: int) -> bytes:
+def upgraded_line(line: bytes, version: int) -> bytes:
     """The line as this release would write it."""
     if version == fmt.VERSION:
         return line
@@ -79,7 +79,7 @@ def _encoded(entry: AnyEntry) -> bytes:
     return line
 
 
-class Tally(msgspec.Struct):
+class SessionTally(msgspec.Struct):
     """What a store knows about one session without reading it again; in a database, the session's row."""
 
     id: str
@@ -96,7 +96,7 @@ class Tally(msgspec.Struct):
     def info(self) -> SessionInfo:
         return SessionInfo(**{name: getattr(self, name) for name in SessionInfo.__struct_fields__})
 
-    def guard(self, rows: Sequence[Row], after: str | None) -> None:
+    def guard(self, rows: Sequence[StoredLine], after: str | None) -> None:
         """The compare-and-swap: `Conflict` unless `after` is still the last moving entry."""
         if any(row.moves for row in rows):
             self.check(after)
@@ -106,7 +106,7 @@ class Tally(msgspec.Struct):
         if self.tip != after:
             raise Conflict(after, self.tip)
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[StoredLine]) -> None:
         for row in rows:
             self.bytes += len(row.line) + 1
             entry = row.entry
@@ -121,18 +121,18 @@ class Tally(msgspec.Struct):
                 self.cwd = self.cwd if entry.cwd is None else entry.cwd
 
 
-COLUMNS = ", ".join(Tally.__struct_fields__)
+TALLY_COLUMNS = ", ".join(SessionTally.__struct_fields__)
 
 
-def columns(tally: Tally, text: Callable[[str | None], Any]) -> tuple[Any, ...]:
+def tally_values(tally: SessionTally, text: Callable[[str | None], Any]) -> tuple[Any, ...]:
     """A tally as the row of a database; `text` makes of a text what that can keep."""
     values = msgspec.structs.astuple(tally)
     return tuple(text(value) if value is None or isinstance(value, str) else value for value in values)
 
 
-def of_columns(row: Sequence[Any]) -> Tally:
-    id, *others = (text_of(value) for value in row)
-    return Tally(id or "", *cast("list[Any]", others))
+def of_columns(row: Sequence[Any]) -> SessionTally:
+    id, *others = (decoded_text(value) for value in row)
+    return SessionTally(id or "", *cast("list[Any]", others))
 
 
 def span(text: str) -> tuple[bytes, bytes]:
@@ -141,20 +141,20 @@ def span(text: str) -> tuple[bytes, bytes]:
     return data, data[:-1] + bytes([data[-1] + 1]) if data else b"\xff"
 
 
-def newest(rows: Sequence[Row]) -> float:
-    """When the last of the entries that have a date was said. A conversation is as old as what was said in
-    it, whenever it came into the store."""
-    return next((row.entry.time for row in reversed(rows) if row.entry and row.entry.time > 0), 0.0)
+def newest_time(rows: Sequence[StoredLine]) -> float:
+    """Time of the newest entry, 0.0 where none has one. A conversation is as old as what was said in it,
+    whenever it came into the store."""
+    return max([0.0, *(row.entry.time for row in rows if row.entry)])
 
 
-def fresh(info: SessionInfo, now: float) -> Tally:
+def new_tally(info: SessionInfo, now: float) -> SessionTally:
     """The tally of a session that was just made."""
     info = validated(info)
     created = info.created or now
-    return Tally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
+    return SessionTally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
 
 
-def loaded(rows: Iterable[tuple[str, Row]], start: int, tally: Tally) -> Loaded:
+def loaded(rows: Iterable[tuple[str, StoredLine]], start: int, tally: SessionTally) -> Loaded:
     """`rows` are (where, row) from the beginning of the session. Reading them may go on counting."""
     entries: list[AnyEntry] = []
     problems: list[Problem] = []
@@ -170,34 +170,34 @@ def loaded(rows: Iterable[tuple[str, Row]], start: int, tally: Tally) -> Loaded:
     return Loaded(tuple(entries), tuple(problems), tally.info, tally.tip)
 
 
-def placed(
+def rows_by_place(
     select: Callable[[int, int], Iterator[tuple[int, str | None, int, bytes]]],
     first: int,
     count: int,
     broken: type[Exception],
-) -> Iterator[tuple[int, Row]]:
+) -> Iterator[tuple[int, StoredLine]]:
     """(place, row) of a session's rows from a place on, of which there should be `count`. `select` gives
     (place, id, version, line) from one place up to another. Where it raises `broken`, they are read one by
     one: those on other pages of the database can still be read."""
     at, whole = first, True
     try:
-        for place, id, version, line in select(first, END):
+        for place, id, version, line in select(first, LAST_PLACE):
             if gap := place - at:
-                yield at, Row(b"", None, f"{gap} rows are missing")
+                yield at, StoredLine(b"", None, f"{gap} rows are missing")
             at = place + 1
             yield place, of_line(line, version, id)
     except broken:
         whole = False
     if whole and at < count:
-        yield at, Row(b"", None, f"the last {count - at} rows are missing")
+        yield at, StoredLine(b"", None, f"the last {count - at} rows are missing")
     for place in range(at, at if whole else count):
         try:
             found = next(select(place, place + 1), None)
         except broken:
-            yield place, Row(b"", None, "its page of the database is damaged")
+            yield place, StoredLine(b"", None, "its page of the database is damaged")
             continue
         if found is None:
-            yield place, Row(b"", None, "the row is missing")
+            yield place, StoredLine(b"", None, "the row is missing")
         else:
             yield place, of_line(found[3], found[2], found[1])
 
@@ -205,11 +205,11 @@ def placed(
 # ── the header of a file ────────────────────────────────────────────────────────────────────────
 
 
-def header(info: SessionInfo) -> bytes:
+def header_line(info: SessionInfo) -> bytes:
     return fmt.header(info.id, info.created, info.name, info.cwd)
 
 
-def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
+def parse_header(line: bytes, what: str) -> tuple[SessionTally, int]:
     """Session and format version of a file's first line."""
     found = fmt.read_header(line, what)
     if "timestamp" in found and "created" not in found:  # pi's header; its versions are not ours
@@ -219,7 +219,7 @@ def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
     if not isinstance(id, str):
         raise FormatError(f"{what} is not a refold session: its header has no id")
     name, cwd = found.get("name"), found.get("cwd")
-    return Tally(
+    return SessionTally(
         id=id,
         created=float(created) if isinstance(created, int | float) else 0.0,
         name=name if isinstance(name, str) else None,
@@ -230,22 +230,22 @@ def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
 # ── several entries on one line ─────────────────────────────────────────────────────────────────
 
 
-def join(lines: Sequence[bytes]) -> bytes:
+def join_lines(lines: Sequence[bytes]) -> bytes:
     """One line for entries that were appended together: all of them are there, or none."""
     return lines[0] if len(lines) == 1 else b"[" + b",".join(lines) + b"]"
 
 
-def split(line: bytes) -> list[bytes]:
+def split_line(line: bytes) -> list[bytes]:
     """The lines that `join` joined, also where one of them is damaged. A line that is no list of objects
     stays whole."""
     if not line.startswith(b"["):
         return [line]
-    pieces = fmt.split(line)
+    pieces = fmt.entries_in_line(line)
     whole = bool(pieces) and all(piece.startswith(b"{") for piece in pieces)
-    return pieces if whole else damage.pieces(line)
+    return pieces if whole else damage.entries_in_damaged_line(line)
 
 
-def replaced(row: Row, entries: Mapping[str, AnyEntry]) -> Row:
+def replaced(row: StoredLine, entries: Mapping[str, AnyEntry]) -> StoredLine:
     """The row, or that of the entry that takes its place."""
     new = entries.get(row.entry.id) if row.entry is not None else None
     return row if new is None else of_entries([new])[0]

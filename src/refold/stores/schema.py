@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import apsw
 
 C = TypeVar("C")
-VERSION = 1
+SCHEMA_VERSION = 1
 APPLICATION_ID = 0x52464C44  # RFLD
-LINE, LINE_VERSION = "coalesce(CAST(line AS BLOB), x'')", "coalesce(CAST(version AS INTEGER), 0)"
+LINE_COLUMN, VERSION_COLUMN = "coalesce(CAST(line AS BLOB), x'')", "coalesce(CAST(version AS INTEGER), 0)"
 """Columns of an entry as what they should be: one flipped bit makes a number of them, or nothing."""
 SHIFT = 36
 """Row of an entry = key of its session << SHIFT | its place in the session. So one session lies together,
@@ -35,7 +35,7 @@ CREATE TABLE entries(
   row INTEGER PRIMARY KEY, id ANY, version INTEGER NOT NULL, line BLOB NOT NULL
 ) STRICT;
 """
-WORDS = """
+WORDS_TABLE = """
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='', contentless_delete=1, tokenize="porter unicode61 remove_diacritics 2"
 );
@@ -46,20 +46,20 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
 inside a transaction that is only kept if every line is still there afterwards."""
 
 
-def prepare(connection: apsw.Connection, path: str) -> None:
+def prepare_tables(connection: apsw.Connection, path: str) -> None:
     """Make the tables of a new database; bring an older one up to date; refuse a newer one."""
-    if version(connection) == VERSION and _application(connection) == APPLICATION_ID:
+    if version(connection) == SCHEMA_VERSION and _application(connection) == APPLICATION_ID:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         found = version(connection)
         if found == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").get == 0:
-            connection.execute(f"{TABLES}{WORDS}PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"{TABLES}{WORDS_TABLE}PRAGMA application_id={APPLICATION_ID}")
         elif _application(connection) != APPLICATION_ID:
             raise FormatError(f"{path} is a database of another program: choose another file")
         else:
-            migrate(connection, path, found, VERSION, MIGRATIONS, digest)
-        connection.execute(f"PRAGMA user_version={VERSION}")
+            migrate(connection, path, found, SCHEMA_VERSION, MIGRATIONS, lines_digest)
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -79,7 +79,7 @@ def _application(connection: apsw.Connection) -> int:
     return int(str(connection.execute("PRAGMA application_id").get))
 
 
-def check(what: str, found: int, known: int) -> None:
+def check_schema_version(what: str, found: int, known: int) -> None:
     """Inside a transaction: is this still the version we know? Another process may have migrated it."""
     if found > known:
         raise NewerFormat(what, found, known)
@@ -109,7 +109,7 @@ def migrate(
             )
 
 
-def digest(connection: apsw.Connection) -> tuple[int, str]:
+def lines_digest(connection: apsw.Connection) -> tuple[int, str]:
     """How many lines there are, and a hash over which session says what, in order. Lines carry the version of
     their own format and are upgraded when they are read, so a migration keeps every byte of them."""
     return hashed(
@@ -131,7 +131,7 @@ def hashed(rows: Iterable[Iterable[object]]) -> tuple[int, str]:
     return count, total.hexdigest()
 
 
-def text_of(value: Any) -> str | None:
+def decoded_text(value: Any) -> str | None:
     if not isinstance(value, bytes):
         return cast("str | None", value)
     try:

@@ -25,19 +25,19 @@ from refold.stores import (
     database,
     default_database,
     doctor_sqlite,
-    forgetting,
+    overwrite,
     rows,
     schema,
-    words,
+    search_text,
 )
 from refold.stores.database import Database, sql_of
-from refold.stores.disk import told
-from refold.stores.quoted import Quoted, best, found_in
-from refold.stores.rows import Row
-from refold.stores.schema import row_of, text_of
+from refold.stores.disk import os_errors_translated
+from refold.stores.entry_search import Quoted, best_entries, search_entries
+from refold.stores.rows import StoredLine
+from refold.stores.schema import decoded_text, row_of
 
 _BEGINNING = "id >= ? AND id < ? OR id >= ? AND id < ?"
-BEGINNING = f"SELECT key, {database.READ} FROM sessions WHERE {_BEGINNING} ORDER BY id LIMIT ?"
+BEGINNING = f"SELECT key, {database.TALLY_BYTES_COLUMNS} FROM sessions WHERE {_BEGINNING} ORDER BY id LIMIT ?"
 
 
 class SqliteStore:
@@ -55,7 +55,7 @@ class SqliteStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path).absolute()
-        with told(self.path):
+        with os_errors_translated(self.path):
             if self.path.is_dir():
                 raise StorageError(f"{self.path} is a folder: name a database file")
         self._clock = clock
@@ -74,12 +74,12 @@ class SqliteStore:
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
     def create(self, info: SessionInfo) -> None:
-        tally = rows.fresh(info, self._clock())
+        tally = rows.new_tally(info, self._clock())
         with self.writing() as connection:
             try:
                 connection.execute(
-                    f"INSERT INTO sessions({rows.COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
-                    rows.columns(tally, sql_of),
+                    f"INSERT INTO sessions({rows.TALLY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
+                    rows.tally_values(tally, sql_of),
                 )
             except apsw.ConstraintError:
                 raise SessionExists(info.id) from None
@@ -104,7 +104,7 @@ class SqliteStore:
         with self.reading() as connection:
             key, _ = database.tally(connection, session)
             found = database.select_rows(connection, row_of(key), row_of(key + 1))
-            return iter([rows.current(line, version) for _, _, version, line in found])
+            return iter([rows.upgraded_line(line, version) for _, _, version, line in found])
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
@@ -135,7 +135,7 @@ class SqliteStore:
                 connection.set_busy_timeout(int(self.timeout * 1000))
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        forgetting.replace(self._database, session, entries, after)
+        overwrite.replace(self._database, session, entries, after)
 
     def close(self) -> None:
         self._database.close()
@@ -148,12 +148,14 @@ class SqliteStore:
         """Entries in which any of the terms occurs, best first."""
         with self.reading() as connection:
             key = None if session is None else database.tally(connection, session)[0]
-            found = best(connection, words.query(terms), limit, key=key)
-        return [Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score in found]
+            found = best_entries(connection, search_text.query(terms), limit, key=key)
+        return [
+            Candidate(decoded_text(owner) or "", decoded_text(id) or "", score) for owner, id, score in found
+        ]
 
     def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
         with self.reading() as connection:
-            return found_in(connection, terms, limit, every)
+            return search_entries(connection, terms, limit, every)
 
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
@@ -163,9 +165,9 @@ class SqliteStore:
     def backup(self, target: str | os.PathLike[str]) -> None:
         """A complete copy in a new file, taken while others may write."""
         path = Path(target).absolute()
-        with told(path):
+        with os_errors_translated(path):
             if path.exists():
-                raise StorageError(f"{path} exists already: choose another name")
+                raise StorageError(f"{path} already exists: choose another name")
         other = SqliteStore(path)
         try:
             with self._database.connection() as source, other.connection() as copy:
@@ -196,10 +198,10 @@ class SqliteStore:
         """A transaction for reading: all statements of the block see the same moment."""
         return self._database.reading()
 
-    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+    def _add(self, session: str, new: list[StoredLine], after: str | None) -> None:
         if not new:
             return
-        texts = [words.of_entry(row.entry) if row.entry is not None else "" for row in new]
+        texts = [search_text.of_entry(row.entry) if row.entry is not None else "" for row in new]
         with self.writing() as connection:
             key, tally = database.tally(connection, session)
             tally.guard(new, after)
@@ -214,7 +216,7 @@ class SqliteStore:
                     connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (at, text))
                 at += 1
             tally.add(new)
-            tally.updated = rows.newest(new) or self._clock()
+            tally.updated = rows.newest_time(new) or self._clock()
             database.put_tally(connection, key, tally)
 
     def _set_up(self, connection: apsw.Connection) -> None:
@@ -228,7 +230,7 @@ class SqliteStore:
             "temp_store=MEMORY",
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
-        schema.prepare(connection, str(self.path))
+        schema.prepare_tables(connection, str(self.path))
 
 
 def opened(rest: str) -> Opened:

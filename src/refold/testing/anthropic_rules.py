@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from refold.testing.wire_rules import Wire, blocks, mapping, tool_names
+from refold.testing.wire_rules import WireObject, as_object, blocks, tool_names
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -21,10 +21,10 @@ _IN_RESULTS = ("image", "document", "search_result", "tool_reference")
 _MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def validate_anthropic(request: Wire, *, partial: bool = False, thinking: bool = False) -> list[str]:
+def validate_anthropic(request: WireObject, *, partial: bool = False, thinking: bool = False) -> list[str]:
     """Problems of a request's `system`, `messages` and `tools`. `thinking`: extended thinking is on, so
     the tool loop at the end must start with a thinking block."""
-    messages = cast(Sequence[Wire], request.get("messages") or ())
+    messages = cast(Sequence[WireObject], request.get("messages") or ())
     # "messages: at least one message is required"
     found = [] if messages else ["messages: at least one message is required"]
     check = _Anthropic(messages, found)
@@ -36,19 +36,19 @@ def validate_anthropic(request: Wire, *, partial: bool = False, thinking: bool =
         check.loop()
     found.extend(_system(request.get("system"), found))
     found.extend(_cache(request))
-    tools = cast(Sequence[Wire], request.get("tools") or ())
+    tools = cast(Sequence[WireObject], request.get("tools") or ())
     custom = ((k, t.get("name"), t["input_schema"]) for k, t in enumerate(tools) if "input_schema" in t)
     return found + tool_names(custom, _NAME)
 
 
 class _Anthropic:
-    def __init__(self, messages: Sequence[Wire], found: list[str]) -> None:
+    def __init__(self, messages: Sequence[WireObject], found: list[str]) -> None:
         self.messages = messages
         self.found = found
         self.contents = [self._content(i) for i in range(len(messages))]
         self.ids: set[str] = set()
 
-    def _content(self, i: int) -> list[Wire]:
+    def _content(self, i: int) -> list[WireObject]:
         content = self.messages[i].get("content")
         if isinstance(content, str):
             return [{"type": "text", "text": content}]
@@ -73,7 +73,7 @@ class _Anthropic:
             # "messages.1: The final block in an assistant message cannot be `thinking`."
             self.found.append(f"messages.{i}: the final block in an assistant message cannot be thinking")
 
-    def _block(self, role: str, block: Wire, here: str) -> None:
+    def _block(self, role: str, block: WireObject, here: str) -> None:
         kind = str(block.get("type"))
         if kind in _SIDES and _SIDES[kind] != role:
             self.found.append(f"{here}: {kind} blocks belong to the {_SIDES[kind]}")
@@ -109,7 +109,7 @@ class _Anthropic:
         for g in self._results(0, self.contents[0]) if self.contents else ():
             self.found.append(f"messages.0: unexpected tool_use_id in tool_result: {g}")
 
-    def _results(self, i: int, content: list[Wire]) -> list[str]:
+    def _results(self, i: int, content: list[WireObject]) -> list[str]:
         given = [str(b.get("tool_use_id")) for b in content if b.get("type") == "tool_result"]
         if any(b.get("type") != "tool_result" for b in content[: len(given)]):
             # documented: tool_result blocks come first, any text after all of them
@@ -143,21 +143,21 @@ class _Anthropic:
                 self.found.append(f"messages.{first}.content.0: expected thinking, but found {kind}")
 
 
-def _refused(kind: str, block: Wire, here: str) -> list[str]:
+def _refused(kind: str, block: WireObject, here: str) -> list[str]:
     return [f"{here}{why}" for of, wrong, why in _BLOCKS if of == kind and wrong(block)]
 
 
-def _has_text(block: Wire) -> bool:
+def _has_text(block: WireObject) -> bool:
     text = block.get("text")
     return isinstance(text, str) and bool(text.strip())
 
 
-def _is_strange_image(block: Wire) -> bool:
-    source = mapping(block.get("source"))
+def _is_strange_image(block: WireObject) -> bool:
+    source = as_object(block.get("source"))
     return source.get("type") == "base64" and source.get("media_type") not in _MEDIA
 
 
-_BLOCKS: Sequence[tuple[str, Callable[[Wire], bool], str]] = (
+_BLOCKS: Sequence[tuple[str, Callable[[WireObject], bool], str]] = (
     # "messages: text content blocks must be non-empty", "… must contain non-whitespace text"
     ("text", lambda b: not _has_text(b), ": text content blocks must contain non-whitespace text"),
     # "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
@@ -175,7 +175,7 @@ _BLOCKS: Sequence[tuple[str, Callable[[Wire], bool], str]] = (
     ("redacted_thinking", lambda b: not b.get("data"), ".redacted_thinking.data: field required"),
     # "source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
     ("image", _is_strange_image, f".source.media_type: not one of {', '.join(_MEDIA)}"),
-    ("image", lambda b: not any(map(mapping(b.get("source")).get, ("data", "url", "file_id"))),
+    ("image", lambda b: not any(map(as_object(b.get("source")).get, ("data", "url", "file_id"))),
      ".source: empty"),
 )  # fmt: skip
 """Kind of block → what is refused of it, and how that is told."""
@@ -188,10 +188,12 @@ def _system(system: Any, found: list[str]) -> list[str]:
     return [problem for k, block in told for problem in _refused("text", block, f"system.{k}")]
 
 
-def _cache(request: Wire) -> list[str]:
-    messages = cast(Sequence[Wire], request.get("messages") or ())
+def _cache(request: WireObject) -> list[str]:
+    messages = cast(Sequence[WireObject], request.get("messages") or ())
     lists = [request.get("tools"), request.get("system"), *(m.get("content") for m in messages)]
-    blocks = [mapping(b) for content in lists if isinstance(content, list) for b in cast(list[Any], content)]
+    blocks = [
+        as_object(b) for content in lists if isinstance(content, list) for b in cast(list[Any], content)
+    ]
     marked = [b for b in blocks if b.get("cache_control")]
     found: list[str] = []
     if len(marked) > 4:

@@ -17,13 +17,13 @@ from typing import ClassVar, TypeVar
 
 from refold.errors import ModelError, Transient
 from refold.messages import Call, Stop, Text, Usage, assistant, call, result, user
-from refold.models.reply import NEVER, Reply, closing, complete
-from refold.models.scripted import Line, cut, say, stall
+from refold.models.reply import NO_RETRY, Reply, closing, complete
+from refold.models.scripted import ScriptedReply, cut, say, stall
 from refold.protocols import Event, Model, Request, Stopped, TextDelta, ToolSpec, UsageSeen
 
 T = TypeVar("T")
-READ = ToolSpec("Read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
-ASK = Request(messages=(user("Say something."),), system="Be brief.", tools=(READ,), max_tokens=400)
+READ_TOOL = ToolSpec("Read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+ASK = Request(messages=(user("Say something."),), system="Be brief.", tools=(READ_TOOL,), max_tokens=400)
 
 
 class ModelContract(ABC):
@@ -33,7 +33,7 @@ class ModelContract(ABC):
     """Stop reasons that the provider can express."""
 
     @abstractmethod
-    def answering(self, *lines: Line) -> AbstractContextManager[Model]:
+    def answering(self, *lines: ScriptedReply) -> AbstractContextManager[Model]:
         """A model that gives these replies, in order."""
 
     def run(self, awaitable: Awaitable[T]) -> T:
@@ -42,9 +42,9 @@ class ModelContract(ABC):
 
         return asyncio.run(main())
 
-    def ask(self, *lines: Line, request: Request = ASK) -> Reply:
+    def ask(self, *lines: ScriptedReply, request: Request = ASK) -> Reply:
         with self.answering(*lines) as model:
-            return self.run(_and_close(model, complete(model, request, retries=NEVER)))
+            return self.run(_and_close(model, complete(model, request, retries=NO_RETRY)))
 
     def test_name_and_window(self) -> None:
         with self.answering() as model:
@@ -96,7 +96,8 @@ class ModelContract(ABC):
             result("c1", "x = 1", name="Read"),
         )
         assert (
-            self.ask(say("It sets x."), request=Request(messages=history, tools=(READ,))).text == "It sets x."
+            self.ask(say("It sets x."), request=Request(messages=history, tools=(READ_TOOL,))).text
+            == "It sets x."
         )
 
     def test_a_stream_that_was_cut_is_an_error(self) -> None:
@@ -108,7 +109,7 @@ class ModelContract(ABC):
 
     def test_cancelling_ends_a_stalled_stream(self) -> None:
         async def main(model: Model) -> None:
-            task = asyncio.ensure_future(complete(model, ASK, retries=NEVER))
+            task = asyncio.ensure_future(complete(model, ASK, retries=NO_RETRY))
             await asyncio.sleep(0.3)
             task.cancel()
             done, _ = await asyncio.wait([task], timeout=5)

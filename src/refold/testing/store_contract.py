@@ -1,4 +1,4 @@
-"""What every store has to do, as tests anybody can run on a store of their own (`docs/stores.md`).
+"""What every store has to do, as tests to run on a store of your own (`docs/stores.md`).
 
 ```python
 class TestMyStore(StoreContract):
@@ -21,13 +21,13 @@ from refold import messages as m
 from refold.entries import AnyEntry, Info, Label, Leaf, MessageEntry, Other, Unknown
 from refold.errors import Conflict, RefoldError, SessionExists
 from refold.protocols import Grouping, Lines, Lookup, SessionInfo, Store
-from refold.stores import moving
+from refold.stores import transfer
 from refold.stores.memory import MemoryStore
 
 S = "s"
 
 
-def said(id: str, text: str = "hello", parent: str | None = None) -> MessageEntry:
+def message_entry(id: str, text: str = "hello", parent: str | None = None) -> MessageEntry:
     return MessageEntry(id=id, parent=parent, message=m.user(text))
 
 
@@ -35,7 +35,7 @@ def chain(count: int, first: int = 0, parent: str | None = None) -> list[AnyEntr
     """`count` messages, each the child of the one before."""
     found: list[AnyEntry] = []
     for number in range(first, first + count):
-        found.append(said(f"e{number}", f"message {number}", parent))
+        found.append(message_entry(f"e{number}", f"message {number}", parent))
         parent = f"e{number}"
     return found
 
@@ -47,7 +47,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-HUGE = int("7" * 4000)
+HUGE_INTEGER = int("7" * 4000)
 """An integer of 4,000 digits."""
 HOSTILE_TEXTS = {
     "nul": "a\0b\0",
@@ -71,12 +71,16 @@ def hostile_entries() -> dict[str, AnyEntry]:
         name: MessageEntry(id=f"t-{name}", message=m.user(text)) for name, text in HOSTILE_TEXTS.items()
     }
     call = m.call(
-        "c\ud800", "Re\0ad", {"path": "\u2028", "big": -HUGE, "deep": nested(100), "": None, "f": 1e-300}
+        "c\ud800",
+        "Re\0ad",
+        {"path": "\u2028", "big": -HUGE_INTEGER, "deep": nested(100), "": None, "f": 1e-300},
     )
-    found["call"] = MessageEntry(id="call", message=m.assistant("x", call), meta={"big": HUGE})
+    found["call"] = MessageEntry(id="call", message=m.assistant("x", call), meta={"big": HUGE_INTEGER})
     found["deep"] = Other(id="deep", kind="k", raw={"d": nested(190)})
     found["odd-ids"] = MessageEntry(id="id\0\ud800'\n\u2028", parent="\udfff", message=m.user("x"))
-    found["unknown"] = Unknown(id="u", raw={"type": "of-tomorrow", "id": "u", "parent": "e", "n": HUGE})
+    found["unknown"] = Unknown(
+        id="u", raw={"type": "of-tomorrow", "id": "u", "parent": "e", "n": HUGE_INTEGER}
+    )
     return found
 
 
@@ -146,11 +150,11 @@ class StoreContract:
 
     def test_a_missing_session_is_an_error_of_its_own(self, store: Store) -> None:
         for act in (
-            lambda: store.load("nobody"),
-            lambda: store.append("nobody", chain(1), after=None),
-            lambda: store.delete("nobody"),
+            lambda: store.load("missing"),
+            lambda: store.append("missing", chain(1), after=None),
+            lambda: store.delete("missing"),
         ):
-            with pytest.raises(RefoldError, match="nobody"):
+            with pytest.raises(RefoldError, match="missing"):
                 act()
 
     def test_delete_leaves_nothing_and_frees_the_id(self, started: Store) -> None:
@@ -198,19 +202,19 @@ class StoreContract:
 
     def test_a_value_that_is_no_json_is_refused_and_nothing_written(self, started: Store) -> None:
         with pytest.raises(RefoldError):
-            started.append(S, [said("a"), Other(id="o", raw={"x": object()})], after=None)
+            started.append(S, [message_entry("a"), Other(id="o", raw={"x": object()})], after=None)
         assert started.load(S).entries == ()
 
     # ── compare-and-swap ────────────────────────────────────────────────────────────────────────
 
     def test_a_second_writer_gets_a_conflict_and_nothing_is_written(self, started: Store) -> None:
         started.append(S, chain(2), after=None)
-        for after in (None, "e0", "nobody"):
+        for after in (None, "e0", "missing"):
             with pytest.raises(Conflict) as caught:
-                started.append(S, [Label(id="l", text="x"), said("x")], after=after)
+                started.append(S, [Label(id="l", text="x"), message_entry("x")], after=after)
             assert caught.value.found == "e1"
         assert len(started.load(S).entries) == 2
-        started.append(S, [said("x", parent="e0")], after="e1")  # branching on purpose
+        started.append(S, [message_entry("x", parent="e0")], after="e1")  # branching on purpose
 
     def test_annotations_need_no_turn(self, started: Store) -> None:
         started.append(S, chain(2), after=None)
@@ -221,8 +225,8 @@ class StoreContract:
         started.append(S, chain(2), after=None)
         started.append(S, [Leaf(id="m", target="e0")], after="e1")
         with pytest.raises(Conflict):
-            started.append(S, [said("x")], after="e1")
-        started.append(S, [said("x", parent="e0")], after="m")
+            started.append(S, [message_entry("x")], after="e1")
+        started.append(S, [message_entry("x", parent="e0")], after="m")
 
     def test_of_many_threads_one_wins_each_place(self, started: Store) -> None:
         wins: list[str] = []
@@ -235,7 +239,7 @@ class StoreContract:
                         last = started.load(S).entries
                         after = last[-1].id if last else None
                         try:
-                            started.append(S, [said(f"{name}{number}", parent=after)], after=after)
+                            started.append(S, [message_entry(f"{name}{number}", parent=after)], after=after)
                         except Conflict:
                             continue
                         wins.append(f"{name}{number}")
@@ -261,12 +265,12 @@ class StoreContract:
             pytest.skip("this store commits every append by itself")
         with started.grouped():
             started.create(SessionInfo(id="other"))
-            started.append("other", [said("o")], after=None)
-            started.append(S, [said("a")], after=None)
+            started.append("other", [message_entry("o")], after=None)
+            started.append(S, [message_entry("a")], after=None)
             assert [entry.id for entry in started.load(S).entries] == ["a"]
         with pytest.raises(KeyError), started.grouped():
-            started.append(S, [said("b", parent="a")], after="a")
-            started.append("other", [said("p", parent="o")], after="o")
+            started.append(S, [message_entry("b", parent="a")], after="a")
+            started.append("other", [message_entry("p", parent="o")], after="o")
             raise KeyError
         for store in (started, self.again(started, tmp_path)):
             assert [entry.id for entry in store.load(S).entries] == ["a"]
@@ -276,12 +280,12 @@ class StoreContract:
         if not isinstance(started, Grouping):
             pytest.skip("this store commits every append by itself")
         with started.grouped():
-            started.append(S, [said("a")], after=None)
+            started.append(S, [message_entry("a")], after=None)
             with pytest.raises(Conflict):
-                started.append(S, [said("b")], after=None)
+                started.append(S, [message_entry("b")], after=None)
             with pytest.raises(SessionExists):
                 started.create(SessionInfo(id=S))
-            started.append(S, [said("c", parent="a")], after="a")
+            started.append(S, [message_entry("c", parent="a")], after="a")
         assert [entry.id for entry in started.load(S).entries] == ["a", "c"]
 
     # ── hostile content ─────────────────────────────────────────────────────────────────────────
@@ -289,13 +293,13 @@ class StoreContract:
     @pytest.mark.parametrize("name", hostile_entries())
     def test_hostile_content_survives(self, started: Store, tmp_path: Path, name: str) -> None:
         entry = hostile_entries()[name]
-        line = fmt.canonical(fmt.encode(entry))
+        line = fmt.canonical_line(fmt.encode(entry))
         started.append(S, [entry], after=None)
-        started.append(S, [said("next")], after=entry.id if entry.moves else None)
+        started.append(S, [message_entry("next")], after=entry.id if entry.moves else None)
         store = self.again(started, tmp_path)
         first, second = store.load(S).entries
         assert first.id == entry.id and type(first) is type(entry)
-        assert fmt.canonical(fmt.encode(first)) == line
+        assert fmt.canonical_line(fmt.encode(first)) == line
         assert second.id == "next"
         store.close()
 
@@ -303,19 +307,19 @@ class StoreContract:
         """There and back through memory: the same values in the same order."""
         started.append(S, [*hostile_entries().values(), *chain(50)], after=None)
         other = MemoryStore()
-        moving.copy(started, S, other)
-        moving.copy(other, S, started, id="back")
+        transfer.copy_session(started, S, other)
+        transfer.copy_session(other, S, started, id="back")
         for store, session in ((started, "back"), (other, S)):
-            assert moving.same(moving.stored_lines(store, session), moving.stored_lines(started, S))
+            assert transfer.same(transfer.stored_lines(store, session), transfer.stored_lines(started, S))
 
     def test_lines_that_are_no_entries_are_kept_and_reported(self, started: Store) -> None:
         if not isinstance(started, Lines):
             pytest.skip("the store does not have the power `Lines`")
         lines = [
-            fmt.encode(said("a")),
+            fmt.encode(message_entry("a")),
             b'{"no":"entry"}',
             b"not json \xff",
-            fmt.encode(said("b", parent="a")),
+            fmt.encode(message_entry("b", parent="a")),
         ]
         started.append_lines(S, lines, after=None)
         loaded = started.load(S)
@@ -323,6 +327,6 @@ class StoreContract:
         assert [p.raw for p in loaded.problems] == lines[1:3]
         assert list(started.lines(S)) == lines
         assert [e.id for e in started.load(S, 1).entries] == ["b"]
-        started.append(S, [said("c", parent="b")], after="b")
-        started.append_lines(S, [b"[bad", fmt.encode(said("d", parent="c"))], after="c")
+        started.append(S, [message_entry("c", parent="b")], after="b")
+        started.append_lines(S, [b"[bad", fmt.encode(message_entry("d", parent="c"))], after="c")
         assert [e.id for e in started.load(S, 2).entries] == ["c", "d"]

@@ -21,7 +21,7 @@ from refold.session.dialects import Dialect
 from refold.session.invariants import repair_by, settled
 from refold.testing.anthropic_rules import validate_anthropic
 from refold.testing.builders import items
-from refold.testing.wire_rules import Wire, arguments, blocks, foreign_parts, mapping, tool_names
+from refold.testing.wire_rules import WireObject, arguments, as_object, blocks, foreign_parts, tool_names
 
 __all__ = ["validate", "validate_anthropic", "validate_openai", "validate_responses", "validate_view"]
 
@@ -62,7 +62,7 @@ def _read_back(dialect: Dialect, wire: Any, partial: bool) -> list[str]:
 
 
 def validate_openai(
-    messages: Sequence[Wire], tools: Sequence[Wire] | None = None, *, partial: bool = False
+    messages: Sequence[WireObject], tools: Sequence[WireObject] | None = None, *, partial: bool = False
 ) -> list[str]:
     """Problems of a chat completions `messages` list."""
     found = [] if messages else ["messages: [] is too short"]
@@ -84,7 +84,7 @@ def validate_openai(
     return found + _chat_tools(tools or ())
 
 
-def _chat_tool(message: Wire, here: str, waiting: list[str], found: list[str]) -> None:
+def _chat_tool(message: WireObject, here: str, waiting: list[str], found: list[str]) -> None:
     id = message.get("tool_call_id")
     if id in waiting:
         waiting.remove(cast(str, id))
@@ -96,7 +96,7 @@ def _chat_tool(message: Wire, here: str, waiting: list[str], found: list[str]) -
         foreign_parts(content, ("text",), here, found)
 
 
-def _chat_message(message: Wire, here: str, found: list[str]) -> list[str]:
+def _chat_message(message: WireObject, here: str, found: list[str]) -> list[str]:
     role = message.get("role")
     if role not in _ROLES:
         found.append(f"{here}.role: {role!r} is not one of the roles")
@@ -132,15 +132,15 @@ def _content(content: Any, allowed: Sequence[str], here: str, found: list[str]) 
             found.append(f"{here}: a part of type {kind!r} has no place here")
         elif kind == "text" and not (isinstance(part.get("text"), str) and part["text"]):
             found.append(f"{here}: a text part without text")
-        elif kind == "image_url" and not mapping(part.get("image_url")).get("url"):
+        elif kind == "image_url" and not as_object(part.get("image_url")).get("url"):
             found.append(f"{here}: an image_url without url")
 
 
-def _chat_call(call: Wire, here: str, found: list[str]) -> str:
+def _chat_call(call: WireObject, here: str, found: list[str]) -> str:
     if call.get("type") != "function":
         found.append(f"{here}.type: expected 'function'")
     _id(call.get("id"), 40, f"{here}.id", found)
-    _function(mapping(call.get("function")), f"{here}.function", found)
+    _function(as_object(call.get("function")), f"{here}.function", found)
     return str(call.get("id"))
 
 
@@ -150,22 +150,24 @@ def _id(id: Any, most: int, here: str, found: list[str]) -> None:
         found.append(f"{here}: expected a string of 1 to {most} characters")
 
 
-def _function(function: Wire, here: str, found: list[str]) -> None:
+def _function(function: WireObject, here: str, found: list[str]) -> None:
     if not _NAME.fullmatch(str(function.get("name"))):
         # "string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
         found.append(f"{here}.name: does not match '^[a-zA-Z0-9_-]{{1,64}}$'")
     arguments(function.get("arguments"), f"{here}.arguments", found)
 
 
-def _chat_tools(tools: Sequence[Wire]) -> list[str]:
-    functions = [(k, mapping(t.get("function"))) for k, t in enumerate(tools) if t.get("type") == "function"]
+def _chat_tools(tools: Sequence[WireObject]) -> list[str]:
+    functions = [
+        (k, as_object(t.get("function"))) for k, t in enumerate(tools) if t.get("type") == "function"
+    ]
     return tool_names(((k, f.get("name"), f.get("parameters")) for k, f in functions), _NAME)
 
 
 # ── OpenAI responses ────────────────────────────────────────────────────────────────────────────
 
 
-def validate_responses(items: Sequence[Wire], *, partial: bool = False) -> list[str]:
+def validate_responses(items: Sequence[WireObject], *, partial: bool = False) -> list[str]:
     """Problems of a responses `input` list."""
     found = [] if items else ["input: empty"]
     calls: dict[str, int] = {}
@@ -192,7 +194,7 @@ def validate_responses(items: Sequence[Wire], *, partial: bool = False) -> list[
     return found
 
 
-def _responses_call(item: Wire, here: str, calls: dict[str, int], i: int, found: list[str]) -> None:
+def _responses_call(item: WireObject, here: str, calls: dict[str, int], i: int, found: list[str]) -> None:
     id = item.get("call_id")
     _id(id, 64, f"{here}.call_id", found)
     if id in calls:
@@ -202,7 +204,7 @@ def _responses_call(item: Wire, here: str, calls: dict[str, int], i: int, found:
 
 
 def _responses_output(
-    item: Wire, here: str, calls: dict[str, int], answered: set[str], found: list[str]
+    item: WireObject, here: str, calls: dict[str, int], answered: set[str], found: list[str]
 ) -> None:
     id = str(item.get("call_id"))
     if id not in calls:
@@ -215,7 +217,7 @@ def _responses_output(
         foreign_parts(output, _INPUT_PARTS, here, found)
 
 
-def _responses_reasoning(item: Wire, here: str, following: Wire | None, found: list[str]) -> None:
+def _responses_reasoning(item: WireObject, here: str, following: WireObject | None, found: list[str]) -> None:
     if not item.get("id") or not isinstance(item.get("summary"), list):
         found.append(f"{here}: reasoning needs its id and its summary")
     kind = following.get("type", "message") if following else None
@@ -225,7 +227,7 @@ def _responses_reasoning(item: Wire, here: str, following: Wire | None, found: l
         found.append(f"{here}: reasoning without its required following item")
 
 
-def _responses_message(item: Wire, here: str, found: list[str]) -> None:
+def _responses_message(item: WireObject, here: str, found: list[str]) -> None:
     role = item.get("role")
     if role not in _ROLES:
         found.append(f"{here}.role: {role!r} is not one of the roles")

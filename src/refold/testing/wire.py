@@ -23,20 +23,20 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
+from refold.deprecation import renamed
 from refold.messages import Assistant
-from refold.models.scripted import Line, as_line
+from refold.models.scripted import ScriptedReply, as_line
 from refold.testing import wire_streams as streams
 from refold.testing import wire_whole as whole
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
-
-Body: TypeAlias = dict[str, Any]
+from refold.text.lenient_json import JsonObject
 
 
 class Http(msgspec.Struct, frozen=True):
     """An answer that is no stream."""
 
     status: int
-    body: Body | str
+    body: JsonObject | str
     headers: Mapping[str, str] = {}
 
     @classmethod
@@ -61,12 +61,12 @@ class Broken(msgspec.Struct, frozen=True):
     reply is whole, and the stream stays open all the same."""
 
     how: Literal["reset", "malformed", "misshapen", "error", "stall", "unended"]
-    said: Line = Line()
+    said: ScriptedReply = ScriptedReply()
     kind: str = "overloaded_error"
     text: str = "Overloaded"
 
 
-Answer: TypeAlias = "str | Assistant | Line | Http | Broken"
+WireAnswer: TypeAlias = "str | Assistant | ScriptedReply | Http | Broken"
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Seen(msgspec.Struct, frozen=True):
     path: str
     headers: dict[str, str]
     raw: bytes
-    body: Body
+    body: JsonObject
 
 
 class WireServer:
@@ -84,7 +84,7 @@ class WireServer:
     Anthropic's base address, `v1` OpenAI's."""
 
     def __init__(
-        self, *script: Answer, then: Callable[[Body], Answer] | None = None, tokens: int = 42
+        self, *script: WireAnswer, then: Callable[[JsonObject], WireAnswer] | None = None, tokens: int = 42
     ) -> None:
         self.requests: list[Seen] = []
         self.problems: list[str] = []
@@ -110,7 +110,7 @@ class WireServer:
         return f"{self.url}/v1"
 
     @property
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[JsonObject]:
         return [seen.body for seen in self.requests]
 
     def __enter__(self) -> WireServer:
@@ -132,7 +132,7 @@ class WireServer:
             self.problems += problems
         return Http.error(400, "; ".join(problems)) if problems else None
 
-    def next(self, seen: Seen) -> Answer:
+    def next(self, seen: Seen) -> WireAnswer:
         with self._lock:
             if self._script:
                 return self._script.pop(0)
@@ -155,16 +155,16 @@ class WireServer:
         self.hung_up.set()
 
 
-def _settled(seen: Seen) -> Body:
+def _settled(seen: Seen) -> JsonObject:
     """The body without what a header allows: system messages in the middle of an Anthropic conversation."""
     if "mid-conversation-system" not in seen.headers.get("anthropic-beta", ""):
         return seen.body
-    messages: list[Body] = seen.body.get("messages") or []
+    messages: list[JsonObject] = seen.body.get("messages") or []
     said = [message for message in messages if message.get("role") != "system"]
     return {**seen.body, "messages": said}
 
 
-def _problems(path: str, body: Body) -> list[str]:
+def _problems(path: str, body: JsonObject) -> list[str]:
     missing = [key for key in ("model",) if not isinstance(body.get(key), str)]
     found = [f"{key}: field required" for key in missing]
     match path:
@@ -219,11 +219,11 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(seen, self.owner.next(seen))
 
-    def _answer(self, seen: Seen, answer: Answer) -> None:
+    def _answer(self, seen: Seen, answer: WireAnswer) -> None:
         if isinstance(answer, Http):
             return self._plain(answer)
         broken = answer if isinstance(answer, Broken) else None
-        line = broken.said if broken else as_line(cast("str | Assistant | Line", answer))
+        line = broken.said if broken else as_line(cast("str | Assistant | ScriptedReply", answer))
         if broken and broken.how != "unended":
             line = msgspec.structs.replace(line, cut=True)
         if not seen.body.get("stream"):
@@ -238,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
         return None
 
-    def _whole(self, line: Line, seen: Seen) -> None:
+    def _whole(self, line: ScriptedReply, seen: Seen) -> None:
         if not streams.ends(line):
             return self._plain(Http.error(400, "this server breaks off only where it streams"))
         return self._plain(Http(200, _WHOLE[seen.path](line, seen.body["model"], len(self.owner.requests))))
@@ -254,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _stream(self, pieces: Iterator[streams.Piece]) -> None:
+    def _stream(self, pieces: Iterator[streams.StreamPiece]) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
@@ -298,3 +298,6 @@ _MISSHAPEN: dict[str, tuple[str | None, str]] = {
 
 def _handler_of(owner: WireServer) -> type[_Handler]:
     return type("Handler", (_Handler,), {"owner": owner})
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, Body="JsonObject")

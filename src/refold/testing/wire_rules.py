@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-Wire: TypeAlias = Mapping[str, Any]
+WireObject: TypeAlias = Mapping[str, Any]
 
 
 def arguments(given: Any, here: str, found: list[str]) -> None:
@@ -30,14 +30,14 @@ def tool_names(tools: Iterable[tuple[int, Any, Any]], pattern: re.Pattern[str]) 
         if name in seen:
             found.append(f"tools[{k}].name: tool names must be unique")
         seen.add(str(name))
-        if schema is not None and mapping(schema).get("type") != "object":
+        if schema is not None and as_object(schema).get("type") != "object":
             # "Invalid schema for function '…': schema must be a JSON Schema of 'type: "object"'"
             found.append(f"tools[{k}]: the schema must be of type 'object'")
     return found
 
 
-def mapping(value: Any) -> Wire:
-    return cast(Wire, value) if isinstance(value, Mapping) else {}
+def as_object(value: Any) -> WireObject:
+    return cast(WireObject, value) if isinstance(value, Mapping) else {}
 
 
 def foreign_parts(content: Any, allowed: Sequence[str], here: str, found: list[str]) -> None:
@@ -48,8 +48,8 @@ def foreign_parts(content: Any, allowed: Sequence[str], here: str, found: list[s
     )
 
 
-def blocks(content: Any, here: str, found: list[str]) -> list[Wire]:
+def blocks(content: Any, here: str, found: list[str]) -> list[WireObject]:
     if not isinstance(content, list):
         found.append(f"{here}.content: expected a string or a list")
         return []
-    return [mapping(block) for block in cast(list[Any], content)]
+    return [as_object(block) for block in cast(list[Any], content)]

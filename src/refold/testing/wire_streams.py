@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from refold.messages import AnyPart, Call, Stop, Text, Thinking, Usage, arguments_json
-from refold.models.scripted import Line
+from refold.models.scripted import ScriptedReply
 
-Piece: TypeAlias = "tuple[str | None, dict[str, Any] | str]"
+StreamPiece: TypeAlias = "tuple[str | None, dict[str, Any] | str]"
 USAGE = Usage(input=11, output=7)
 """What the server counts where the script says nothing."""
 _CHAT_STOPS: dict[Stop, str] = {"tool_use": "tool_calls", "length": "length", "refusal": "content_filter"}
 _MESSAGE_STOPS: dict[Stop, str] = {"tool_use": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 
 
-def ends(line: Line) -> bool:
+def ends(line: ScriptedReply) -> bool:
     """Does the stream come to its proper end?"""
     return not (line.cut or line.stalls or line.error)
 
@@ -33,8 +33,8 @@ def _halves(text: str) -> list[str]:
 # ── chat completions ────────────────────────────────────────────────────────────────────────────
 
 
-def chat(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> Piece:
+def chat(line: ScriptedReply, model: str, number: int = 1) -> Iterator[StreamPiece]:
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> StreamPiece:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return None, {**base, "choices": [choice], "usage": None}
 
@@ -81,10 +81,10 @@ def _chat_usage(usage: Usage) -> dict[str, Any]:
 # ── responses ───────────────────────────────────────────────────────────────────────────────────
 
 
-def responses(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
+def responses(line: ScriptedReply, model: str, number: int = 1) -> Iterator[StreamPiece]:
     order = iter(range(10_000))
 
-    def event(kind: str, **more: Any) -> Piece:
+    def event(kind: str, **more: Any) -> StreamPiece:
         return kind, {"type": kind, "sequence_number": next(order), **more}
 
     def response(status: str, **more: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def responses(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
         yield _response_end(line, items, event, response)
 
 
-def _response_end(line: Line, items: list[dict[str, Any]], event: Any, response: Any) -> Piece:
+def _response_end(line: ScriptedReply, items: list[dict[str, Any]], event: Any, response: Any) -> StreamPiece:
     usage = line.usage or USAGE
     counted = {
         "input_tokens": usage.prompt,
@@ -153,8 +153,8 @@ def _response_deltas(part: AnyPart) -> Iterator[tuple[str, str]]:
 # ── messages ────────────────────────────────────────────────────────────────────────────────────
 
 
-def messages(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
-    def event(kind: str, **more: Any) -> Piece:
+def messages(line: ScriptedReply, model: str, number: int = 1) -> Iterator[StreamPiece]:
+    def event(kind: str, **more: Any) -> StreamPiece:
         return kind, {"type": kind, **more}
 
     usage = line.usage or USAGE
@@ -174,7 +174,7 @@ def messages(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
     yield event("message_start", message={**start, "stop_reason": None, "stop_sequence": None, "usage": read})
     yield event("ping")
     for index, part in enumerate(line.content):
-        begun = {key: _BEGUN.get(key, value) for key, value in block(part).items()}
+        begun = {key: _BEGUN.get(key, value) for key, value in wire_block(part).items()}
         yield event("content_block_start", index=index, content_block=begun)
         for delta in _block_deltas(part):
             yield event("content_block_delta", index=index, delta=delta)
@@ -185,7 +185,7 @@ def messages(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
         yield event("message_stop")
 
 
-def block(part: AnyPart) -> dict[str, Any]:
+def wire_block(part: AnyPart) -> dict[str, Any]:
     """A part as it stands in an answer that is no stream."""
     match part:
         case Text(text):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from refold.messages import Call, Text, Thinking, arguments_json
-from refold.models.scripted import Line
+from refold.models.scripted import ScriptedReply
 from refold.testing import wire_streams as streams
 
 
-def chat(line: Line, model: str, number: int = 1) -> dict[str, Any]:
+def chat(line: ScriptedReply, model: str, number: int = 1) -> dict[str, Any]:
     *chunks, (_, last), _ = streams.chat(line, model, number)
     end = _payload(chunks[-1])
     text = "".join(part.text for part in line.content if isinstance(part, Text))
@@ -36,25 +36,25 @@ def _function(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def responses(line: Line, model: str, number: int = 1) -> dict[str, Any]:
+def responses(line: ScriptedReply, model: str, number: int = 1) -> dict[str, Any]:
     *_, end = streams.responses(line, model, number)
     response = _payload(end)["response"]
     output = [{**item, "status": "completed"} for item in response["output"]]
     return {**response, "output": output, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
 
 
-def messages(line: Line, model: str, number: int = 1) -> dict[str, Any]:
+def messages(line: ScriptedReply, model: str, number: int = 1) -> dict[str, Any]:
     events = [_payload(piece) for piece in streams.messages(line, model, number)]
     message, end = events[0]["message"], events[-2]
     return {
         **message,
-        "content": [streams.block(part) for part in line.content],
+        "content": [streams.wire_block(part) for part in line.content],
         **end["delta"],
         "usage": {**message["usage"], **end["usage"]},
     }
 
 
-def _payload(piece: streams.Piece) -> dict[str, Any]:
+def _payload(piece: streams.StreamPiece) -> dict[str, Any]:
     _, payload = piece
     assert isinstance(payload, dict)
     return payload

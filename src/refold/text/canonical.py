@@ -2,7 +2,7 @@
 
 Full-width and decorated letters, invisible characters, colours of a terminal, HTML entities, percent codes
 and the word for password in other languages are ways to write what the formats of secrets say in plain ASCII:
-the lines that have such are written that way, and whoever finds something there asks where it stood.
+the lines that have such are written that way, and a match there is mapped back to where it stood.
 """
 
 from __future__ import annotations
@@ -12,20 +12,36 @@ import unicodedata
 from bisect import bisect_right
 from functools import lru_cache
 
+from refold.text.patterns import lazy_pattern
+
 _UNSEEN = frozenset(("Mn", "Me", "Cf", "Cc"))
 _LOOKALIKES = str.maketrans("‐‑‒–—―−∕⁄⧸аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК", "-------///aeopcyxisjhdAEOPCYXISJHTMBK")
 _TWINS = "аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК"
 """Letters of another script, taken for Latin ones inside a Latin word."""
-_NAMES = ("contrasena", "mot de passe", "mot-de-passe", "mot_de_passe", "passwort", "kennwort", "wachtwoord")
+_NAMES = (
+    "contrasena",
+    "mot de passe",
+    "mot-de-passe",
+    "mot_de_passe",
+    "passwort",
+    "kennwort",
+    "wachtwoord",
+    "senha",
+    "parola",
+    "salasana",
+    "adgangskode",
+    "heslo",
+    "kata sandi",
+)
 _FOREIGN_NAMES = (
-    r"密[码碼][是为為]?|口令|パスワード|비밀번호|парол[ьяюе]|contrase(?:ñ|n\u0303)a|lösenord|hasło|şifre"
-    r"|كلمة (?:المرور|السر)|पासवर्ड"
+    r"密[码碼][是为為]?|口令|パスワードは?|비밀번호|парол[ьяюе]|contrase(?:ñ|n\u0303)a|lösenord|hasło|şifre"
+    r"|كلمة (?:المرور|السر)|पासवर्ड|κωδικός|סיסמ[הא]|mật khẩu|jelszó|รหัสผ่าน|лозинка"
 )
 _CHARACTERS = (
     "\u00a0\u00ab\u00ad\u00bb\u034f\u180e\u200b-\u200f\u2018-\u201f\u202a-\u202e\u2060-\u2064\u2460-\u24ff"
     "\u3000-\u3002\u300c\u300d\ufe00-\ufe0f\ufeff！-～\U0001d400-\U0001d7ff\U000e0000-\U000e007f"
 )
-_ODD = re.compile(
+_ODD = lazy_pattern(
     rf"(?P<password>(?i:{'|'.join(_NAMES)}|{_FOREIGN_NAMES}))"
     rf"|(?P<character>[{_CHARACTERS}])"
     rf"|(?P<twins>(?<=[A-Za-z])[{_TWINS}]++|(?<![{_TWINS}])[{_TWINS}]++(?=[A-Za-z]))"
@@ -119,7 +135,7 @@ def _end(text: str, at: int) -> int:
 def _plain(odd: re.Match[str]) -> str:
     match odd.lastgroup:
         case "password":
-            return "password" if odd[0][-1] not in "是为為" else "password:"
+            return "password" if odd[0][-1] not in "是为為は" else "password:"
         case "character":
             if "\u2018" <= odd[0] <= "\u201f":
                 return '"'

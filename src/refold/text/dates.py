@@ -7,12 +7,12 @@ day. Nothing is guessed: an expression that cannot be computed from the day of i
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from refold.text import words
+from refold.text.patterns import lazy_pattern
 
 _MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -25,8 +25,8 @@ _NUMBERS = {
     "nine": 9, "ten": 10, "couple of": 2, "a couple of": 2,
 }  # fmt: skip
 
-_numeric = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/年](\d{1,2})(?:[-/月](\d{1,2})(?!\d))?")
-_named = re.compile(rf"\b(?:{'|'.join(_MONTHS)}|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b", re.I)
+_numeric = lazy_pattern(r"(?<!\d)((?:19|20)\d\d)[-/年](\d{1,2})(?:[-/月](\d{1,2})(?!\d))?")
+_named = lazy_pattern(rf"\b(?:{'|'.join(_MONTHS)}|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b", re.I)
 _year = re.compile(r"\b(?:19|20)\d\d\b")
 _day = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\b")
 _clock = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?\b")
@@ -69,10 +69,10 @@ class When(NamedTuple):
             return None
 
 
-NEVER = When()
+NO_DATE = When()
 
 
-def read(text: str, *, capitals: bool = False) -> When:
+def read_date(text: str, *, capitals: bool = False) -> When:
     """The date a text names, as much of it as it says: `8 May 2023`, `May 8th`, `2023-05-08`, `2023年5月`,
     `2023`. `capitals`: months are names only with one; a lower-case `may` or `march` alone is a verb."""
     if number := _numeric.search(text):
@@ -92,9 +92,9 @@ def heading(text: str) -> tuple[When, int]:
     where the text goes on after it; `NEVER, 0` where there is none."""
     line = _first_line.match(text)
     if line is None or not _is_date(line[1]):
-        return NEVER, 0
-    when = read(line[1])
-    return (when, line.end()) if when.year and when.month else (NEVER, 0)
+        return NO_DATE, 0
+    when = read_date(line[1])
+    return (when, line.end()) if when.year and when.month else (NO_DATE, 0)
 
 
 def _is_date(line: str) -> bool:
@@ -104,7 +104,7 @@ def _is_date(line: str) -> bool:
 def of_time(time: float | None) -> When:
     """The UTC day of seconds since 1970; `NEVER` where there is none or it is out of range."""
     if not time or not 0 < time < 4e10:
-        return NEVER
+        return NO_DATE
     day = datetime.fromtimestamp(time, UTC)
     return When(day.year, day.month, day.day)
 
@@ -118,7 +118,7 @@ def asks_when(question: str) -> bool:
     return _asks_when.match(question) is not None
 
 
-def written(day: date) -> str:
+def written_date(day: date) -> str:
     """`7 May 2023`: unambiguous everywhere, and the words people ask with."""
     return f"{day.day} {month_written(day)}"
 
@@ -129,7 +129,7 @@ def month_written(day: date) -> str:
 
 # ── relative expressions ────────────────────────────────────────────────────────────────────────
 
-_RELATIVE = re.compile(
+_RELATIVE = lazy_pattern(
     rf"""(?<!like\ )(?<!like\ just\ )\b(?:
       (?P<plain>yesterday|last\ night|today|tonight|tomorrow|this\ morning|this\ afternoon|this\ evening)
     | the\ day\ (?P<beside>before\ yesterday|after\ tomorrow)
@@ -172,7 +172,8 @@ def _absolute(match: re.Match[str], day: date) -> str | None:
             number = int(count) if count.isdigit() else _NUMBERS[count.lower()]
             return _shifted(found["unit"].lower(), -number, day)
         if vague := found["vague"]:
-            return f"{vague.lower().removeprefix('a ')} {found['vague_unit'].lower()}s before {written(day)}"
+            number = vague.lower().removeprefix("a ")
+            return f"{number} {found['vague_unit'].lower()}s before {written_date(day)}"
         if side := found["side"]:
             step, what = _STEPS.get(side.lower(), 0), found["what"].lower()
             return _weekday(step, what, day) if what in _DAYS else _shifted(what, step, day)
@@ -184,20 +185,20 @@ def _absolute(match: re.Match[str], day: date) -> str | None:
 def _shifted(unit: str, steps: int, day: date) -> str:
     """So many days, weeks … before or after a day, as exactly as was said."""
     if unit == "day":
-        return written(day + timedelta(days=steps))
+        return written_date(day + timedelta(days=steps))
     if unit == "month":
         return month_written(_months(day, steps))
     if unit == "year":
         return str(_months(day, 12 * steps).year)
     named = {0: unit, 1: unit, 2: f"two {unit}s"}.get(abs(steps), f"{abs(steps)} {unit}s")
-    return f"{named} {'before' if steps < 0 else 'after' if steps else 'of'} {written(day)}"
+    return f"{named} {'before' if steps < 0 else 'after' if steps else 'of'} {written_date(day)}"
 
 
 def _weekday(step: int, name: str, day: date) -> str:
     distance = (_DAYS.index(name) - day.weekday()) % 7
     if step < 0:
-        return f"{name.capitalize()} {written(day + timedelta(days=distance - 7))}"
-    return f"{name.capitalize()} {written(day + timedelta(days=distance or 7))}"
+        return f"{name.capitalize()} {written_date(day + timedelta(days=distance - 7))}"
+    return f"{name.capitalize()} {written_date(day + timedelta(days=distance or 7))}"
 
 
 def _chinese(said: str, day: date) -> str:
@@ -215,4 +216,6 @@ def _chinese(said: str, day: date) -> str:
 def _months(day: date, step: int) -> date:
     index = day.year * 12 + day.month - 1 + step
     year, month = divmod(index, 12)
+    from calendar import monthrange  # with `locale`: not needed to start with
+
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))

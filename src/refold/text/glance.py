@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
-ROWS, WIDTH = 5, 120
+CARD_ROWS, CARD_WIDTH = 5, 120
 """Rows from either end, and characters of each: a notebook is no log."""
 
 
 def card(title: str, rows: Sequence[tuple[str, str]] = ()) -> str:
     """Without secrets, and nothing in it is read as HTML."""
+    from html import escape  # with a large table
+
     from refold.text.redact import redact  # its patterns take time to compile
     from refold.text.truncate import one_line
 
     shown = list(rows)
-    if len(rows) > 2 * ROWS:
-        shown[ROWS:-ROWS] = [("…", f"{len(rows) - 2 * ROWS} more")]
-    texts = ((escape(name), escape(one_line(redact(text)[0], WIDTH))) for name, text in shown)
+    if len(rows) > 2 * CARD_ROWS:
+        shown[CARD_ROWS:-CARD_ROWS] = [("…", f"{len(rows) - 2 * CARD_ROWS} more")]
+    texts = ((escape(name), escape(one_line(redact(text)[0], CARD_WIDTH))) for name, text in shown)
     cells = "".join(
         f"<tr><th>{name}</th><td style='text-align:left'>{text}</td></tr>" for name, text in texts
     )

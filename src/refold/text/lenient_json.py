@@ -12,12 +12,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from refold.errors import InvalidValue, NotJson
 
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object as Python reads it."""
 MAX_DIGITS = 4_300
 """Digits of an integer: what Python, by default, converts from and to text."""
 MAX_DEPTH = 200
@@ -25,6 +27,7 @@ MAX_DEPTH = 200
 LINE_DEPTH = MAX_DEPTH + 20
 """Levels of a whole line: an entry puts some around its values."""
 _LIMIT = 10**MAX_DIGITS
+_SMALL = 1 << 62
 
 
 def is_storable_number(number: float) -> bool:
@@ -33,7 +36,9 @@ def is_storable_number(number: float) -> bool:
 
 def invalid(value: Any, levels: int = MAX_DEPTH) -> str:
     """Why a JSON value cannot be stored; empty where it can."""
-    if isinstance(value, int | float) and not is_storable_number(value):
+    if isinstance(value, int | float | None):
+        if value is None or is_storable_number(value):
+            return ""
         if isinstance(value, float):
             return f"{value} is not a JSON number"
         return f"an integer of more than {MAX_DIGITS:,} digits"
@@ -42,7 +47,7 @@ def invalid(value: Any, levels: int = MAX_DEPTH) -> str:
             return f"nested more than {MAX_DEPTH} levels deep"
         given: Any = cast("Any", value)
         for item in given.values() if isinstance(value, Mapping) else given:
-            if isinstance(item, str):
+            if isinstance(item, str) or (item.__class__ is int and _SMALL > item > -_SMALL):
                 continue
             if why := invalid(item, levels - 1):
                 return why

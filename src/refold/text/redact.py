@@ -1,8 +1,10 @@
 """Secrets out of text, before it leaves for a summariser, an export or a report.
 
-One table of formats (data, with where each is documented) and one pass: a format's pattern only runs where
-one of its literals occurs, so text without secrets costs a few substring searches. Two rules without a fixed
-format, assignments (`password = "…"`) and credentials in URLs, look at how random the value is.
+Three ways to tell one, none of which needs to know who issued it. A value that stands where a secret stands (given to
+a name that says so, behind a flag that takes one, `user:password@`) is one, whatever it looks like: only exact
+placeholders are spared, and what code would read as a name where code may stand. A token is a beginning, a sign and
+a long run that no person would type. A few kinds have a form of their own: key files, hashes of passwords, webhooks.
+Words are searched for as bytes, so text without secrets costs a few substring searches.
 """
 # ruff: noqa: E501 (patterns that read better on one line)
 
@@ -10,18 +12,37 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import cast
 
 import msgspec
 
 from refold.text.canonical import Canonical
-from refold.text.secrets import FORMATS, Format
+from refold.text.secrets import (
+    CODE_QUALIFIERS,
+    CODES,
+    IDS,
+    KEY_QUALIFIERS,
+    LETTER_PAIRS,
+    LIKELY,
+    NEUTRAL,
+    NOT_ENDINGS,
+    PASSWORDS,
+    PLACEHOLDER,
+    PLAIN_NAMES,
+    PREFIXES,
+    SECRET_ENDINGS,
+    SECRET_FORMATS,
+    TECHNICAL,
+    TOKEN_QUALIFIERS,
+    TOKEN_SHAPES,
+    SecretFormat,
+)
 
 
-class Finding(msgspec.Struct, frozen=True):
+class SecretFinding(msgspec.Struct, frozen=True):
     """A secret that was replaced: what kind, and where it stood in the original text. Never the secret."""
 
     kind: str
@@ -34,98 +55,35 @@ class Finding(msgspec.Struct, frozen=True):
         return f"[redacted:{self.kind}]"
 
 
-KINDS: tuple[str, ...] = (*dict.fromkeys(row.kind for row in FORMATS), "assignment", "cookie")
+SECRET_KINDS: tuple[str, ...] = (
+    *dict.fromkeys((*(row.kind for row in SECRET_FORMATS), *TOKEN_SHAPES, *PREFIXES)), "token", "assignment", "cookie",
+)  # fmt: skip
+
+# ── the pass ────────────────────────────────────────────────────────────────────────────────────
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
-_COMPILED = tuple((row, re.compile(row.pattern)) for row in FORMATS)
-_RUN = 18
-"""Shortest unbroken run of characters that a secret of a fixed format makes."""
-_UNBROKEN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.:~-")
-_SHAPE = bytes(ord("a") if code in _UNBROKEN else ord(" ") for code in range(256))
-_LINES = bytes(code if code == 10 else 10 if code == 13 else _SHAPE[code] for code in range(256))
-_LINE_OF_RUN = b"a" * 8 + b"\n"
-_WRAP = re.compile(rb"([\w+/=.:~-]{8,300}+)\r?\n[ \t]{0,16}+([\w+/=.~-]{4,300}+)")
-_PLAIN = b"abcdefghijklmnopqrstuvwxyz_+/=.:~-"
-_LITERALS = tuple(
-    (literal, literal.encode(), row.loose, row, pattern)
-    for row, pattern in _COMPILED
-    for literal in row.literals
-)
-"""Literals, whether they stand outside of the secret, and what they belong to."""
-_LOOSE_LITERALS = tuple(row for row in _LITERALS if row[2])
 _SHORT = 240
 """Characters of a text in which one look for all literals is faster than a look for each of them."""
-_KEYWORDS = (
-    b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd", b"pass",
-    b"psk", b"_auth", b"signature", b"pw", b"-key", b"privatekey", b"sharedkey", b"identified by",
-)  # fmt: skip
-_EXACT = (b"pass", b"psk", b"_auth", b"signature", b"pw", b"identified by")
-"""Words that say so only where nothing follows them."""
-_ANY_LOOSE, _ANY_TIGHT, _ANY_KEYWORD = (
-    re.compile(b"|".join(map(re.escape, sorted(words))))
-    for words in (
-        {row[1] for row in _LOOSE_LITERALS},
-        {row[1] for row in _LITERALS if not row[2]},
-        {*_KEYWORDS, b"cookie"},
-    )
-)
-_CODE = r"\s\"'`,;<>{}()\[\]$&|\\"
-_QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
-_LINE_END = r"(?:(?:(?:\\|[>|]-)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
-"""The value may stand on the next line, further in, or quoted."""
-_ASSIGNED = re.compile(
-    r"(?P<rest>[\w-]{0,24})(?:"
-    rf"\\{{0,3}}[\"'\]]{{0,2}}[ \t]{{0,16}}(?:(?:=>|:=|={{1,2}}|:)[ \t]{{0,16}}{_LINE_END}|(?<=[\"']),[ \t]{{0,16}})(?:(?:\\{{0,3}}[bru]?[\"'`]{{1,3}}|&quot;)(?P<quoted>{_QUOTED}{{6,2000}}+|{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?:\\{{0,3}}[\"'`]|&quot;)"
-    rf"|(?P<bare>[^{_CODE}]{{6,2000}}+)(?=[\s\"',;&<#)]|$))"
-    r"|[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{6,200}+)`"
-    rf"|[ \t](?:is|was|ist|lautet|est)[ \t:]{{1,3}}(?P<said>[^{_CODE}]{{6,200}}+)(?=[\s\"',;)]|$)"
-    r"|[\"']?\r?\n[ \t]{0,16}value:[ \t]{1,4}[\"']?(?P<variable>[^\s\"']{6,2000}+)"
-    r"|>[ \t]{0,16}(?P<element>[^\s<>]{6,200}+)[ \t]{0,16}</"
-    r"|\"\s{1,4}value\s{0,2}=\s{0,2}\"(?P<value>[^\s\"]{6,200}+)\""
-    r"|[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{6,200}+)[ \t`*]{0,16}\|"
-    rf"|[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{6,200}}+)[\"']"
-    rf"|[ \t]{{1,4}}(?P<flag>[\"']?[^{_CODE}]{{6,2000}}+)(?=[\s\"';&|]|$)"
-    r")",
-    re.M,
-)
-"""What follows a word that says secret: a value in one of the places where values stand."""
-_STRONG = re.compile(
-    r"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|(?:access|account|auth|certificate|client|encryption|master|private|secret|shared|signing)[_-]?key|credentials?|(?:^|[_-]|store|key)pass|psk|_auth|(?:^|[_-]|bind|root)pw|identified by)$"
-)
-"""Names that are nothing but secret. Others (`token_type`) have values that only look like one now and then."""
-_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
-_NAME = re.compile(r"[\w-]{0,40}\Z")
-_COOKIE = re.compile(r"(?i)(?<![\w])cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
-_CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,1000})")
-_PLACEHOLDER = re.compile(
-    r"(?i)(?:<|\$|\{|%|\*|\[redacted).*|(.)\1*|x[x-]+|\.{2,}.*|your[a-z_-]*|my[_-]?(?:password|secret|token|key)"
-    r"|(?:some|new|old|a|the|test|dummy|fake|sample|example)?[_-]?(?:password|passwd|passphrase|pass|pwd|secret|token|api[_-]?key|credentials?)"
-    r"|change[_-]?(?:me|it|this)|replace[_-]?me|placeholder|dummy|example|sample|redacted|hidden|masked|prompt|none|null|nil|undefined"
-    r"|string|required|optional|boolean|integer|hunter2(?:hunter2)?|foobar|(?:self|this|args|config|settings|process\.env|os\.environ)[.\[(].*",
-    re.S,
-)
-"""What stands for a secret without being one: references to variables, types, and words that documentation uses."""
-_CERTAIN = re.compile(
-    r"(?i)(?:passw(?:or)?d|passphrase|pwd|(?:^|[_.-]|client|app|jwt)secret|secret[_-]?key|api[_-]?key"
-    r"|(?:access|auth|api|bearer|refresh|bot|oauth|deploy)[_-]?token|(?:private|signing|encryption|master|fernet)[_-]?key"
-    r"|(?:^|[_-]|store|key)pass|psk|(?:^-|bind|root)pw|identified by)$"
-)
-"""Names of values that are nothing but secrets, whatever the value looks like."""
-_IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
-"""How code names things: where a value may be an expression, that is none."""
-_CAMEL_NAME = re.compile(
-    r"(?:[A-Z]+|[a-z]+)(?:[A-Z][a-z]+)*(?:Password|Secret|SecretKey|Token|ApiKey|AccessKey)"
-)
-_WORD_ALONE = re.compile(r"[a-z]+|[A-Z_]+|[A-Z][a-z]+")
+_LITERALS = {
+    literal.encode(): [(literal, row) for row in SECRET_FORMATS if literal in row.literals]
+    for literal in sorted({literal for row in SECRET_FORMATS for literal in row.literals})
+}
+_ANY_LITERAL = re.compile(b"|".join(map(re.escape, _LITERALS)))
+_KNOWN = 50
+"""Values of one text that are looked for elsewhere in it."""
+_LINE_SIZE = 1000
+"""How much of a line before a value is looked at."""
 
 
-def redact(text: str) -> tuple[str, list[Finding]]:
-    """The text with every secret replaced by `[redacted:KIND]`, and what was replaced, in order."""
-    found = sorted(_found(text), key=lambda f: (f.start, -f.end))
+def redact(text: str) -> tuple[str, list[SecretFinding]]:
+    """The text with every secret replaced by `[redacted:KIND]`, and what was replaced, in order. A value that is a
+    secret in one place is one wherever it stands."""
+    found = _found(text)
     if not found:
         return text, []
+    found = sorted([*found, *_again(text, found)], key=lambda f: (f.start, -f.end))
     pieces: list[str] = []
-    kept: list[Finding] = []
+    kept: list[SecretFinding] = []
     at = 0
     for finding in found:
         if finding.start < at:
@@ -139,63 +97,243 @@ def redact(text: str) -> tuple[str, list[Finding]]:
     return "".join((*pieces, text[at:])), kept
 
 
-def _found(text: str) -> list[Finding]:
+def _again(text: str, found: list[SecretFinding]) -> Iterator[SecretFinding]:
+    """The same values elsewhere, where they are no words."""
+    values = {text[finding.start : finding.end]: finding.kind for finding in found}
+    known = [
+        value for value in values if 8 <= len(value) <= 200 and (_random(value) or _TYPED.fullmatch(value))
+    ]
+    if known:
+        pattern = "|".join(map(re.escape, sorted(known, key=len, reverse=True)[:_KNOWN]))
+        for match in re.finditer(rf"(?<!\w)(?:{pattern})(?!\w)", text):
+            yield SecretFinding(values[match[0]], match.start(), match.end())
+
+
+def _found(text: str) -> list[SecretFinding]:
     # One byte per character, so that places agree; bytes are searched several times faster than text.
     raw = text.encode("ascii", "replace")
-    found = [*_found_in(text, raw)]
-    taken = sorted((finding.start, finding.end) for finding in found)
-    for finding in _wrapped(raw):
-        before = bisect_left(taken, (finding.end, 0))
-        if not before or taken[before - 1][1] <= finding.start:
-            found.append(finding)
+    found = [*_found_in(text, raw), *_wrapped(raw)]
     plain = Canonical(text, raw.lower())
     there = _found_in(plain.text, plain.text.encode("ascii", "replace")) if plain.text else ()
-    found.extend(Finding(finding.kind, *plain.span(finding.start, finding.end)) for finding in there)
+    # Without what stood between, a word may have grown together with what follows it: that is no beginning.
+    found.extend(SecretFinding(f.kind, *plain.span(f.start, f.end)) for f in there if f.kind != "token")
     return found
 
 
-def _found_in(text: str, raw: bytes) -> Iterator[Finding]:
+def _found_in(text: str, raw: bytes) -> Iterator[SecretFinding]:
     if "\x1b" in text:  # a colour is no part of what it colours; places stay the same
         text = _COLOUR.sub(lambda colour: " " * len(colour[0]), text)
         raw = text.encode("ascii", "replace")
-    runs, lowered = _runs(raw), raw.lower()
-    joined = runs.decode("ascii")
-    rows = _LITERALS if runs else _LOOSE_LITERALS
-    if len(raw) <= _SHORT:
-        rows = rows if _ANY_LOOSE.search(raw) or _ANY_TIGHT.search(runs) else ()
-        lowered = lowered if _ANY_KEYWORD.search(lowered) else b""
-    for literal, encoded, loose, row, pattern in rows:
-        if encoded not in (raw if loose else runs):
-            continue
-        # Many words begin like a secret: the runs alone tell most of them from one.
-        if loose or any(_matches(joined, literal, row.before, pattern)):
-            yield from _of_format(text, literal, row, pattern)
+    tokens = list(_tokens(text, raw))
+    yield from (token for token in tokens if token.kind != "token")
+    if len(raw) > _SHORT or _ANY_LITERAL.search(raw):
+        for encoded, rows in _LITERALS.items():
+            if encoded in raw:
+                for literal, row in rows:
+                    yield from _of_format(text, literal, row)
+    lowered = raw.lower()
     yield from _assignments(text, lowered)
     yield from _cookies(text, lowered)
+    yield from _columns(text, lowered)
+    yield from _rows(text, lowered)
+    yield from _before_hosts(text)
+    yield from (token for token in tokens if token.kind == "token")  # the least telling name
 
 
-def _of_format(text: str, literal: str, row: Format, pattern: re.Pattern[str]) -> Iterator[Finding]:
+# ── secrets with a form of their own ────────────────────────────────────────────────────────────
+
+_ANYTHING = frozenset(("private-key", "ssh2-key", "putty-key", "webhook", "seed-phrase", "password-hash", "kubernetes-secret", "kubernetes-data"))  # fmt: skip
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled when one of its literals occurs for the first time: of many formats a text has few."""
+    return re.compile(pattern)
+
+
+def _of_format(text: str, literal: str, row: SecretFormat) -> Iterator[SecretFinding]:
+    """Matches around each occurrence of a literal: searching for it is far cheaper than for the pattern."""
+    pattern, at = _compiled(row.pattern), text.find(literal)
     group = 1 if pattern.groups else 0
-    for match in _matches(text, literal, row.before, pattern):
-        if _plausible(row.kind, match[group]):
-            yield Finding(row.kind, match.start(group), match.end(group))
+    while at >= 0:
+        end = at + 1
+        for back in row.before:
+            match = pattern.match(text, at - back) if at >= back else None
+            if match:
+                if _plausible(row.kind, match[group]):
+                    yield SecretFinding(row.kind, match.start(group), match.end(group))
+                end = max(end, match.end())
+                break
+        at = text.find(literal, end)
 
 
-def _wrapped(raw: bytes) -> Iterator[Finding]:
-    """Secrets of a fixed format that go on in the next line, which may be further in."""
-    wraps = list(_wraps(raw))
-    if not wraps:
-        return
-    # All of them at once: few formats occur in any.
-    together = b"\n".join(wrap[1] + wrap[2] for wrap in wraps)
-    formats = {
-        row.kind: (row, pattern)
-        for _, encoded, loose, row, pattern in _LITERALS
-        if not loose and encoded in together
-    }
-    for wrap in wraps:
-        for row, pattern in formats.values():
-            yield from _joined(wrap, row, pattern)
+def _plausible(kind: str, value: str) -> bool:
+    """Documentation is full of examples; they are no secrets."""
+    if kind in _ANYTHING:
+        return True
+    if kind == "url-token":
+        return _random(value)
+    if PLACEHOLDER.fullmatch(value):
+        return False
+    if kind == "login-call":
+        return _chosen(value) or (value[-1].isdigit() and value.isalnum() and not TECHNICAL.fullmatch(value))
+    if kind == "login":
+        return _chosen(value)
+    if kind == "key-in-a-call":
+        return _random(value) or _TYPED.fullmatch(value) is not None
+    if kind in ("authorization", "authorization-header"):
+        return not _IDENTIFIER.fullmatch(value) and "EXAMPLE" not in value and len(set(value[-16:])) > 4
+    return True
+
+
+# ── tokens by their shape ───────────────────────────────────────────────────────────────────────
+
+_RUN = 18
+"""Shortest unbroken run of characters that a token makes."""
+_UNBROKEN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.:~-")
+_SHAPE = bytes(ord("a") if code in _UNBROKEN else ord(" ") for code in range(256))
+_LINES = bytes(code if code == 10 else 10 if code == 13 else _SHAPE[code] for code in range(256))
+_LINE_OF_RUN = b"a" * 8 + b"\n"
+_WRAP = re.compile(rb"([\w+/=.:~-]{8,300}+)\r?\n[ \t]{0,16}+([\w+/=.~-]{4,300}+)")
+_PLAIN = b"abcdefghijklmnopqrstuvwxyz_+/=.:~-"
+_KINDS = (*TOKEN_SHAPES, *PREFIXES)
+_KNOWN_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    + "|".join(
+        (
+            *(rf"({shape})(?![A-Za-z0-9])" for shape in TOKEN_SHAPES.values()),
+            *(rf"((?:{'|'.join(map(re.escape, row.split()))})[\w+/-]{{10,300}}={{0,2}}(?:\.[\w-]{{20,300}}){{0,2}})" for row in PREFIXES.values()),
+        )
+    )
+    + ")"
+)  # fmt: skip
+_PIECE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{18,400}+")
+_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/._-])(?:[A-Za-z][A-Za-z0-9]{1,11}_)?[A-Za-z0-9+][A-Za-z0-9+/]{31,200}+={0,2}(?![\w+/=.-])"
+)
+_HEAD = re.compile(r"(?=\d{0,15}[A-Za-z])[A-Za-z0-9]{1,16}[_.~-]|(?<=[_.~-])v?\d{1,2}[_.~-]")
+_CACHE_KEY = re.compile(r"[A-Za-z][\w.-]{0,200}-[0-9a-f]{32,64}")
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_HEXES = re.compile(r"[0-9a-f]{10,}(?:[_-][0-9a-f]{10,})*")
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-")
+_SEGMENT = re.compile(r"[A-Za-z0-9]{8,}")
+_HASHED = re.compile(r"(?i)(?:sha\d*|md5|hash\w*|digest|integrity|checksum|fingerprint|etag|commit|revision|blob|h1|base64|uuid|certificate[\w-]*|public[\w-]*|image|nonce|boundary|trace\w*|span\w*)[^\w\n]{0,8}[\w ]{0,12}[^\w\n]{0,4}$")  # fmt: skip
+
+
+def _runs(raw: bytes) -> Iterator[tuple[int, int]]:
+    """The long unbroken runs that are no plain words: a few per cent of ordinary text, and all a token can be in."""
+    shape = raw.translate(_SHAPE) + b" "
+    least = b"a" * _RUN
+    at = shape.find(least)
+    while at >= 0:
+        end = shape.find(b" ", at)
+        if raw[at:end].translate(None, _PLAIN):
+            yield at, end
+        at = shape.find(least, end)
+
+
+def _tokens(text: str, raw: bytes) -> Iterator[SecretFinding]:
+    for start, end in _runs(raw):
+        for match in _KNOWN_TOKEN.finditer(text, start, end):
+            value = match[0]
+            if "EXAMPLE" not in value and len(set(value[-16:])) > 4:
+                yield SecretFinding(_KINDS[cast("int", match.lastindex) - 1], match.start(), match.end())
+        for piece in _PIECE.finditer(text, start, end):
+            if _is_token(piece[0]) and not _names_content(text, start, piece.start(), piece.end()):
+                yield SecretFinding("token", piece.start(), piece.start() + len(piece[0].rstrip(".")))
+        for piece in _BASE64.finditer(text, start, end):
+            if _is_base64(piece[0]) and not _names_content(text, start, piece.start(), piece.end()):
+                yield SecretFinding("token", piece.start(), piece.end())
+
+
+def _is_token(piece: str) -> bool:
+    """A beginning, a sign, and what no person types; or so much of that that no beginning is needed."""
+    if _UUID.search(piece) or "EXAMPLE" in piece:
+        return False
+    at = 0
+    for _ in range(3):
+        head = _HEAD.match(piece, at)
+        if not head:
+            break
+        if at == 0 and head[0][:-1].lower() in IDS:
+            return False
+        at = head.end()
+        if _is_body(piece[at:], 20):
+            return True
+    return at == 0 and _is_body(piece, 32) and not _HEX.fullmatch(piece)
+
+
+def _is_body(value: str, least: int) -> bool:
+    size = len(value)
+    if size < least:
+        return False
+    segments = _SEGMENT.findall(value)
+    if not segments or min(map(len, value.split("."))) < 16 or value.endswith(("Key", "Token")):
+        return False  # names are joined by points, too
+    classes = [_class_of(char) for char in value]
+    digits, upper, lower = (classes.count(kind) for kind in "0Aa")
+    if _HEXES.fullmatch(value):
+        return size >= 32 and digits >= 0.3 * size and upper + lower >= 4
+    if not (upper and lower) and (len(segments[0]) < size or size < (24 if least == 20 else 40)):
+        return False  # in one case alone, words and numbers are joined to names
+    return (
+        digits >= (0 if upper and lower and size >= 30 else 1 if upper and lower else 2)
+        and digits <= 0.6 * size
+        and _changes(classes) >= (0.15 if size >= 40 else 0.2 if digits >= 0.05 * size else 0.25) * size
+        and entropy(value) >= 3.2
+        and not _is_name(value, 4 if value.isalnum() else 3)
+    )
+
+
+def _is_base64(value: str) -> bool:
+    classes = [_class_of(char) for char in value]
+    return (
+        (value[-1] == "=" or "+" in value or "/" in value)
+        and len(value) >= 40
+        and {"a", "A", "0"} <= set(classes)
+        and _changes(classes) >= 0.35 * len(value)
+        and not _is_name(value)
+    )
+
+
+def _names_content(text: str, run: int, start: int, end: int) -> bool:
+    """Whether a hash, a picture or a certificate stands there: something that is told by its bytes, and secret to
+    no one."""
+    if text[start - 1 : start] in ("/", "\\", "@", "#") and "://" not in text[max(0, start - 200) : start]:
+        return True
+    if (
+        text[end : end + 1] in ("/", "+")
+        or text[start - 1 : start] == "+"
+        or any(_HASHED.search(text, max(0, at - 40), at) for at in {run, start})
+    ):
+        return True
+    line, behind = text.rfind("\n", max(0, start - 400), start) + 1, text.find("\n", end, end + 400)
+    if text[line:start].strip(" \t\"'b(+") or (behind >= 0 and text[end:behind].strip(" \t\"'),;+\\r\r")):
+        return False
+    # A line of many: not a token, but what a file is made of.
+    above = text[max(0, line - 30) : max(0, line - 1)].rpartition("\n")[2]
+    below = text[behind + 1 : behind + 31].partition("\n")[0].strip(" \t\"'b(") if behind >= 0 else ""
+    return any(_BLOB.search(side) for side in (above.strip(" \t\"'),;+\\"), below))
+
+
+_BLOB = re.compile(r"^[A-Za-z0-9+/=]{16,}$")
+
+
+def _wrapped(raw: bytes) -> Iterator[SecretFinding]:
+    """Tokens with a known beginning that go on in the next line, which may be further in."""
+    for wrap in _wraps(raw):
+        if not (wrap[2].isalnum() and _mixed(wrap[2].decode())):
+            continue  # what follows is a line of its own
+        joined = (wrap[1] + wrap[2]).decode()
+        for match in _KNOWN_TOKEN.finditer(joined):
+            value = match[0]
+            if (
+                match.start() < len(wrap[1]) < match.end()
+                and "EXAMPLE" not in value
+                and len(set(value[-16:])) > 4
+            ):
+                start, end = wrap.start(1) + match.start(), wrap.start(2) + match.end() - len(wrap[1])
+                yield SecretFinding(_KINDS[cast("int", match.lastindex) - 1], start, end)
 
 
 def _wraps(raw: bytes) -> Iterator[re.Match[bytes]]:
@@ -210,156 +348,542 @@ def _wraps(raw: bytes) -> Iterator[re.Match[bytes]]:
         at = shape.find(_LINE_OF_RUN, at + len(_LINE_OF_RUN))
 
 
-def _joined(wrap: re.Match[bytes], row: Format, pattern: re.Pattern[str]) -> Iterator[Finding]:
-    joined = (wrap[1] + wrap[2]).decode()
-    if not any(literal in joined for literal in row.literals):
-        return
-    match = pattern.search(joined)
-    if match and match.start() < len(wrap[1]) < match.end() and _plausible(row.kind, match[0]):
-        start, end = wrap.start(1) + match.start(), wrap.start(2) + match.end() - len(wrap[1])
-        yield Finding(row.kind, start, end)
+# ── cookies, tables, rows ───────────────────────────────────────────────────────────────────────
+
+_COOKIE = re.compile(r"(?i)(?<![\w])cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
+_CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,4000})")
+_HEADING = re.compile(
+    r"(?P<cells>[\w\".-]{1,60}(?P<mark>[,;\t])[\w\".-]{1,60}(?:(?P=mark)[\w\".-]{1,60}){0,40})\r?\n"
+    r"|(?P<row>[ \t]{0,16}\|?[\w \"`*.-]{1,60}(?P<bar>\|)[\w \"`*.|-]{1,2000})\r?\n[ \t]{0,16}[-+|: =]{3,2000}(?:\r?\n|$)"
+)
+"""The first line of a table: names and nothing else, or names between bars with a line drawn below."""
+_LINE = re.compile(r"[^\n]{1,4000}")
+_INSERT = re.compile(r"(?i)\(([^()\n]{1,600})\)\s{0,8}VALUES\s{0,8}(?=\()")
+_TUPLE = re.compile(r"\s{0,8}\(((?:[^()'\n]|'(?:[^'\n]|''){0,400}'){1,2000}+)\)\s{0,4},?")
+_FIELD = re.compile(r"\s{0,8}+(?:'((?:[^'\n]|''){0,400}+)'|[^,'\n]{1,400}+)\s{0,8}+(?:,|$)")
 
 
-def _cookies(text: str, lowered: bytes) -> Iterator[Finding]:
+def _cookies(text: str, lowered: bytes) -> Iterator[SecretFinding]:
     at = lowered.find(b"cookie")
     while at >= 0:
         header = _COOKIE.match(text, at)
         crumbs = _CRUMB.finditer(text, header.start(1), header.end(1)) if header else ()
         for crumb in crumbs:
             if _random(crumb[1]):
-                yield Finding("cookie", crumb.start(1), crumb.end(1))
+                yield SecretFinding("cookie", crumb.start(1), crumb.end(1))
         at = lowered.find(b"cookie", header.end() if header else at + 6)
 
 
-def _runs(raw: bytes) -> bytes:
-    """The long unbroken runs that are no plain words: a few per cent of ordinary text, and all a secret can
-    hide in."""
-    shape = raw.translate(_SHAPE) + b" "
-    found: list[bytes] = []
-    least = b"a" * _RUN
-    at = shape.find(least)
-    while at >= 0:
-        end = shape.find(b" ", at)
-        run = raw[at:end]
-        if run.translate(None, _PLAIN):
-            found.append(run)
-        at = shape.find(least, end)
-    return b"\n".join(found)
-
-
-def _matches(
-    text: str, literal: str, before: tuple[int, ...], pattern: re.Pattern[str]
-) -> Iterator[re.Match[str]]:
-    """Matches around each occurrence of a literal: searching for it is far cheaper than for the pattern."""
-    at = text.find(literal)
-    while at >= 0:
-        end = at + 1
-        for back in before:
-            match = pattern.match(text, at - back) if at >= back else None
-            if match:
-                yield match
-                end = max(end, match.end())
-                break
-        at = text.find(literal, end)
-
-
-def _plausible(kind: str, value: str) -> bool:
-    """Documentation is full of examples; they are no secrets."""
-    if kind in ("private-key", "ssh2-key", "putty-key", "zapier-webhook"):
-        return True
-    if kind == "url-token":
-        return _random(value)
-    if kind in ("url-credentials", "command-line", "pgpass"):
-        return not _PLACEHOLDER.fullmatch(value)
-    # A run of one character is a picture of a key.
-    return "EXAMPLE" not in value and len(set(value[-16:])) > 4
-
-
-def _assignments(text: str, lowered: bytes) -> Iterator[Finding]:
-    """Values that look random, given to names that say they are secret."""
-    for keyword in _KEYWORDS:
-        at = lowered.find(keyword)
+def _columns(text: str, lowered: bytes) -> Iterator[SecretFinding]:
+    """Cells of a table below a heading that says they are secret."""
+    read = 0
+    for keyword in (b"passw", b"pwd", b"secret"):
+        at = lowered.find(keyword, read)
         while at >= 0:
-            match = _ASSIGNED.match(text, at + len(keyword))
-            if match and not (keyword in _EXACT and match["rest"]):
-                place = cast("str", match.lastgroup)
-                value = match[place].rstrip(".:") if place in ("bare", "said") else match[place].strip("\"'")
-                before = cast("re.Match[str]", _NAME.search(text, max(0, at - 40), at))
-                name = before[0] + text[at : match.end("rest")]
-                sign = text[match.end("rest") : match.start(place)]
-                known = "".join(value.split())
-                if "=" in known and _CERTAIN.search(known.partition("=")[0]):
-                    pass  # `password=password=…`: the next name has the value
-                elif _stands(name, place, sign, known, text, before.start(), match.end()) or _is_secret(
-                    name, place, known, text, before.start()
+            start = text.rfind("\n", max(0, at - _LINE_SIZE), at) + 1
+            head = _HEADING.match(text, start)
+            read = head.end() if head else at + 1
+            if head:
+                mark = head["mark"] or head["bar"]
+                heads = _cells(head["cells"] or head["row"], mark)
+                wanted = [
+                    n for n, (_, _, name) in enumerate(heads) if _certainty(name.replace(" ", "_")) == 3
+                ]
+                line = _LINE.match(text, read) if wanted else None
+                while line and len(cells := _cells(line[0], mark)) == len(heads):
+                    for a, b, value in (cells[n] for n in wanted):
+                        if b - a >= 4 and not PLACEHOLDER.fullmatch(value):
+                            yield SecretFinding("assignment", line.start() + a, line.start() + b)
+                    read = line.end()
+                    line = _LINE.match(text, read + 1)
+            at = lowered.find(keyword, read)
+
+
+def _cells(line: str, mark: str) -> list[tuple[int, int, str]]:
+    """The cells of a line and where they stand, without the space and the quotes around them."""
+    found: list[tuple[int, int, str]] = []
+    at = 0
+    for cell in line.split(mark):
+        bare = cell.strip(" \t\r\"'`*")
+        start = at + cell.find(bare)
+        found.append((start, start + len(bare), bare))
+        at += len(cell) + len(mark)
+    return found
+
+
+def _rows(text: str, lowered: bytes) -> Iterator[SecretFinding]:
+    """What SQL puts into a column of passwords."""
+    at = lowered.find(b"insert into ")
+    while at >= 0:
+        insert = _INSERT.search(text, at, at + 900)
+        names = insert[1].split(",") if insert else []
+        wanted = [n for n, name in enumerate(names) if _certainty(name.strip(' `"[]')) == 3]
+        row = _TUPLE.match(text, insert.end()) if insert and wanted else None
+        while row:
+            fields = list(_FIELD.finditer(text, row.start(1), row.end(1)))
+            for n in wanted:
+                if (
+                    n < len(fields)
+                    and len(fields[n][1] or "") >= 4
+                    and not PLACEHOLDER.fullmatch(fields[n][1])
                 ):
-                    start = match.start(place) + match[place].find(value)
-                    yield Finding("assignment", start, start + len(value))
-            at = lowered.find(keyword, match.end("rest") + 1 if match else at + len(keyword))
+                    yield SecretFinding("assignment", fields[n].start(1), fields[n].end(1))
+            row = _TUPLE.match(text, row.end())
+        at = lowered.find(b"insert into ", at + 12)
 
 
-def _stands(name: str, place: str, sign: str, value: str, text: str, start: int, end: int) -> bool:
-    """Whether the value stands where a secret stands. Then it is one, whatever it looks like: only placeholders
-    are none."""
-    if (
-        not _CERTAIN.search(name)
-        or _PLACEHOLDER.fullmatch(value)
-        or value.startswith(("/", "./", "http", "--", "@"))
-    ):
-        return False
-    if place == "flag":
-        given = name.startswith("-") or name.endswith("pw") or "login" in text[max(0, start - 120) : start]
-        return given and _WORD_ALONE.fullmatch(value) is None
-    if place in ("said", "told", "cell"):  # in prose
-        return not (
-            _WORD_ALONE.fullmatch(value) or _IDENTIFIER.fullmatch(value) or re.search(r"[()\[\]\\]", value)
+_MAIL_AND_PASSWORD = re.compile(
+    r"@[\w-]{1,60}+\.[\w.]{2,20}+:([^\s\"'`,;/:()<>{}\[\]@]{6,100}+)(?=[\s\"'`.,;)|]|$)"
+)
+_USER_AND_PASSWORD = re.compile(r"[\w.\\/+%-]{1,80}:([^\s:/@\"'<>`(){}\[\]]{4,100})")
+
+
+def _before_hosts(text: str) -> Iterator[SecretFinding]:
+    """`user:password@host`, without the beginning of an address."""
+    at = text.find("@")
+    while at >= 0:
+        start = at
+        while (
+            start > max(0, at - 160) and not text[start - 1].isspace() and text[start - 1] not in "\"'`=<([,@"
+        ):
+            start -= 1
+        pair = (
+            _USER_AND_PASSWORD.fullmatch(text, start, at)
+            if at - start > 6 and text[at + 1 : at + 2].isalnum()
+            else None
         )
-    if place != "bare":
-        # Not a name in a list of names, and not the name of a setting that holds the secret.
-        is_name = "_" in value and _STRONG.search(value) and _IDENTIFIER.fullmatch(value)
-        return "," not in sign and not is_name and not _CAMEL_NAME.fullmatch(value)
-    line = text.rfind("\n", 0, start) + 1
-    before = text[line:start]
-    follows = text[end : end + 1]
-    if sign == "=":  # an environment, properties, a query, a connection string
-        if name.isupper() or before.endswith((".", ";", "&", "?", "=")) or not before.strip("+-"):
-            return True
-        return before[-1].isspace() and follows not in (",", ")") and not _IDENTIFIER.fullmatch(value)
-    if sign.strip() == ":" and not before.strip(" -+") and follows in ("", "\n", "\r"):
-        # A line of YAML, an annotation, or a label in a form.
-        return name.isupper() or (value.isascii() and _IDENTIFIER.fullmatch(value) is None)
+        if pair and _chosen(pair[1]):
+            yield SecretFinding("login", pair.start(1), at)
+        mail = _MAIL_AND_PASSWORD.match(text, at)
+        if mail and _chosen(mail[1]):
+            yield SecretFinding("login", mail.start(1), mail.end(1))
+        at = text.find("@", at + 1)
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────
+
+_STEMS = (b"pass", b"pwd", b"pw", b"secret", b"token", b"key", b"cred", b"auth", b"sess", b"psk", b"salt", b"sig", b"sid", b"pin",
+          b"otp", b"code", b"jwt", b"dsn", b"identified by", b"mnemonic", b"login", b"community", b"hmac", b"cvv")  # fmt: skip
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAME_SHAPE = (
+    bytes(ord("a") if chr(code).isalnum() or chr(code) in "_-" else ord(" ") for code in range(128))
+    + b" " * 128
+)
+_SPACED = frozenset(("key", "code", "token", "phrase", "keys", "codes", "data", "string"))
+
+
+def _parts(name: str) -> list[str]:
+    return [part.lower() for part in _PART.findall(name)]
+
+
+@lru_cache(4096)
+def _certainty(name: str) -> int:
+    """3: its value is nothing but a secret; 2: it is one where it looks like one; 1: the name speaks of one; 4: a
+    short number is one; 0: none of that."""
+    parts = _parts(name)
+    while len(parts) > 1 and (parts[-1] in NEUTRAL or parts[-1].isdigit()):
+        parts.pop()
+    if not parts or PLAIN_NAMES & set(parts):
+        return 0
+    last, before = parts[-1], parts[-2] if len(parts) > 1 else ""
+    if last in ("code", "codes") and before in ("backup", "recovery"):
+        return 3
+    if last in CODES and (last != "code" or before in CODE_QUALIFIERS):
+        return 4
+    if last in PASSWORDS or _ends(last) or name.lower() == "identified by":
+        return 3
+    if last == "token":
+        return 3 if before in TOKEN_QUALIFIERS or (before and name.isupper()) else 2
+    if last == "key" and (before in KEY_QUALIFIERS or _ends(before)):
+        return 3
+    if last in LIKELY or name == "code" or last.endswith(("auth", "token", "sessid")):
+        return 2
+    return int(
+        any(
+            part in ("token", "secret", "password", "credential", "passwd", "apikey", "signature")
+            or (part == "key" and n and parts[n - 1] in KEY_QUALIFIERS)
+            for n, part in enumerate(parts)
+        )
+    )
+
+
+def _ends(part: str) -> bool:
+    return part.endswith(SECRET_ENDINGS) and part not in NOT_ENDINGS
+
+
+# ── values that stand where a secret stands ─────────────────────────────────────────────────────
+
+_CODE = r"\s\"'`,;<>{}()\[\]&|\\"
+_BARE = rf"[^{_CODE}$][^{_CODE}]"
+"""How a value without quotes begins: a dollar inside of it is one of its characters."""
+_QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
+_LINE_END = r"(?:(?:(?:\\|[>|]-)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
+"""The value may stand on the next line, further in, or quoted."""
+_SIGN = rf"(?::[ \t]{{0,4}}[&\w<>\[\]|.?]{{1,40}}[ \t]{{0,4}}=[ \t]{{0,4}}(?=[\"'])|[ \t]As[ \t]\w{{1,20}}[ \t]=[ \t]|(?:=>|:=|->|[=!]?={{1,2}}|\|\|=?|\?\?=?|::?\*{{0,2}}|\*\*:)[ \t]{{0,16}}(?:</\w{{1,8}}>[ \t]{{0,4}}|[&!][\w-]{{1,20}}[ \t])?{_LINE_END}|(?<=[\"']),[ \t]{{0,16}}|,[ \t]{{1,4}}(?=\"))"
+_VALUE = re.compile(
+    rf"\\{{0,3}}[\"'\]]{{0,2}}[ \t]{{0,16}}(?:\[[^\]\n]{{0,30}}\]|\([^)\n]{{0,30}}\))?{_SIGN}(?:(?:\\{{0,3}}(?:[@bruNfL]?[\"'`]{{1,3}}|N')|&quot;)(?P<quoted>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+(?=[\"'])|{_QUOTED}{{4,4000}}+)(?:\\{{0,3}}[\"'`]|&quot;|$)"
+    rf"|(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)|[\"'](?P<phrase>[^\"'\n]{{8,200}})[\"'])"
+    r"|[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"
+    rf"|[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"
+    rf"|[ \t]for[ \t][^\n:]{{1,80}}:[ \t]{{1,4}}(?P<typed>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"
+    rf"|\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"
+    rf"|\"[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?\bdefault[ \t]{{0,16}}=[ \t]{{0,4}}\"(?P<default>{_QUOTED}{{4,200}}+)\""
+    r"|\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"
+    r"|[\"']?\r?\n[ \t]{0,16}value:[ \t]{1,4}[\"']?(?P<variable>[^\s\"']{4,2000}+)"
+    r"|(?:</key>\s{0,20}<string)?[\"']?(?:\s[^<>\n]{0,200})?>[ \t]{0,16}(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)[ \t]{0,16}(?:\]\]>)?</"
+    r"|\"\s{1,4}value\s{0,2}=\s{0,2}\"(?P<value>[^\s\"]{4,2000}+)\""
+    r"|[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"
+    rf"|[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{4,200}}+)[\"']"
+    rf"|[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"
+    rf"|:\r?\n(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$",
+    re.M,
+)
+"""What follows a name that says secret: a value in one of the places where values stand."""
+_TYPED = re.compile(
+    r"(?=[^\s]{0,40}[a-z])(?=[^\s]{0,40}\d)(?=[\w.-]{1,40}[!#$%^*?~+@&])[A-Za-z\d](?:[\w!#$%^*?~+&.-]|@(?![\w-]+\.)){5,40}"
+)
+"""Letters, digits and signs as people put them together in a password, and as nothing else is written."""
+_IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
+"""How code names things: where a value may be an expression, that is none."""
+_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
+_WORD_ALONE = re.compile(r"[a-z]+|[A-Z_]+|[A-Z][a-z]+")
+_WORD_AND_NUMBER = re.compile(r"[A-Za-z]{4,}(?:\d{2,}|[_.-]\d{3,})")
+_FIRST_ARGUMENT = re.compile(
+    r"(?i)(?:set\w{0,20}|define|put|putenv|add|insert|getenv|get|environ\.get)\(\s?[\"'][\w.]{0,40}$"
+)
+"""A call that gives what it names a value."""
+_SETTER = re.compile(r"(?i)(?:set|with)[_A-Z]")
+_SETS = re.compile(r"(?:^|\s)(?:ENV|ARG|setenv|setx|set|config|export)(?:\s-\w{1,4})*\s\S*$")
+"""Commands that are followed by a name and its value."""
+_LIST = re.compile(r"(?i)\b(?:user(?:name)?|login|machine|ssid|root|enable|admin)\b[^\n]{0,120}$")
+_WORDS_BEFORE = re.compile(
+    r"^(?!\s*(?:def|class|return|if|elif|lambda|assert)\b)[^(]*[\w'\"/:\]-]\s(?<!\bwhere\s)(?<!\band\s)(?<!\bset\s)$",
+    re.I,
+)
+"""A command or a log, in which pairs follow each other without commas."""
+_LINE_BEGINS = re.compile(
+    r"(?i)[\s>+*(-]*(?:(?:my|our|the|your|old|new|temporary|initial|default)\s(?:\w{1,20}\s)?)?"
+)
+_SECTION = re.compile(r"\[[^\]\n]{1,80}\]\s*")
+_PAIR = re.compile(r"[ \t]*(?:- )?[\w.-]+:(?:[ \t]+[^\s{\[(][^,;{(\n]*)?")
+_SETTING = re.compile(r"\s*(?:[\w.-]+\s*[=:]|[#;]|$)")
+_CONNECTED = re.compile(
+    r"(?:[ \t]{1,2}[\w@.'-]{1,24}){0,3}?(?:[ \t]{1,2}(?:is|was|to|from|be|are|as|now|set|=|:)|:)[ \t]{1,2}[\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)(?![(\[{])"
+)
+_PHRASE = re.compile(r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}")
+
+
+def _assignments(text: str, lowered: bytes) -> Iterator[SecretFinding]:
+    """Values given to names that say they are secret."""
+    shape = b" " + lowered.translate(_NAME_SHAPE) + b" "
+    read: set[int] = set()
+    for stem in _STEMS:
+        at = lowered.find(stem)
+        while at >= 0:
+            behind = at + len(stem)
+            start = max(shape.rfind(b" ", at - 40 if at > 40 else 0, at + 1), at - 40)
+            end = shape.find(b" ", behind + 1, behind + 25) - 1
+            end = end if end >= 0 else min(behind + 24, len(text))
+            if end not in read:
+                read.add(end)
+                if _certainty(text[start:end]) or end - start <= 6:
+                    yield from _given(text, start, end)
+            at = lowered.find(stem, end)
+
+
+def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
+    name = text[start:end]
+    if end < len(text) and name.endswith("-") and text[end] == ">":  # `password->x`
+        name, end = name[:-1], end - 1
+    if name in _SPACED or name.lower() in _SPACED:
+        word = text[max(0, start - 16) : start].rpartition("\n")[2]
+        if word.endswith(" ") and (before := word[:-1].rpartition(" ")[2].strip("\"'`*([")).isalnum():
+            name = f"{before}_{name}"
+    certainty = _certainty(name)
+    if not certainty:
+        return
+    match = _VALUE.match(text, end)
+    if match:
+        place = cast("str", match.lastgroup)
+        value = match[place].strip("\"'")
+        value = value.rstrip(".:") if place in ("bare", "said", "flag") else value
+        known = "".join(value.split()) if place != "phrase" else value
+        if "=" in known and _certainty(known.partition("=")[0]) == 3:
+            pass  # `password=password=…`: the next name has the value
+        elif known and _is_secret(
+            name, certainty, place, text[end : match.start(place)], known, text, start, match.end()
+        ):
+            at = match.start(place) + match[place].find(value)
+            yield SecretFinding("assignment", at, at + len(value))
+            return
+    if certainty == 3 and name != "pass":
+        yield from _near(text, end)
+
+
+def _near(text: str, end: int) -> Iterator[SecretFinding]:
+    """What can only be a password, in the line of a word for one: `set the root password to …`, `use … as the password`."""
+    said = _CONNECTED.match(text, end, end + 180)
+    if said:
+        value = said[1].rstrip(".,;:")
+        if _chosen(value) and not TECHNICAL.fullmatch(value):
+            yield SecretFinding("assignment", said.start(1), said.start(1) + len(value))
+            return
+    start, line = (
+        text.rfind("\n", max(0, end - 120), end) + 1 or max(0, end - 120),
+        text.find("\n", end, end + 120),
+    )
+    for token in _TOKEN.finditer(text, start, line if line >= 0 else min(len(text), end + 120)):
+        value = token[0].rstrip(".,;:")
+        if (
+            _SAYS_SO.search(value)
+            or text[token.end() : token.end() + 1] in ("(", "[")
+            or _HEX.fullmatch(value)
+        ):
+            continue  # a name, or a commit
+        if _TYPED.fullmatch(value) or (len(value) >= 8 and value.isalnum() and _chosen(value)):
+            yield SecretFinding("assignment", token.start(), token.start() + len(value))
+
+
+_SAYS_SO = re.compile(r"(?i)key|pass|token|secret|credential|auth|\.\w*[A-Z]")
+_TOKEN = re.compile(r"[^\s\"'`()\[\]{}<>|]{1,80}")
+
+
+def _is_secret(
+    name: str, certainty: int, place: str, sign: str, value: str, text: str, start: int, end: int
+) -> bool:
+    if PLACEHOLDER.fullmatch(value) or (_is_place(value) and not (place == "quoted" and value[0] == "@")):
+        return False
+    if certainty == 4:
+        return (
+            value.isdigit()
+            and 4 <= len(value) <= 8
+            and place in ("bare", "quoted", "told", "said", "flag", "cell", "below")
+        )
+    before = text[max(0, start - _LINE_SIZE) : start].rpartition("\n")[2]
+    if place == "bare" and sign == ":" and before.endswith(":"):
+        return False  # `arn:aws:secretsmanager:…:secret:NAME`
+    if certainty == 3 and _stands(name, place, sign, value, text, before, end):
+        return True
+    if place == "flag" and certainty == 2:
+        is_directive = not before.strip() and text[end : end + 1] in ("", "\n", "\r")
+        return (
+            (name.startswith("-") and _mixed(value))
+            or (is_directive and _chosen(value))
+            or (len(value) >= 20 and _is_body(value, 20))
+        )
+    if place in ("typed", "passed", "default", "field", "phrase", "below", "flag"):
+        return False
+    if certainty == 2:
+        return _looks_secret(name, place, sign, value, before)
+    return (
+        certainty == 1
+        and place in ("quoted", "bare", "variable", "value", "element")
+        and len(value) >= 16
+        and _random(value)
+        and not _is_name(value)
+    )
+
+
+def _looks_secret(name: str, place: str, sign: str, value: str, before: str) -> bool:
+    """Behind names like `token`, `key`, `session`: values that look like secrets."""
+    in_query = sign == "=" and before.endswith(("?", "&", ";", "#"))
+    if (name == "code" and not in_query) or ":" in value:
+        return False
+    if name.lower().endswith("key") and _CACHE_KEY.fullmatch(value):
+        return False
+    short_key = name.lower().endswith(("key", "sig", "signature"))
+    if len(value) >= 16:
+        if (
+            _HEX.fullmatch(value)
+            and short_key
+            and not (in_query or "-" in name or name.isupper() or len(value) < 32)
+        ):
+            return "signature" not in name.lower() or sign == "="
+        return (
+            (_random(value) and not _is_name(value))
+            or (_HEX.fullmatch(value) is not None and not value.isdigit())
+            or (len(value) >= 20 and _is_body(value.rstrip("="), 20))
+        )
+    in_environment = sign == "=" and name.isupper() and not before.strip(' +-"')
+    told = place in ("told", "cell", "element") or (
+        place == "bare" and sign.strip() == ":" and not before.strip()
+    )
+    if (
+        (place == "quoted" and _parts(name)[-1] in ("token", "auth", "credential", "credentials", "creds"))
+        or in_query
+        or in_environment
+        or told
+    ):
+        return (
+            len(value) >= 6
+            and "{" not in value
+            and ((_mixed(value) and not _is_name(value)) or (in_environment and _chosen(value)))
+        )
     return False
 
 
-def _is_secret(name: str, place: str, value: str, text: str, start: int) -> bool:
-    strong = _STRONG.search(name) is not None
-    if text[start - 1 : start] == ":" and place == "bare":
-        return False  # `arn:aws:secretsmanager:…:secret:NAME`
-    if place == "flag":
-        # A word after a word: only behind a flag, or in a netrc, where a login stands before it.
-        is_flag = name.startswith("-") or name.endswith("pw")
-        return strong and (is_flag or "login" in text[max(0, start - 120) : start]) and _mixed(value)
-    if place == "bare" and strong and len(value) < 16:
-        # In code such a value is a name: there must be more than names have.
-        return _mixed(value) and not _is_name(value)
-    if place in ("said", "literal") and not strong:
+def _stands(name: str, place: str, sign: str, value: str, text: str, before: str, end: int) -> bool:
+    """Whether the value stands where a secret stands. Then it is one, whatever it looks like: only placeholders
+    are none, and what code would read as a name where code may stand."""
+    if len(value) < 6 and not (len(value) >= 4 and any(map(str.isdigit, value))):
         return False
-    if strong and place != "bare":
-        return _random(value) or (_mixed(value) and not _is_name(value))
-    return len(value) >= 16 and _random(value) and (strong or not _is_name(value))
+    if place == "bare":
+        return _stands_bare(name, sign, value, text, before, end)
+    if place in ("flag", "literal"):
+        return _stands_behind(name, place, value, text, before, end)
+    if place == "below":
+        return _chosen(value) and _LINE_BEGINS.fullmatch(before) is not None
+    if place in ("said", "told", "cell"):  # in prose
+        if name == "pass":
+            return _chosen(value)
+        return not (
+            _WORD_ALONE.fullmatch(value)
+            or _IDENTIFIER.fullmatch(value)
+            or re.search(r"[()\[\]\\]", value)
+            or TECHNICAL.fullmatch(value)
+        )
+    if place == "phrase":
+        return _PHRASE.fullmatch(value) is not None or (
+            sign == "=" and name.isupper() and not before.strip(" -+") and " " in value
+        )
+    if place == "passed":
+        return (
+            name.isupper()
+            or _SETTER.match(name) is not None
+            or (name[:1].isupper() and (_chosen(value) or (value.isalnum() and value[-1].isdigit())))
+        )
+    if "'" in before and "||" in sign:
+        return False
+    # Not a name in a list of names, and not the name of a setting that holds the secret.
+    is_name = (
+        ("_" in value or "-" in value or _CAMEL.search(value))
+        and _certainty(value)
+        and _IDENTIFIER.fullmatch(value.replace("-", "_"))
+    )
+    listed = "," in sign and not before.endswith("{") and not _FIRST_ARGUMENT.search(before)
+    return not listed and not is_name
 
 
-def _is_name(value: str) -> bool:
-    """Words put together as names are: more than half of it is words, or half, if joined as names are."""
-    words = 2 * sum(map(len, _WORD.findall(value)))
-    return words > len(value) or (words == len(value) and not value.isalnum())
+def _stands_behind(name: str, place: str, value: str, text: str, before: str, end: int) -> bool:
+    """A word after a word: behind a flag, a user's name, or a command that sets what it names."""
+    is_flag = name.startswith("-") or before.endswith(("/", "-"))
+    if not is_flag and ("_" in name or name.isupper()):
+        return _SETS.search(before) is not None or _random(value) or (place == "literal" and _chosen(value))
+    value = value.rstrip(".:")
+    if _WORD_ALONE.fullmatch(value) or _IDENTIFIER.fullmatch(value):
+        # Prose speaks of flags, too; one after another they are a command's.
+        follows = "machine" in text[max(0, end - 240) : end] and "login" in text[max(0, end - 240) : end]
+        return (is_flag and (" -" in before or place == "literal")) or follows
+    if place == "literal":
+        return True
+    listed = (
+        is_flag
+        or name.endswith("pw")
+        or _LIST.search(before) is not None
+        or "login" in text[max(0, end - 140) : end]
+    )
+    return listed or (_chosen(value) and not TECHNICAL.fullmatch(value) and not re.search(r"[./:]", value))
+
+
+def _stands_bare(name: str, sign: str, value: str, text: str, before: str, end: int) -> bool:
+    """Without quotes: in an environment, properties, a query, a header, YAML, a log; in code that is an expression."""
+    follows = text[end : end + 1]
+    quote = before[-1:]
+    if sign.strip() == ":" and quote in ("'", '"') and quote == follows:  # `'X-Api-Key: …'`
+        return True
+    is_name = _IDENTIFIER.fullmatch(value) is not None
+    if sign == "=":
+        if (
+            name.startswith("-")
+            or name.isupper()
+            or before.endswith((".", ";", "&", "?", "=", "/"))
+            or not before.strip("+-")
+        ):
+            return True
+        if before.endswith(","):  # `-o user=…,password=…`
+            return "(" not in before
+        if follows in (",", ")") or not (before[-1].isspace() or quote in ("'", '"')):
+            return _chosen(value) and not TECHNICAL.fullmatch(value) and "(" not in before
+        return not is_name or _WORDS_BEFORE.search(before) is not None
+    if _chosen(value) and not TECHNICAL.fullmatch(value) and not re.search(r"[+*/%]", value):
+        return True
+    alone = _LINE_BEGINS.fullmatch(before) is not None and follows in ("", "\n", "\r")
+    if not alone:
+        return False
+    if sign.strip() in ("=", ":="):
+        return (name.isupper() and value.isalpha() and value.islower()) or _in_section(text, end)
+    # A line of YAML, an annotation, or a label in a form.
+    if sign.strip(" \t*") != ":" or not value.isascii():
+        return False
+    if name.isupper() or "-" in name or not (is_name or TECHNICAL.fullmatch(value)):
+        return True
+    return value.isalpha() and value.islower() and (bool(before.strip()) or _in_yaml(text, end))
+
+
+def _in_yaml(text: str, end: int) -> bool:
+    """Whether the line before or behind gives a value to a name, too, without what code ends a line with."""
+    start = text.rfind("\n", max(0, end - _LINE_SIZE), end) + 1
+    above, below = text[max(0, start - 200) : start].rstrip(), text[end : end + 200].lstrip()
+    lines = above.rpartition("\n")[2], below.partition("\n")[0]
+    return any(map(_PAIR.fullmatch, lines))
+
+
+def _in_section(text: str, end: int) -> bool:
+    """Whether the line stands in a section of an INI file: there a value is never an expression."""
+    lines = text[max(0, end - 2000) : end].splitlines()
+    for line in reversed(lines[:-1]):
+        if _SECTION.fullmatch(line):
+            return True
+        if not _SETTING.match(line):
+            return False
+    return False
+
+
+# ── how random a value is ───────────────────────────────────────────────────────────────────────
+
+
+def _chosen(value: str) -> bool:
+    """What people choose or programs make for a password, and code does not name things with."""
+    value = value.rstrip("=")
+    if len(value) < 6 or PLACEHOLDER.fullmatch(value) or _is_place(value):
+        return False
+    if _DOTTED.fullmatch(value):
+        return False
+    if _WORD_AND_NUMBER.fullmatch(value) or _TYPED.fullmatch(value):
+        return not TECHNICAL.fullmatch(value)
+    if value.isalpha():
+        return len(value) >= 8 and not (
+            value.islower() or value.isupper() or value.istitle() or _is_name(value)
+        )
+    return _mixed(value) and not _is_name(value) and re.search(r"[()\[\]\\=]", value) is None
+
+
+def _is_place(value: str) -> bool:
+    """A path, an address, an option or a file that holds the value."""
+    if value.startswith("/"):
+        return not (
+            len(value) >= 32 and _is_body(value[1:].rstrip("=").replace("/", "").replace("+", ""), 24)
+        )
+    return value.startswith(("./", "http", "--", "@"))
+
+
+def _is_name(value: str, least: int = 3) -> bool:
+    """Words put together as names are: two fifths of it are words of at least so many letters."""
+    words = (word for word in _WORD.findall(value) if len(word) >= least and _is_word(word))
+    return 5 * sum(map(len, words)) > 2 * len(value)
+
+
+def _is_word(letters: str) -> bool:
+    """Whether the letters follow each other as they do in words: of random ones a third does."""
+    pairs = len(letters) - 1
+    return 5 * sum(letters[n : n + 2].lower() in LETTER_PAIRS for n in range(pairs)) >= 3 * pairs
 
 
 def _mixed(value: str) -> bool:
     """Short, but of several kinds of characters that change too often for a name."""
-    if _PLACEHOLDER.fullmatch(value) or value.startswith(
-        ("/", "./", "http", "--", "@", "$", "%", "{", "<", "*")
-    ):
+    if PLACEHOLDER.fullmatch(value) or _is_place(value) or value[0] in "$%{<*":
         return False
     classes = [_class_of(char) for char in value]
     if "0" not in classes or not {"a", "A"} & set(classes):
@@ -385,7 +909,7 @@ def _changes(classes: list[str]) -> int:
 
 def _random(value: str) -> bool:
     """Letters and digits in a mix no person would type as a name: high entropy, no words, no code."""
-    if _PLACEHOLDER.fullmatch(value) or value.startswith(("/", "./", "http", "--", "@")):
+    if PLACEHOLDER.fullmatch(value) or _is_place(value):
         return False
     digits = sum(c.isdigit() for c in value)
     letters = sum(c.isalpha() for c in value)
@@ -395,8 +919,8 @@ def _random(value: str) -> bool:
         return False
     if ("_" in value or "-" in value) and _is_name(value) and digits * 5 < len(value):
         return False
-    if re.search(r"[a-z]{8,}|[A-Z]{8,}", value) and digits < 3:
-        return False  # a word; letters of both cases mixed are none
+    if digits < 3 and any(map(_is_word, re.findall(r"[a-z]{8,}|[A-Z]{8,}", value))):
+        return False
     if re.fullmatch(r"[A-Za-z_]+[\w.]*(?:\.[A-Za-z_]\w*)+|[a-z_]+\d{0,3}|[A-Z_]+\d{0,3}", value):
         return False
     return entropy(value) >= 3.0 + (0.3 if digits < 2 else 0)

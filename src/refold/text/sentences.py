@@ -6,16 +6,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-LONGEST = 600
+from refold.text.patterns import lazy_pattern
+
+MAX_SENTENCE_CHARS = 600
 """A sentence without an end is cut here, at a space where there is one."""
 
 # A run of marks is looked at once, from its first one, and never shortened again.
-_END = re.compile(
+_END = lazy_pattern(
     r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|[。！？；]++[”’」』）]*+|\n++|(?<=[\u4e00-\u9fff])[!?]"
 )
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|St|vs|etc|e\.g|i\.e|cf|approx|No|Fig|[A-Z])\.$")
 _LETTER = re.compile(r"\w")
-_SPEAKER = re.compile(r"\s*+([^\W\d_][\w.'’-]{0,30}+(?: [^\W\d_][\w.'’-]{0,30}+){0,2})[:：]\s(?=\S)")
+_SPEAKER = lazy_pattern(r"\s*+([^\W\d_][\w.'’-]{0,30}+(?: [^\W\d_][\w.'’-]{0,30}+){0,2})[:：]\s(?=\S)")
 
 
 def sentences(text: str) -> list[str]:
@@ -23,9 +25,9 @@ def sentences(text: str) -> list[str]:
     found: list[str] = []
     for start, end in spans(text):
         piece, at = text[start:end].strip(), 0
-        while len(piece) - at > LONGEST:
-            space = piece.rfind(" ", at + LONGEST // 2, at + LONGEST)
-            cut = space if space > 0 else at + LONGEST
+        while len(piece) - at > MAX_SENTENCE_CHARS:
+            space = piece.rfind(" ", at + MAX_SENTENCE_CHARS // 2, at + MAX_SENTENCE_CHARS)
+            cut = space if space > 0 else at + MAX_SENTENCE_CHARS
             found.append(piece[at:cut].rstrip())
             at = cut
             while piece[at].isspace():

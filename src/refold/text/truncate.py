@@ -1,6 +1,6 @@
 """Cutting text to a size, by whole characters as a reader sees them, and never through a secret.
 
-Half a secret still tells, and nobody can find it any more: what it was found by is gone. So it stays as a
+Half a secret still tells, and redaction no longer finds it: what it was found by is gone. So it stays as a
 whole, for others to find, or goes."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def head_lines(text: str, limit: int, spare: float) -> str:
     """`head` without the started line or word at the end, where that is less than `spare` of it."""
     start = text[: boundary(text, limit)]
     if (at := start.rfind("\n")) > (1 - spare) * len(start):
-        return start[:at]  # a line that goes takes its secrets with it: nobody has to look for them
+        return start[:at]  # a line that goes takes its secrets with it: no search is needed
     start = head(text, limit)
     at = start.rfind("\n")
     if at <= (1 - spare) * len(start):
@@ -155,7 +155,7 @@ def in_short(text: str, limit: int) -> str:
     return line if len(line) <= limit else one_line(redact(line)[0], limit)
 
 
-def window(text: str, start: int, size: int, reach: int = 24) -> str:
+def text_window(text: str, start: int, size: int, reach: int = 24) -> str:
     """About `size` characters from `start` on, cut between words where a blank is near; an ellipsis says
     where something is missing."""
     end = min(len(text), start + size)

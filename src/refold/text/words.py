@@ -11,6 +11,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from refold.text.patterns import lazy_pattern
+
 PIECE_LIMIT = 64
 """Longer pieces are encoded data, not words; they are cut so that a prefix still finds them."""
 COMPOUND_LIMIT = 240
@@ -30,7 +32,7 @@ _piece = re.compile(r"[^\W\d_]+|\d+")
 HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
 """The pieces of `camelCase`."""
 _separator = re.compile(r"[/\\]+")
-UNSPACED = re.compile(
+UNSPACED = lazy_pattern(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 """Runs of scripts that put no spaces between words."""
@@ -56,7 +58,7 @@ def spelled(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def plain(text: str) -> list[str]:
+def search_words(text: str) -> list[str]:
     """What a store's own text search is asked with: the words, function words left out."""
     return [w for w in dict.fromkeys(spelled(text)) if w not in STOP]
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from refold.deprecation import renamed
 from refold.errors import UnknownName
 from refold.protocols import TokenCounter
 from refold.tokens.calibrated import Calibration
 from refold.tokens.estimate import Bytes4, Chars, Estimate, Len3, Messages, Utf16
 from refold.tokens.thoughts import forgotten
 
-__all__ = ["DEFAULT", "Calibration", "checked", "forgotten", "get", "is_exact", "names"]
+__all__ = ["DEFAULT", "Calibration", "checked_counter", "forgotten", "get", "is_exact", "names"]
 
 DEFAULT = "o200k"
 
@@ -60,13 +61,13 @@ def get(name: str = DEFAULT) -> TokenCounter:
     vocabulary, _, pictures = name.partition("@")
     if vocabulary not in exact.VOCABULARIES or pictures not in ("", "openai", "anthropic"):
         raise UnknownName("token counter", name, names())
-    return exact.counter(vocabulary, pictures or "openai")
+    return exact.vocabulary_counter(vocabulary, pictures or "openai")
 
 
-def checked(counter: TokenCounter) -> TokenCounter:
+def checked_counter(counter: TokenCounter) -> TokenCounter:
     """A counter of refold as it is; any other gives numbers of tokens, or raises."""
+    from refold.tokens.custom_counters import Checked
     from refold.tokens.exact import Exact
-    from refold.tokens.foreign import Checked
 
     return counter if isinstance(counter, (Estimate, Exact, Checked)) else Checked(counter)
 
@@ -74,3 +75,6 @@ def checked(counter: TokenCounter) -> TokenCounter:
 def is_exact(counter: TokenCounter) -> bool:
     """True where the counter uses a real vocabulary."""
     return bool(getattr(counter, "exact", False))
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, checked="checked_counter")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Protocol
 
 from refold.messages import AnyPart, Bash, Call, Image, Message, Result, Text, Thinking
@@ -51,22 +51,43 @@ class Exact:
     exact: ClassVar[bool] = True
     additive: ClassVar[bool] = True
 
-    def __init__(self, name: str, vocabulary: Vocabulary, picture: Callable[[Image], int]) -> None:
+    def __init__(self, name: str, load: Callable[[], Vocabulary], picture: Callable[[Image], int]) -> None:
         self.name = name
-        self._encode, self._flat = vocabulary.encode_ordinary, vocabulary.encode_flat
-        # Nearly no text has these two characters beside each other; others begin with common ones.
-        self._plain = all(mark.startswith(_SPECIAL) for mark in vocabulary.special_tokens())
+        self._load = load
         self._picture = picture
-        # Some vocabularies put markers around every text; they are no part of it.
-        self._boundary = len(self._encode(""))
-        self._encode("xqzptlk")  # no token: the table of merges is made now, not amid a conversation
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        """Loaded, table of merges included, with the first text that is counted: that takes a third of a
+        second, and a view that fits by its bytes alone never needs it."""
+        vocabulary = self._load()
+        vocabulary.encode_ordinary("xqzptlk")  # no token: the table of merges is made
+        return vocabulary
+
+    @cached_property
+    def _flat(self) -> Callable[[str], bytes]:
+        return self._vocabulary.encode_flat
+
+    @cached_property
+    def _encode(self) -> Callable[[str], Sequence[int]]:
+        return self._vocabulary.encode_ordinary
+
+    @cached_property
+    def _plain(self) -> bool:
+        """All marks of special tokens begin with `_SPECIAL`, which nearly no text has."""
+        return all(mark.startswith(_SPECIAL) for mark in self._vocabulary.special_tokens())
+
+    @cached_property
+    def _boundary(self) -> int:
+        """Some vocabularies put markers around every text; they are no part of it."""
+        return len(self._encode(""))
 
     def text(self, text: str) -> int:
         if not text:
             return 0
         if len(text) <= _CHUNK:
             return self._count(text)
-        return sum(self._count(piece) for piece in pieces(text))
+        return sum(self._count(piece) for piece in text_chunks(text))
 
     def message(self, message: Message) -> int:
         if isinstance(message, Bash):
@@ -97,7 +118,7 @@ class Exact:
         return len(self._encode(text)) - self._boundary
 
 
-def pieces(text: str) -> Iterator[str]:
+def text_chunks(text: str) -> Iterator[str]:
     """The text in pieces of at most `_CHUNK` characters, cut between words where there are any."""
     at = 0
     while len(text) - at > _CHUNK:
@@ -109,7 +130,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=64)
-def counter(vocabulary: str, pictures: str = "openai") -> TokenCounter:
+def vocabulary_counter(vocabulary: str, pictures: str = "openai") -> TokenCounter:
     """The counter of one of `VOCABULARIES`, or an estimate that says it is one."""
     try:
         from splintr import Tokenizer
@@ -117,4 +138,4 @@ def counter(vocabulary: str, pictures: str = "openai") -> TokenCounter:
         return Bytes4(f"bytes4 (instead of {vocabulary})")
     name = vocabulary if pictures == "openai" else f"{vocabulary}@{pictures}"
     rule = images.anthropic if pictures == "anthropic" else images.openai
-    return Exact(name, Tokenizer.from_pretrained(VOCABULARIES[vocabulary]), rule)
+    return Exact(name, lambda: Tokenizer.from_pretrained(VOCABULARIES[vocabulary]), rule)

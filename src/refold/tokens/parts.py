@@ -29,7 +29,7 @@ def part_strings(part: m.AnyPart) -> Iterator[str]:
         yield m.arguments_json(part)
     elif isinstance(part, m.Opaque):
         yield m.compact_json(
-            _without_pictures(part.raw) if any(map(is_picture, m.leaves(part.raw))) else part.raw
+            _without_pictures(part.raw) if any(map(is_picture_data, m.leaves(part.raw))) else part.raw
         )
 
 
@@ -47,14 +47,14 @@ def part_images(part: m.AnyPart) -> Iterator[m.Image]:
     if isinstance(part, m.Image):
         yield part
     elif isinstance(part, m.Opaque):
-        yield from (m.Image(data=text) for text in m.leaves(part.raw) if is_picture(text))
+        yield from (m.Image(data=text) for text in m.leaves(part.raw) if is_picture_data(text))
 
 
 _PICTURE = re.compile(r"(?:data:image/[a-z+.-]+;base64,|iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/_-]*={0,2}")
 """Base64 of a picture, as a URL or alone: how the four formats begin that providers take."""
 
 
-def is_picture(text: str) -> bool:
+def is_picture_data(text: str) -> bool:
     return len(text) > 64 and _PICTURE.fullmatch(text) is not None
 
 
@@ -65,7 +65,7 @@ def _without_pictures(value: Any, levels: int = 100) -> Any:
         return {key: _without_pictures(inner, levels - 1) for key, inner in given.items()}
     if isinstance(value, list) and levels:
         return [_without_pictures(inner, levels - 1) for inner in cast("list[Any]", value)]
-    return "" if isinstance(value, str) and is_picture(value) else cast("Any", value)
+    return "" if isinstance(value, str) and is_picture_data(value) else cast("Any", value)
 
 
 def tools_text(tools: Sequence[Any]) -> list[str]:

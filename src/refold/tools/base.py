@@ -1,6 +1,6 @@
 """What a tool is, what it answers (E4), and where it works.
 
-    table = tools.table()                          # name → tool
+    table = tools.tools_by_name()                  # name → tool
     envelope = await call_tool(table, call, place) # never raises for what a model wrote
     session.append(envelope.result(call))
 
@@ -32,11 +32,12 @@ from typing import (
 import msgspec
 
 from refold import messages as m
+from refold.deprecation import renamed
 from refold.messages import Call, Result, compact_json
 from refold.protocols import ToolSpec
 from refold.text.truncate import one_line
 from refold.tools.git_guard import GitGuard
-from refold.tools.workspace import Refused, Workspace
+from refold.tools.workspace import ToolRefused, Workspace
 
 _MISSING = re.compile(r"Object missing required field (`\w+`)")
 Effect: TypeAlias = Literal["read", "edit", "run", "call", "none"]
@@ -45,7 +46,7 @@ outside of itself."""
 Status: TypeAlias = Literal["success", "partial", "error"]
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ToolFault(msgspec.Struct, frozen=True):
     """What went wrong: a word for programs and a sentence that the model can act on."""
 
     code: str
@@ -60,7 +61,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: dict[str, Any] = {}
     text: str = ""
     """What a reader needs to know beyond the data, in a sentence."""
-    error: Fault | None = None
+    error: ToolFault | None = None
     stats: dict[str, Any] = {}
     context: dict[str, Any] = {}
 
@@ -80,12 +81,12 @@ def success(data: dict[str, Any], text: str = "", **context: Any) -> Envelope:
 
 
 def failure(code: str, message: str) -> Envelope:
-    return Envelope(status="error", error=Fault(code, message))
+    return Envelope(status="error", error=ToolFault(code, message))
 
 
 @dataclass
-class Place:
-    """Where tools work, and whom they ask for what is not theirs."""
+class ToolContext:
+    """Where tools work, and how they ask for permission."""
 
     workspace: Workspace
     recall: Callable[[Mapping[str, Any]], str] | None = None
@@ -95,7 +96,7 @@ class Place:
     compact: Callable[[str], Awaitable[str]] | None = None
     """Has the conversation folded before the next request, by these instructions; says so."""
     unconfined: bool = False
-    """The user allowed commands to run without a sandbox. Set for one call by whoever asked."""
+    """The user allowed commands to run without a sandbox. Set for one call by the code that asked."""
     network: bool = False
     """The user allowed commands to use the network."""
     variables: tuple[str, ...] = ()
@@ -112,7 +113,7 @@ class Place:
 
 @runtime_checkable
 class Tool(Protocol):
-    """Something the model may call."""
+    """A tool that the model may call."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -120,7 +121,7 @@ class Tool(Protocol):
     @property
     def effect(self) -> Effect: ...
 
-    async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
+    async def run(self, arguments: Mapping[str, Any], place: ToolContext) -> Envelope:
         """Raises `Refused` where it cannot, and nothing else for what a model wrote."""
         ...
 
@@ -128,7 +129,7 @@ class Tool(Protocol):
 A = TypeVar("A", bound=msgspec.Struct)
 
 
-Act: TypeAlias = Callable[[A, Place], Envelope | Awaitable[Envelope]]
+Act: TypeAlias = Callable[[A, ToolContext], Envelope | Awaitable[Envelope]]
 
 
 class BuiltIn(Generic[A]):
@@ -141,8 +142,8 @@ class BuiltIn(Generic[A]):
         self.effect: Effect = effect
         self._act = act
 
-    async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
-        checked = check(self.spec, self._arguments, arguments)
+    async def run(self, arguments: Mapping[str, Any], place: ToolContext) -> Envelope:
+        checked = checked_arguments(self.spec, self._arguments, arguments)
         if inspect.iscoroutinefunction(self._act):
             return await cast("Awaitable[Envelope]", self._act(checked, place))
         return cast("Envelope", await asyncio.to_thread(self._act, checked, place))
@@ -156,11 +157,11 @@ def tool(name: str, effect: Effect = "none") -> Callable[[Act[A]], BuiltIn[A]]:
 def as_word(text: str) -> str:
     """A text that is handed to a program. Some are none: a NUL ends it, half a character is no bytes."""
     if "\0" in text or any("\ud800" <= char <= "\udbff" or "\udc00" <= char <= "\udc7f" for char in text):
-        raise Refused("invalid_arguments", f"{text[:60]!r} cannot be given to a program.")
+        raise ToolRefused("invalid_arguments", f"{text[:60]!r} cannot be given to a program.")
     return text
 
 
-async def call_tool(tools: Mapping[str, Tool], call: Call, place: Place) -> Envelope:
+async def call_tool(tools: Mapping[str, Tool], call: Call, place: ToolContext) -> Envelope:
     """The answer to a model's call, whatever it wrote. Only cancelling gets out of here."""
     tool = tools.get(call.name)
     if tool is None:
@@ -173,7 +174,7 @@ async def call_tool(tools: Mapping[str, Tool], call: Call, place: Place) -> Enve
         )
     try:
         return await tool.run(call.arguments, place)
-    except Refused as refused:
+    except ToolRefused as refused:
         return failure(refused.code, refused.message)
     except OSError as error:
         return failure("io", f"{call.name} failed: {error.strerror or error}.")
@@ -209,12 +210,12 @@ def _plain(value: Any, parts: Mapping[str, Any]) -> Any:
     }
 
 
-def check(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
+def checked_arguments(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
     """The arguments as a struct; a number in quotation marks is a number, a null is an argument left out."""
     known = tuple(cast("dict[str, Any]", spec.parameters["properties"]))
     for name in given:
         if name not in known:
-            raise Refused("invalid_arguments", _unknown(f"argument of {spec.name}", name, known))
+            raise ToolRefused("invalid_arguments", _unknown(f"argument of {spec.name}", name, known))
     present = {name: value for name, value in given.items() if value is not None}
     try:
         return msgspec.convert(present, arguments, strict=False)
@@ -222,7 +223,7 @@ def check(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
         what, _, where = str(error).partition(" - at `$")
         what = _MISSING.sub(r"\1 is missing", what)
         within = f" in `{where.strip('.`')}`" if where.strip(".`") else ""
-        raise Refused(
+        raise ToolRefused(
             "invalid_arguments", f"{spec.name}: {what}{within}. It takes {example(spec)}."
         ) from None
 
@@ -251,3 +252,6 @@ def _shape(schema: Mapping[str, Any]) -> str:
     fields = cast("dict[str, dict[str, Any]]", schema["properties"])
     shown = [f'"{name}"{"" if name in required else "?"}: {_shape(field)}' for name, field in fields.items()]
     return "{" + ", ".join(shown) + "}"
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, Place="ToolContext")

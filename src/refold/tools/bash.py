@@ -16,16 +16,16 @@ import msgspec
 
 from refold.text.frames import without_escapes
 from refold.tools import sandbox
-from refold.tools.base import Envelope, Place, as_word, success, tool
+from refold.tools.base import Envelope, ToolContext, as_word, success, tool
 from refold.tools.git_guard import GitGuard
 from refold.tools.sandbox import Ground
-from refold.tools.scratch import folder_for
-from refold.tools.workspace import Refused
+from refold.tools.temp_folders import folder_for
+from refold.tools.workspace import ToolRefused
 
 T = TypeVar("T")
-SECONDS = 120
-LONGEST = 600
-CHARS = 30_000
+DEFAULT_SECONDS = 120
+MAX_SECONDS = 600
+OUTPUT_CHARS = 30_000
 """Of each of stdout and stderr; what is in the middle is cut."""
 _GIT = re.compile(r"(?<![\w.-])git(?=\s)")
 QUESTION = "The command changed what git runs later, outside of the sandbox:\n{}\nKeep it?"
@@ -34,28 +34,31 @@ _GRACE = 3.0
 """Seconds that a supervisor has to end everything before it is ended itself."""
 
 
-class Arguments(msgspec.Struct, frozen=True):
+class BashArguments(msgspec.Struct, frozen=True):
     command: Annotated[str, msgspec.Meta(description="Run by bash in the working folder; no terminal.")]
     timeout: Annotated[
-        float, msgspec.Meta(description=f"Seconds until it is ended (default {SECONDS}, at most {LONGEST}).")
-    ] = SECONDS
+        float,
+        msgspec.Meta(
+            description=f"Seconds until it is ended (default {DEFAULT_SECONDS}, at most {MAX_SECONDS})."
+        ),
+    ] = DEFAULT_SECONDS
     network: Annotated[
         bool, msgspec.Meta(description="It needs the network, localhost included; the user is asked.")
     ] = False
 
 
 @tool("Bash", "run")
-async def bash(arguments: Arguments, place: Place) -> Envelope:
+async def bash_tool(arguments: BashArguments, place: ToolContext) -> Envelope:
     """Run a command with bash in the working folder. It can change files there and in /tmp; it sees no other
     files of the user, no secrets, and no network unless network is set. What git keeps (.git) is changed
     only by commands that name git themselves, not by scripts that call it. Ended after timeout seconds;
     processes left in the background are ended with it. Output beyond 30000 characters is cut in the
     middle. Use Read, Grep, Glob and Edit rather than cat, grep, find and sed."""
     if not as_word(arguments.command).strip():
-        raise Refused("invalid_arguments", "Bash: the command is empty.")
-    box = await asyncio.to_thread(sandbox.find, place.workspace.root)
+        raise ToolRefused("invalid_arguments", "Bash: the command is empty.")
+    box = await asyncio.to_thread(sandbox.find_sandbox, place.workspace.root)
     if box is None and not place.unconfined:
-        raise Refused(
+        raise ToolRefused(
             "no_sandbox",
             "There is no sandbox here (bubblewrap or Landlock), and the user did not allow this command to "
             "run without one.",
@@ -66,14 +69,18 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
     )
     shell = ["bash", "--noprofile", "--norc", "-c", arguments.command]
     words = box(shell, ground) if box and not place.unconfined else sandbox.supervised(shell)
-    limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST
+    limit = arguments.timeout if 0 < arguments.timeout < MAX_SECONDS else MAX_SECONDS
     with place.workspace.own_changes():
         if place.unconfined:
             return await _run(words, ground, limit, place.output)
-        return await guarded(place, arguments.command, lambda: _run(words, ground, limit, place.output))
+        return await guarded_by_git(
+            place, arguments.command, lambda: _run(words, ground, limit, place.output)
+        )
 
 
-async def guarded(place: Place, command: str, run: Callable[[], Awaitable[Envelope]]) -> Envelope:
+async def guarded_by_git(
+    place: ToolContext, command: str, run: Callable[[], Awaitable[Envelope]]
+) -> Envelope:
     """What a confined command answers. What git would run later because of it, the user is asked about;
     without an answer it is undone."""
     guard = place.git_guard = place.git_guard or GitGuard(place.workspace.root)
@@ -98,7 +105,7 @@ async def guarded(place: Place, command: str, run: Callable[[], Awaitable[Envelo
 
 
 async def _to_its_end(work: Callable[[], T]) -> T:
-    """In a thread; whoever is cancelled meanwhile still waits for it."""
+    """In a thread; a cancelled task still waits for it."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -107,7 +114,7 @@ async def _to_its_end(work: Callable[[], T]) -> T:
         raise
 
 
-def scratch(place: Place) -> Path:
+def scratch(place: ToolContext) -> Path:
     """The folder of commands for what they write beside the workspace, for as long as the place lasts."""
     if place.scratch is None:
         place.scratch = folder_for(place)
@@ -152,7 +159,7 @@ async def _drain(stream: asyncio.StreamReader | None, kept: _Kept, hear: Hear | 
 async def _run(words: list[str], ground: Ground, limit: float, hear: Hear | None) -> Envelope:
     started = time.monotonic()
     process = await _start(words, ground)
-    out, err = _Kept(CHARS), _Kept(CHARS)
+    out, err = _Kept(OUTPUT_CHARS), _Kept(OUTPUT_CHARS)
     reading = asyncio.gather(_drain(process.stdout, out, hear), _drain(process.stderr, err, hear))
     late = False
     try:
@@ -175,7 +182,7 @@ async def _start(words: list[str], ground: Ground) -> asyncio.subprocess.Process
         asyncio.create_subprocess_exec(
             *words,
             cwd=ground.root,
-            env=sandbox.environment(ground),
+            env=sandbox.command_environment(ground),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -190,7 +197,7 @@ async def _start(words: list[str], ground: Ground) -> asyncio.subprocess.Process
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask, then insist. Whoever is asked ends everything that the command started."""
+    """Ask, then insist. The supervisor ends everything that the command started."""
     for asked, seconds in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
         if process.returncode is not None:
             return

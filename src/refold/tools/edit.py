@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from refold.text.truncate import head, one_line
-from refold.tools.base import Envelope, Place, check, success, tool
+from refold.tools.base import Envelope, ToolContext, checked_arguments, success, tool
 from refold.tools.read import encoding_of
-from refold.tools.workspace import Refused, Version, Workspace
+from refold.tools.workspace import ToolRefused, Version, Workspace
 
-LARGEST = 20_000_000
+MAX_EDITED_BYTES = 20_000_000
 """Bytes of a file that can be edited."""
 DIFF_LINES = 200
 PREVIEW = 30
@@ -24,7 +24,7 @@ PREVIEW = 30
 _CONTEXT = 3
 
 
-File: TypeAlias = Annotated[str, msgspec.Meta(description="The file, relative to the working folder.")]
+FilePath: TypeAlias = Annotated[str, msgspec.Meta(description="The file, relative to the working folder.")]
 Old: TypeAlias = Annotated[
     str, msgspec.Meta(description="The text to replace, exactly as in the file, without line numbers.")
 ]
@@ -32,23 +32,23 @@ New: TypeAlias = Annotated[str, msgspec.Meta(description="What to put in its pla
 Every: TypeAlias = Annotated[bool, msgspec.Meta(description="Replace every occurrence (default: one).")]
 
 
-class Change(msgspec.Struct, frozen=True):
+class TextChange(msgspec.Struct, frozen=True):
     old_string: Old
     new_string: New
     replace_all: Every = False
 
 
 class One(msgspec.Struct, frozen=True):
-    path: File
+    path: FilePath
     old_string: Old
     new_string: New
     replace_all: Every = False
 
 
 class Several(msgspec.Struct, frozen=True):
-    path: File
+    path: FilePath
     edits: Annotated[
-        list[Change],
+        list[TextChange],
         msgspec.Meta(
             min_length=1, max_length=1000, description="In order; each sees what the last one left."
         ),
@@ -56,25 +56,25 @@ class Several(msgspec.Struct, frozen=True):
 
 
 class Whole(msgspec.Struct, frozen=True):
-    path: File
+    path: FilePath
     content: Annotated[str, msgspec.Meta(description="All of it.")]
 
 
 @tool("Edit", "edit")
-def edit(arguments: One, place: Place) -> Envelope:
+def edit_tool(arguments: One, place: ToolContext) -> Envelope:
     """Replace a text in a file. old_string must occur exactly once, white space included, unless replace_all
     is set. Read the file first."""
-    return apply(place.workspace, arguments.path, (arguments,))
+    return apply_changes(place.workspace, arguments.path, (arguments,))
 
 
 @tool("MultiEdit", "edit")
-def multi_edit(arguments: Several, place: Place) -> Envelope:
+def multi_edit_tool(arguments: Several, place: ToolContext) -> Envelope:
     """Several edits of one file in one step: all of them are made, or none. Each is as for Edit."""
-    return apply(place.workspace, arguments.path, arguments.edits)
+    return apply_changes(place.workspace, arguments.path, arguments.edits)
 
 
 @tool("Write", "edit")
-def write(arguments: Whole, place: Place) -> Envelope:
+def write_tool(arguments: Whole, place: ToolContext) -> Envelope:
     """Write a file: make it, with the folders it needs, or replace all of it. To change a part of a file use
     Edit."""
     path, workspace = arguments.path, place.workspace
@@ -89,22 +89,22 @@ def write(arguments: Whole, place: Place) -> Envelope:
         "preview": "\n".join(head(line, 200) for line in arguments.content.splitlines()[:PREVIEW]),
         "applied": True,
     }
-    return success(report | (difference(before, arguments.content) if before else {}))
+    return success(report | (text_difference(before, arguments.content) if before else {}))
 
 
 def _overwritten(workspace: Workspace, path: str) -> str | None:
     """The text that a file has now; None: there is none that could be compared."""
     try:
-        return content(workspace, path)
-    except Refused as refused:
+        return file_text(workspace, path)
+    except ToolRefused as refused:
         if refused.code not in ("not_found", "binary", "too_large"):
             raise
         return None
 
 
-def apply(workspace: Workspace, path: str, changes: Sequence[One | Change]) -> Envelope:
+def apply_changes(workspace: Workspace, path: str, changes: Sequence[One | TextChange]) -> Envelope:
     """All changes one after the other, or none."""
-    before = content(workspace, path)
+    before = file_text(workspace, path)
     after, count = made(before, path, changes)
     workspace.write(path, after.encode("utf-8", "surrogateescape"))
     return success(
@@ -113,7 +113,7 @@ def apply(workspace: Workspace, path: str, changes: Sequence[One | Change]) -> E
             "applied": True,
             "replacements": count,
             **({"edits": len(changes)} if len(changes) > 1 else {}),
-            **difference(before, after),
+            **text_difference(before, after),
         }
     )
 
@@ -122,63 +122,66 @@ def preview(name: str, given: Mapping[str, Any], workspace: Workspace) -> tuple[
     """What a file holds, and what it would hold after a call; None where that cannot be said."""
     try:
         if name == "Write":
-            whole = check(write.spec, Whole, given)
+            whole = checked_arguments(write_tool.spec, Whole, given)
             return _overwritten(workspace, whole.path) or "", whole.content
         if name == "Edit":
-            path, changes = (one := check(edit.spec, One, given)).path, [one]
+            path, changes = (one := checked_arguments(edit_tool.spec, One, given)).path, [one]
         elif name == "MultiEdit":
-            path, changes = (several := check(multi_edit.spec, Several, given)).path, several.edits
+            path, changes = (
+                (several := checked_arguments(multi_edit_tool.spec, Several, given)).path,
+                several.edits,
+            )
         else:
             return None
-        before = content(workspace, path)
+        before = file_text(workspace, path)
         return before, made(before, path, changes)[0]
-    except (Refused, OSError):
+    except (ToolRefused, OSError):
         return None
 
 
-def made(before: str, path: str, changes: Sequence[One | Change]) -> tuple[str, int]:
+def made(before: str, path: str, changes: Sequence[One | TextChange]) -> tuple[str, int]:
     """The text after all changes, and how many places were changed."""
     after, count = before, 0
     for number, change in enumerate(changes, 1):
         try:
-            after, times = changed(after, change)
-        except Refused as refused:
+            after, times = changed_text(after, change)
+        except ToolRefused as refused:
             which = f"Edit {number} of {len(changes)}: " if len(changes) > 1 else ""
             rest = " Nothing was changed." if len(changes) > 1 else ""
-            raise Refused(refused.code, f"{which}`{path}`: {refused.message}{rest}") from None
+            raise ToolRefused(refused.code, f"{which}`{path}`: {refused.message}{rest}") from None
         count += times
     return after, count
 
 
-def content(workspace: Workspace, path: str) -> str:
+def file_text(workspace: Workspace, path: str) -> str:
     """The text of a file as it was read; bytes that are no UTF-8 survive as they are."""
     with workspace.open(path) as file:
         status = os.fstat(file.fileno())
         if workspace.changed(path, Version.of(status)):
-            raise Refused("changed", f"`{path}` changed since it was read: read it again, then edit.")
-        if status.st_size > LARGEST:
-            raise Refused("too_large", f"`{path}` has {status.st_size} bytes: change it with a program.")
-        data = file.read(LARGEST + 1)
+            raise ToolRefused("changed", f"`{path}` changed since it was read: read it again, then edit.")
+        if status.st_size > MAX_EDITED_BYTES:
+            raise ToolRefused("too_large", f"`{path}` has {status.st_size} bytes: change it with a program.")
+        data = file.read(MAX_EDITED_BYTES + 1)
     if encoding_of(data[:8192]) != "utf-8":
-        raise Refused("binary", f"`{path}` is no UTF-8 text: change it with a program through Bash.")
+        raise ToolRefused("binary", f"`{path}` is no UTF-8 text: change it with a program through Bash.")
     return data.decode("utf-8", "surrogateescape")
 
 
-def changed(text: str, change: One | Change) -> tuple[str, int]:
+def changed_text(text: str, change: One | TextChange) -> tuple[str, int]:
     old, new = change.old_string, change.new_string
     if not old:
-        raise Refused("invalid_arguments", "old_string is empty. Use Write to make a file.")
+        raise ToolRefused("invalid_arguments", "old_string is empty. Use Write to make a file.")
     if old == new:
-        raise Refused("invalid_arguments", "old_string and new_string are the same.")
+        raise ToolRefused("invalid_arguments", "old_string and new_string are the same.")
     if old not in text and "\r\n" in text and "\r" not in old:
         old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")  # the file's own ends of lines
     times = text.count(old)
     if not times:
-        raise Refused("not_found", f"old_string was not found.{_nearest(text, change.old_string)}")
+        raise ToolRefused("not_found", f"old_string was not found.{_nearest(text, change.old_string)}")
     if times > 1 and not change.replace_all:
         places = islice(re.finditer(re.escape(old), text), 10)
         lines = ", ".join(str(text.count("\n", 0, place.start()) + 1) for place in places)
-        raise Refused(
+        raise ToolRefused(
             "not_unique",
             f"old_string occurs {times} times (lines {lines}): add lines around it, or set replace_all.",
         )
@@ -195,7 +198,7 @@ def _nearest(text: str, old: str) -> str:
     return f" Its first line `{one_line(first, 80)}` is in line {at}; indentation or what follows differs."
 
 
-def difference(before: str, after: str) -> dict[str, Any]:
+def text_difference(before: str, after: str) -> dict[str, Any]:
     """What changed: a unified diff within bounds, and counts."""
     old, new = before.splitlines(), after.splitlines()
     if len(old) + len(new) > 20_000:  # comparing would take seconds

@@ -31,13 +31,13 @@ import msgspec
 
 from refold.text.frames import visible
 from refold.text.truncate import head, middle
-from refold.tools.beneath import PATH_ONLY
-from refold.tools.sandbox import home_folder, is_folder, repository
-from refold.tools.workspace import Refused, read_regular
+from refold.tools.safe_open import PATH_ONLY
+from refold.tools.sandbox import is_folder, repository, user_home
+from refold.tools.workspace import ToolRefused, read_regular
 
-MOST = 200_000
+MAX_FOLDERS = 200_000
 """Folders that are looked at, those near the root first."""
-LARGEST = 1_000_000
+MAX_RESTORED_BYTES = 1_000_000
 """Bytes of a file that can be put back."""
 _SETTLED = 100_000_000
 """Nanoseconds after which a further change of a file has another time stamp for certain."""
@@ -54,7 +54,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 Stamp = tuple[int, int, int, int]
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class GitEntry(msgspec.Struct, frozen=True, array_like=True):
     """A file, a link (its target) or something else that is no folder."""
 
     kind: int
@@ -64,7 +64,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """Stands for the content of a file that is too large to keep."""
 
 
-_CLOSED, _NONE = Entry(stat.S_IFDIR, 0), Entry(0, 0)
+_CLOSED, _NONE = GitEntry(stat.S_IFDIR, 0), GitEntry(0, 0)
 
 
 class Fingerprint(NamedTuple):
@@ -72,11 +72,11 @@ class Fingerprint(NamedTuple):
 
     folders: dict[str, int]
     """Folders that git would take for its own, with their inodes."""
-    files: dict[str, Entry]
+    files: dict[str, GitEntry]
     """What is in them, and pointers to such folders. A folder among these could not be looked into."""
 
 
-class Change(NamedTuple):
+class GitChange(NamedTuple):
     path: str
     what: str
     text: str = ""
@@ -96,7 +96,7 @@ class _Listing(NamedTuple):
 class _Saved(msgspec.Struct, array_like=True):
     command: str
     folders: dict[bytes, int]
-    files: dict[bytes, Entry]
+    files: dict[bytes, GitEntry]
 
 
 class Scanner:
@@ -104,12 +104,12 @@ class Scanner:
 
     def __init__(self) -> None:
         self._listings: dict[tuple[str, bool], _Listing] = {}
-        self._entries: dict[str, tuple[Stamp, int, Entry]] = {}
+        self._entries: dict[str, tuple[Stamp, int, GitEntry]] = {}
 
     def fingerprint(self, *tops: Path) -> Fingerprint:
         found = Fingerprint({}, {})
         waiting = deque((str(top), False, False) for top in tops)
-        for _ in range(MOST):
+        for _ in range(MAX_FOLDERS):
             if not waiting:
                 break
             path, inside, kept = waiting.popleft()
@@ -140,7 +140,7 @@ class Scanner:
     def add_named(self, root: Path, found: Fingerprint) -> None:
         """Files of the workspace that a configuration of git names: hooks that are kept among the sources,
         further configurations, programs of filters."""
-        own = [home_folder() / ".gitconfig", home_folder() / ".config/git/config"]
+        own = [user_home() / ".gitconfig", user_home() / ".config/git/config"]
         texts = [(path.parent, _content(path)) for path in own]
         for path, entry in found.files.items():
             if os.path.basename(path) in ("config", "config.worktree"):  # noqa: PTH119  (many paths)
@@ -164,7 +164,7 @@ class Scanner:
         self._listings[path, inside] = listing = _listed(path, inside, status)
         return listing
 
-    def _add(self, path: str, files: dict[str, Entry]) -> None:
+    def _add(self, path: str, files: dict[str, GitEntry]) -> None:
         with suppress(FileNotFoundError):
             status = os.lstat(path)
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -184,8 +184,8 @@ def _named(root: Path, folder: Path, value: str) -> list[Path]:
 
 def _content(path: Path) -> bytes:
     try:
-        return read_regular(path, LARGEST)
-    except (OSError, Refused):
+        return read_regular(path, MAX_RESTORED_BYTES)
+    except (OSError, ToolRefused):
         return b""
 
 
@@ -215,46 +215,46 @@ def _is_kept(folder: str, name: str, is_git: bool) -> bool:
     return name == "refs" and folder.endswith("/info")
 
 
-def _entry(path: str, status: os.stat_result, stamp: Stamp) -> Entry:
+def _entry(path: str, status: os.stat_result, stamp: Stamp) -> GitEntry:
     kind, mode = stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode)
     if kind == stat.S_IFLNK:
-        return Entry(kind, 0, os.fsencode(Path(path).readlink()))
+        return GitEntry(kind, 0, os.fsencode(Path(path).readlink()))
     if kind != stat.S_IFREG:
-        return Entry(kind, mode)
-    if status.st_size > LARGEST:
-        return Entry(kind, mode, b"", stamp)
+        return GitEntry(kind, mode)
+    if status.st_size > MAX_RESTORED_BYTES:
+        return GitEntry(kind, mode, b"", stamp)
     try:
         with open(os.open(path, _READ), "rb") as file:
-            return Entry(kind, mode, file.read(LARGEST))
+            return GitEntry(kind, mode, file.read(MAX_RESTORED_BYTES))
     except PermissionError:
-        return Entry(kind, mode, b"", stamp)
+        return GitEntry(kind, mode, b"", stamp)
 
 
-def compare(before: Fingerprint, now: Fingerprint) -> list[Change]:
+def compare_fingerprints(before: Fingerprint, now: Fingerprint) -> list[GitChange]:
     """What differs. Of a folder of git's that is new, its files are not named one by one."""
-    changes: list[Change] = []
+    changes: list[GitChange] = []
     new = [path for path in now.folders if path not in before.folders]
     for path in new:
         origin = next((old for old, inode in before.folders.items() if inode == now.folders[path]), None)
         moved = origin is not None and now.folders.get(origin) != now.folders[path]
-        changes.append(Change(path, f"moved here from {origin}" if moved else "a new repository"))
+        changes.append(GitChange(path, f"moved here from {origin}" if moved else "a new repository"))
     gone = [path for path in before.folders if path not in now.folders and not _has(path, now.files)]
     moved_from = {now.folders[path] for path in new}
-    changes += [Change(path, "gone") for path in gone if before.folders[path] not in moved_from]
+    changes += [GitChange(path, "gone") for path in gone if before.folders[path] not in moved_from]
     hidden = tuple(f"{path}/" for path in (*new, *gone))
     for path in sorted({*before.files, *now.files}):
         old, found = before.files.get(path), now.files.get(path)
         if old != found and not path.startswith(hidden):
             what = "new" if old is None else "gone" if found is None else "changed"
-            changes.append(Change(path, what, _shown(old, found)))
+            changes.append(GitChange(path, what, _shown(old, found)))
     return changes
 
 
-def _has(folder: str, files: Mapping[str, Entry]) -> bool:
+def _has(folder: str, files: Mapping[str, GitEntry]) -> bool:
     return any(path.startswith(f"{folder}/") for path in files)
 
 
-def _shown(old: Entry | None, new: Entry | None) -> str:
+def _shown(old: GitEntry | None, new: GitEntry | None) -> str:
     if new is None:
         return ""
     if new.kind == stat.S_IFLNK:
@@ -305,9 +305,9 @@ class GitGuard:
             self._before = self._look()
             self._write(command)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[GitChange]:
         with self._lock:
-            return compare(self._before, self._look())
+            return compare_fingerprints(self._before, self._look())
 
     def accept(self) -> None:
         """The user wants it so."""
@@ -335,20 +335,20 @@ class GitGuard:
                 return saved.command
         return None
 
-    def put_back(self) -> list[Change]:
+    def put_back(self) -> list[GitChange]:
         """Undo what changed. Returns what could not be undone."""
         with self._lock:
-            changes = compare(self._before, self._look())
+            changes = compare_fingerprints(self._before, self._look())
             if not changes:
                 return []
             _Repair([self.root, *self._outside], self._before, self._look).run()
-            left = compare(self._before, self._look())
+            left = compare_fingerprints(self._before, self._look())
             self.tell(f"undone, because git would run it later: {', '.join(self._names(changes))}")
             if left:
                 self.tell(f"could NOT be undone, look before you use git: {', '.join(self._names(left))}")
             return left
 
-    def describe(self, changes: list[Change]) -> str:
+    def describe(self, changes: list[GitChange]) -> str:
         """The changes for a reader, one below the other."""
         names = self._names(changes)
         rows = [
@@ -357,7 +357,7 @@ class GitGuard:
         ]
         return middle("\n".join(rows), _SHOWN)
 
-    def _names(self, changes: list[Change]) -> list[str]:
+    def _names(self, changes: list[GitChange]) -> list[str]:
         return [visible(change.path.removeprefix(f"{self.root}/")) for change in changes]
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────
@@ -378,7 +378,7 @@ class GitGuard:
         return self._saved / f"{self._name}{ending}"
 
     def _hold(self) -> None:
-        """Be one of those who run something here. Who is alone may say what there was before."""
+        """Registers a running command. Only the first one records what was there before."""
         if self._saved is None:
             return
         with suppress(OSError):
@@ -447,7 +447,7 @@ class _Repair:
         with suppress(OSError), self._parent(path) as (folder, name):
             os.unlink(name, dir_fd=folder)
 
-    def _restore(self, path: str, entry: Entry) -> None:
+    def _restore(self, path: str, entry: GitEntry) -> None:
         if entry.stamp is not None or entry.kind not in (stat.S_IFREG, stat.S_IFLNK):
             return
         temporary = f".refold-{secrets.token_hex(8)}"

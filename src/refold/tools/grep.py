@@ -1,7 +1,7 @@
 """Grep: lines that match a pattern, by ripgrep where it is there and the pattern means the same to it.
 
-Whoever searches gets the files as open descriptors (`/dev/fd/N`), so that no path is looked at twice and none
-leaves the workspace. The pattern is a Python one; ripgrep only makes it faster.
+The searching program gets the files as open descriptors (`/dev/fd/N`), so that no path is looked at twice and
+none leaves the workspace. The pattern is a Python one; ripgrep only makes it faster.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from refold.text.plural import counted
 from refold.text.truncate import middle
-from refold.tools import searcher
-from refold.tools.base import Envelope, Place, as_word, success, tool
+from refold.tools import grep_process
+from refold.tools.base import Envelope, ToolContext, as_word, success, tool
 from refold.tools.listing import files, pattern
-from refold.tools.workspace import Refused, Workspace
+from refold.tools.workspace import ToolRefused, Workspace
 
-SHOWN = 200
+MAX_MATCHES = 200
 COUNTED = 20_000
-"""Matches after which nobody counts on."""
-LINE_CHARS = 300
-LARGEST = 50_000_000
+"""Matches after which counting stops."""
+MATCH_LINE_CHARS = 300
+MAX_SEARCHED_BYTES = 50_000_000
 """Bytes of a file that is searched."""
-SECONDS = 20.0
+SEARCH_SECONDS = 20.0
 _TOGETHER = 200
 """Files that are open at a time."""
 _PLAIN = re.compile(
@@ -44,7 +45,7 @@ _PLAIN = re.compile(
 """Patterns that mean the same to ripgrep and to Python: nothing that only one of them knows."""
 
 
-class Arguments(msgspec.Struct, frozen=True):
+class GrepArguments(msgspec.Struct, frozen=True):
     pattern: Annotated[str, msgspec.Meta(description="Regular expression, matched against each line.")]
     path: Annotated[
         str, msgspec.Meta(description="Folder or file to search (default: the working folder).")
@@ -58,31 +59,35 @@ class Match(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{middle(self.text, LINE_CHARS)}"
+        return f"{self.file}:{self.line}:{middle(self.text, MATCH_LINE_CHARS)}"
 
 
 @tool("Grep", "read")
-def grep(arguments: Arguments, place: Place) -> Envelope:
+def grep_tool(arguments: GrepArguments, place: ToolContext) -> Envelope:
     """Search the contents of files for a regular expression, line by line. Gives `file:line:text`. Use (?i)
     to ignore case. Files that git ignores and files that are no text are left out."""
-    check(as_word(arguments.pattern))
+    check_pattern(as_word(arguments.pattern))
     names = files(place.workspace, arguments.path)
     if arguments.glob:
         wanted = pattern(arguments.glob)
         names = [name for name in names if wanted.match(name)]
-    search = _Search(place.workspace, arguments.pattern, time.monotonic() + SECONDS)
+    search = _Search(place.workspace, arguments.pattern, time.monotonic() + SEARCH_SECONDS)
     matches = list(islice(search.matches(names), COUNTED))
     data: dict[str, Any] = {
         "pattern": arguments.pattern,
-        "matches": [str(match) for match in matches[:SHOWN]],
+        "matches": [str(match) for match in matches[:MAX_MATCHES]],
         "total_matches": len(matches),
         "total_files": len({match.file for match in matches}),
-        **({"truncated": True} if len(matches) > SHOWN or search.stopped else {}),
+        **({"truncated": True} if len(matches) > MAX_MATCHES or search.stopped else {}),
         **({"timed_out": True} if search.stopped else {}),
     }
     remarks = [
-        "" if matches else f"No match in {len(names)} files. Files that git ignores are not looked at.",
-        f"{search.large} files are larger than {LARGEST} bytes and were left out." if search.large else "",
+        ""
+        if matches
+        else f"No match in {counted(len(names), 'file')}. Files that git ignores are not searched.",
+        f"{search.large} files are larger than {MAX_SEARCHED_BYTES} bytes and were left out."
+        if search.large
+        else "",
         "Stopped after the time limit: narrow path or glob, or simplify the pattern."
         if search.stopped
         else "",
@@ -90,9 +95,9 @@ def grep(arguments: Arguments, place: Place) -> Envelope:
     return success(data, " ".join(filter(None, remarks)))
 
 
-def check(text: str) -> None:
+def check_pattern(text: str) -> None:
     if re.search(r"\[\^?\[:\w+:\]", text):
-        raise Refused(
+        raise ToolRefused(
             "invalid_arguments", r"Classes such as [[:alpha:]] are not known here: write \w, \d or \s."
         )
     try:
@@ -100,7 +105,7 @@ def check(text: str) -> None:
             warnings.simplefilter("ignore", FutureWarning)
             re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise Refused(
+        raise ToolRefused(
             "invalid_arguments",
             f"`{text}` is no regular expression: {error}. Put a \\ before what stands for itself.",
         ) from None
@@ -139,10 +144,10 @@ class _Search:
     def _open(self, name: str, stack: ExitStack) -> int | None:
         try:
             file = stack.enter_context(self._workspace.open(name))
-        except Refused:
+        except ToolRefused:
             return None  # a link out, a pipe, gone: no file to search
         descriptor = file.fileno()
-        if os.fstat(descriptor).st_size > LARGEST:
+        if os.fstat(descriptor).st_size > MAX_SEARCHED_BYTES:
             self.large += 1
             return None
         return None if b"\0" in os.pread(descriptor, 8192, 0) else descriptor
@@ -165,12 +170,12 @@ class _Search:
             if done.returncode in (0, 1):  # found something, or nothing
                 return done.stdout
             said = done.stderr
-        raise Refused("io", f"The search failed: {said.decode(errors='replace')[:300]}")
+        raise ToolRefused("io", f"The search failed: {said.decode(errors='replace')[:300]}")
 
 
 def commands(wanted: str) -> list[list[str]]:
     """Who may be asked, one after the other."""
-    python = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(searcher.__file__)), wanted]
+    python = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(grep_process.__file__)), wanted]
     ripgrep = shutil.which("rg")
     if ripgrep is None or not _PLAIN.fullmatch(wanted):
         return [python]

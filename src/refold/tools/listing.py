@@ -16,13 +16,13 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from refold.tools.base import Envelope, Place, success, tool
-from refold.tools.beneath import open_beneath
-from refold.tools.workspace import Refused, Workspace
+from refold.tools.base import Envelope, ToolContext, success, tool
+from refold.tools.safe_open import open_beneath
+from refold.tools.workspace import ToolRefused, Workspace
 
-MOST = 200_000
+MAX_LISTED_FILES = 200_000
 """Files that are listed at most."""
-ENTRIES, PATHS = 1_000, 500
+MAX_ENTRIES, MAX_PATHS = 1_000, 500
 """What LS and Glob show at most."""
 DEEPEST = 100
 SKIPPED = frozenset(
@@ -36,7 +36,7 @@ GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.h
 """git as we call it: it changes nothing by itself and runs nothing that a repository asks it to."""
 
 
-class Entry(NamedTuple):
+class ListedEntry(NamedTuple):
     name: str
     mode: int
 
@@ -46,12 +46,12 @@ class Folder(msgspec.Struct, frozen=True):
 
 
 @tool("LS", "read")
-def ls(arguments: Folder, place: Place) -> Envelope:
+def ls_tool(arguments: Folder, place: ToolContext) -> Envelope:
     """List a folder: folders (with a / at the end) come first, then files."""
     folder = place.workspace.folder(arguments.path)
     try:
         found = sorted(entries(folder), key=lambda entry: not stat.S_ISDIR(entry.mode))
-        rows = [_row(entry, folder) for entry in found[:ENTRIES]]
+        rows = [_row(entry, folder) for entry in found[:MAX_ENTRIES]]
     finally:
         os.close(folder)
     folders = sum(stat.S_ISDIR(entry.mode) for entry in found)
@@ -60,12 +60,12 @@ def ls(arguments: Folder, place: Place) -> Envelope:
         "entries": rows,
         "total_files": len(found) - folders,
         "total_folders": folders,
-        **({"truncated": True} if len(found) > ENTRIES else {}),
+        **({"truncated": True} if len(found) > MAX_ENTRIES else {}),
     }
     return success(data, "" if found else "The folder is empty.")
 
 
-def _row(entry: Entry, folder: int) -> str:
+def _row(entry: ListedEntry, folder: int) -> str:
     """`name/` is a folder, `name -> target` a link."""
     if stat.S_ISDIR(entry.mode):
         return f"{entry.name}/"
@@ -75,7 +75,7 @@ def _row(entry: Entry, folder: int) -> str:
     return entry.name
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class GlobArguments(msgspec.Struct, frozen=True):
     pattern: Annotated[
         str,
         msgspec.Meta(description="Such as `src/**/*.py` or `*.{ts,tsx}`; without a / it is about the name."),
@@ -84,7 +84,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 @tool("Glob", "read")
-def glob(arguments: Wanted, place: Place) -> Envelope:
+def glob_tool(arguments: GlobArguments, place: ToolContext) -> Envelope:
     """Find files by name. `*` is anything within a name, `**` any folders, `{a,b}` one of them. Files that
     git ignores are left out."""
     wanted = pattern(arguments.pattern)
@@ -93,9 +93,9 @@ def glob(arguments: Wanted, place: Place) -> Envelope:
     hits = [name for name in files(place.workspace, arguments.path) if wanted.match(name, prefix)]
     data: dict[str, Any] = {
         "pattern": arguments.pattern,
-        "paths": hits[:PATHS],
+        "paths": hits[:MAX_PATHS],
         "total_files": len(hits),
-        **({"truncated": True} if len(hits) > PATHS else {}),
+        **({"truncated": True} if len(hits) > MAX_PATHS else {}),
     }
     return success(data, "" if hits else "No file matches. Files that git ignores are not looked at.")
 
@@ -109,7 +109,7 @@ def files(workspace: Workspace, path: str = ".") -> list[str]:
         return [workspace.name(path)]
     inner = workspace.name(path)
     found = _from_git(workspace, path)
-    # Nothing there that git does not ignore: whoever names the folder wants to see what is in it.
+    # Nothing there that git does not ignore: a folder that is named is listed all the same.
     names = found or [inner_name(inner, name) for name in _walked(workspace, path)]
     return sorted(names)
 
@@ -121,21 +121,21 @@ def inner_name(folder: str, name: str) -> str:
 def is_file(workspace: Workspace, path: str) -> bool:
     try:
         workspace.open(path).close()
-    except Refused as refused:
+    except ToolRefused as refused:
         if refused.code != "not_a_file":
             raise
         return False
     return True
 
 
-def entries(folder: int) -> list[Entry]:
+def entries(folder: int) -> list[ListedEntry]:
     """What is in a folder, sorted by name; links are themselves."""
     with os.scandir(folder) as found:
         names = sorted(entry.name for entry in found)
-    result: list[Entry] = []
-    for name in names[:MOST]:
+    result: list[ListedEntry] = []
+    for name in names[:MAX_LISTED_FILES]:
         with suppress(OSError):  # gone since
-            result.append(Entry(name, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode))
+            result.append(ListedEntry(name, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode))
     return result
 
 
@@ -156,7 +156,9 @@ def _from_git(workspace: Workspace, path: str) -> list[str]:
     finally:
         os.close(folder)
     names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
-    return [inner_name(workspace.name(path), name) for name in names[:MOST] if not name.endswith("/")]
+    return [
+        inner_name(workspace.name(path), name) for name in names[:MAX_LISTED_FILES] if not name.endswith("/")
+    ]
 
 
 def _walked(workspace: Workspace, path: str) -> Iterator[str]:
@@ -170,7 +172,7 @@ def _walked(workspace: Workspace, path: str) -> Iterator[str]:
             try:
                 found = entries(folder)
                 for name, mode in found:
-                    if stat.S_ISREG(mode) and count < MOST:
+                    if stat.S_ISREG(mode) and count < MAX_LISTED_FILES:
                         count += 1
                         yield prefix + name
                     elif stat.S_ISDIR(mode) and name not in SKIPPED and prefix.count("/") < DEEPEST:
@@ -187,7 +189,7 @@ def _walked(workspace: Workspace, path: str) -> Iterator[str]:
 # ── patterns ────────────────────────────────────────────────────────────────────────────────────
 
 
-LONGEST = 500
+MAX_PATTERN_CHARS = 500
 WAYS = 64
 """What a pattern may be: characters, and alternatives of its braces."""
 
@@ -200,7 +202,7 @@ def pattern(glob: str) -> re.Pattern[str]:
         ways = [f"**/{way}" if "/" not in way else way for way in _ways(bare)]
         return re.compile("(?:" + "|".join(map(_path, ways)) + r")\Z", re.S)
     except (re.error, ValueError) as error:
-        raise Refused("invalid_arguments", f"`{glob}` is no pattern of file names: {error}.") from None
+        raise ToolRefused("invalid_arguments", f"`{glob}` is no pattern of file names: {error}.") from None
 
 
 _BRACES = re.compile(r"\{([^{}]{0,500})\}")
@@ -208,7 +210,7 @@ _BRACES = re.compile(r"\{([^{}]{0,500})\}")
 
 def _ways(glob: str) -> list[str]:
     """The pattern once for each way through its braces."""
-    if len(glob) > LONGEST:
+    if len(glob) > MAX_PATTERN_CHARS:
         raise ValueError("it is too long")
     done: list[str] = []
     left = [glob]

@@ -9,26 +9,29 @@ from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
 
+from refold.text.plural import counted
 from refold.text.truncate import head
-from refold.tools.base import Envelope, Place, success, tool
-from refold.tools.workspace import Refused, Version
+from refold.tools.base import Envelope, ToolContext, success, tool
+from refold.tools.workspace import ToolRefused, Version
 
-LINES = 2_000
-LINE_CHARS = 2_000
-CHARS = 100_000
+MAX_LINES = 2_000
+READ_LINE_CHARS = 2_000
+READ_CHARS = 100_000
 """What one call shows at most."""
 SCANNED = 1 << 30
 """Bytes that one call looks through at most."""
 _CHUNK = 1 << 16
 
 
-class Arguments(msgspec.Struct, frozen=True):
+class ReadArguments(msgspec.Struct, frozen=True):
     path: Annotated[str, msgspec.Meta(description="The file, relative to the working folder.")]
     offset: Annotated[int, msgspec.Meta(ge=1, description="First line, counted from 1.")] = 1
-    limit: Annotated[int, msgspec.Meta(ge=1, description=f"Number of lines (default {LINES}).")] = LINES
+    limit: Annotated[int, msgspec.Meta(ge=1, description=f"Number of lines (default {MAX_LINES}).")] = (
+        MAX_LINES
+    )
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     lines: list[str]
     total: int | None
     """Lines of the file; None where it is too large to look at all of it."""
@@ -36,7 +39,7 @@ class Piece(NamedTuple):
 
 
 @tool("Read", "read")
-def read(arguments: Arguments, place: Place) -> Envelope:
+def read_tool(arguments: ReadArguments, place: ToolContext) -> Envelope:
     """Read a text file. Every line has its number in front, which is not part of the file. Long files come in
     pieces: go on with offset."""
     path, workspace = arguments.path, place.workspace
@@ -47,13 +50,16 @@ def read(arguments: Arguments, place: Place) -> Envelope:
     note = f"Note: {name} was modified externally." if workspace.changed(path, version) else ""
     workspace.seen[name] = version
     if piece.total is not None and arguments.offset > max(piece.total, 1):
-        raise Refused(
-            "out_of_range", f"`{path}` has {piece.total} lines: there is no line {arguments.offset}."
+        raise ToolRefused(
+            "out_of_range",
+            f"`{path}` has {counted(piece.total, 'line')}: there is no line {arguments.offset:,}.",
         )
     return _envelope(name, arguments, piece, status, note)
 
 
-def _envelope(name: str, arguments: Arguments, piece: Piece, status: os.stat_result, note: str) -> Envelope:
+def _envelope(
+    name: str, arguments: ReadArguments, piece: FilePiece, status: os.stat_result, note: str
+) -> Envelope:
     shown = _within(piece.lines)
     start, end = arguments.offset, arguments.offset + len(shown) - 1
     rest = piece.total is None or end < piece.total
@@ -74,21 +80,21 @@ def _envelope(name: str, arguments: Arguments, piece: Piece, status: os.stat_res
 
 def _within(lines: list[str]) -> list[str]:
     sizes = accumulate(len(line) + 8 for line in lines)
-    return [line for line, size in zip(lines, sizes, strict=True) if size <= CHARS]
+    return [line for line, size in zip(lines, sizes, strict=True) if size <= READ_CHARS]
 
 
-def _piece(file: BinaryIO, arguments: Arguments, size: int) -> Piece:
+def _piece(file: BinaryIO, arguments: ReadArguments, size: int) -> FilePiece:
     start = file.read(_CHUNK)
     encoding = encoding_of(start)
     if encoding is None:
-        raise Refused(
+        raise ToolRefused(
             "binary", f"`{arguments.path}` is no text ({size} bytes): look at it with a program through Bash."
         )
     file.seek(0)
     if encoding == "utf-16":
         rows = file.read(SCANNED // 8).decode(encoding, "replace").splitlines()
         wanted = rows[arguments.offset - 1 :][: arguments.limit]
-        return Piece([_cut(row) for row in wanted], len(rows), encoding)
+        return FilePiece([_cut(row) for row in wanted], len(rows), encoding)
     return _lines(file, arguments)
 
 
@@ -99,7 +105,7 @@ def encoding_of(start: bytes) -> str | None:
     return None if b"\0" in start else "utf-8"
 
 
-def _lines(file: BinaryIO, arguments: Arguments) -> Piece:
+def _lines(file: BinaryIO, arguments: ReadArguments) -> FilePiece:
     """The lines that are wanted, then how many there are in all. No line is held in memory as a whole."""
     lines: list[str] = []
     number, encoding = 0, "utf-8"
@@ -109,11 +115,11 @@ def _lines(file: BinaryIO, arguments: Arguments) -> Piece:
         while not row.endswith(b"\n") and len(row) == _CHUNK and file.tell() < SCANNED:
             row = file.readline(_CHUNK)
         if file.tell() >= SCANNED:
-            return Piece(lines, None, encoding)
+            return FilePiece(lines, None, encoding)
         if number >= arguments.offset:
             text, encoding = _decoded(first, encoding)
             lines.append(text)
-    return Piece(lines, _count(file, number), encoding)
+    return FilePiece(lines, _count(file, number), encoding)
 
 
 def _decoded(row: bytes, encoding: str) -> tuple[str, str]:
@@ -127,9 +133,9 @@ def _decoded(row: bytes, encoding: str) -> tuple[str, str]:
 
 
 def _cut(line: str) -> str:
-    if len(line) <= LINE_CHARS:
+    if len(line) <= READ_LINE_CHARS:
         return line
-    return head(line, LINE_CHARS) + f"… [{len(line) - LINE_CHARS} more characters in this line]"
+    return head(line, READ_LINE_CHARS) + f"… [{len(line) - READ_LINE_CHARS} more characters in this line]"
 
 
 def _count(file: BinaryIO, number: int) -> int | None:

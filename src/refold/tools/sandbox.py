@@ -1,8 +1,8 @@
-"""What a command may touch, and the program that holds it to that: bubblewrap, else Landlock, else nobody.
+"""What a command may touch, and the program that holds it to that: bubblewrap, else Landlock, else none.
 
 A command sees the system's programs and libraries, may change the workspace and a scratch folder that is its
 `/tmp`, and nothing else: no keys, no other projects, no other processes, no network unless it is allowed.
-Where nothing on this machine can hold a command to it, `find()` says so and somebody has to ask the user.
+Where nothing on this machine can hold a command to it, `find()` says so and the caller asks the user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.tools import scratch, supervisor
+from refold.tools import supervisor, temp_folders
 from refold.tools.workspace import read_regular
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/etc")
@@ -71,7 +71,7 @@ Sandbox: TypeAlias = Callable[[Sequence[str], Ground], list[str]]
 """The words that run a command confined."""
 
 
-def find(root: Path | None = None) -> Sandbox | None:
+def find_sandbox(root: Path | None = None) -> Sandbox | None:
     """The best there is on this machine, tried out once; None: a command would not be confined, or nothing is
     outside of the workspace."""
     if root == Path("/"):
@@ -82,7 +82,7 @@ def find(root: Path | None = None) -> Sandbox | None:
 @cache
 def works(name: str) -> bool:
     """Not only that it runs: that it holds."""
-    with scratch.folder() as inside, scratch.folder() as outside:
+    with temp_folders.scratch_folder() as inside, temp_folders.scratch_folder() as outside:
         probe = f"touch {inside}/ours && ! touch {outside}/others 2>/dev/null"
         words = BOXES[name](["sh", "-c", probe], Ground(inside, inside))
         try:
@@ -101,8 +101,8 @@ def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) 
     return [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(rules), *words]
 
 
-def environment(ground: Ground) -> dict[str, str]:
-    """The variables a command sees: no colours, nobody to ask, and of the user's only harmless ones."""
+def command_environment(ground: Ground) -> dict[str, str]:
+    """The variables a command sees: no colours, no prompts, and of the user's only harmless ones."""
     seen = _VARIABLES.union(ground.variables)
     kept = {name: value for name, value in os.environ.items() if name in seen or name.startswith("LC_")}
     return kept | {
@@ -116,15 +116,15 @@ def bubblewrap(words: Sequence[str], ground: Ground) -> list[str]:
     options = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent"]
     options += ["--proc", "/proc", "--dev", "/dev"]
     options += ["--share-net"] if ground.network else []
-    options += ["--bind", folder(ground, "home"), str(home_folder())]
-    for path in readable():
+    options += ["--bind", command_folder(ground, "home"), str(user_home())]
+    for path in readable_paths():
         options += ["--ro-bind-try", path, path]
     for name in sorted(_SECRETS):
         if (path := Path("/etc", name)).is_dir():
             options += ["--tmpfs", str(path)]
         elif path.exists():
             options += ["--ro-bind", "/dev/null", str(path)]
-    options += ["--bind", folder(ground, "tmp"), "/tmp"]
+    options += ["--bind", command_folder(ground, "tmp"), "/tmp"]
     versions = repository(ground.root)
     for path in (*environments(ground.root), *(versions.looked_at if versions else ())):
         options += ["--ro-bind", path, path]
@@ -142,7 +142,7 @@ def bubblewrap(words: Sequence[str], ground: Ground) -> list[str]:
 def landlock(words: Sequence[str], ground: Ground) -> list[str]:
     """Rules of the kernel for the process and its children; a scratch folder instead of `/tmp`. A kernel that
     does not know all of them (before 6.12) refuses them, and nothing is run."""
-    system = [*(path for path in readable() if path != "/etc"), *environments(ground.root)]
+    system = [*(path for path in readable_paths() if path != "/etc"), *environments(ground.root)]
     settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
     versions = repository(ground.root) or Versions([], [])
     git = [str(path) for path in versions.git]
@@ -151,30 +151,30 @@ def landlock(words: Sequence[str], ground: Ground) -> list[str]:
         "write": [str(ground.root), str(ground.scratch), *(git if ground.git else ()), *_DEVICES],
         "network": ground.network,
     }
-    own = {"TMPDIR": folder(ground, "tmp"), "XDG_CACHE_HOME": folder(ground, "home")}
+    own = {"TMPDIR": command_folder(ground, "tmp"), "XDG_CACHE_HOME": command_folder(ground, "home")}
     return supervised(["env", *(f"{name}={value}" for name, value in own.items()), *words], rules)
 
 
 BOXES: dict[str, Sandbox] = {"bubblewrap": bubblewrap, "landlock": landlock}
 
 
-def folder(ground: Ground, name: str) -> str:
+def command_folder(ground: Ground, name: str) -> str:
     """A folder of a command's own: what it has as `/tmp`, what it has as home directory."""
     path = ground.scratch / name
     path.mkdir(exist_ok=True)
     return str(path)
 
 
-def home_folder() -> Path:
+def user_home() -> Path:
     try:
         return Path.home()
-    except RuntimeError:  # a user whom this machine does not know
+    except RuntimeError:  # a user unknown to this machine
         return Path("/nonexistent")
 
 
-def readable() -> list[str]:
+def readable_paths() -> list[str]:
     """Programs, libraries and settings: the system's, those of the running Python, the tools of a home."""
-    home = home_folder()
+    home = user_home()
     found = [*_SYSTEM, sys.prefix, sys.base_prefix, os.environ.get("VIRTUAL_ENV", "")]
     found += [str(home / name) for name in _HOME]
     found += [path for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith("/")]
@@ -204,7 +204,7 @@ class Versions(NamedTuple):
 def repository(root: Path) -> Versions | None:
     """By looking at files: git itself would be asked by whatever the workspace says."""
     top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
-    if top is None or (top != root and home_folder().resolve().is_relative_to(top)):
+    if top is None or (top != root and user_home().resolve().is_relative_to(top)):
         return None  # a repository of the home directory holds more than a project
     place = _git_folder(top / ".git", root)
     return None if place is None else Versions([] if top == root else [str(top)], [place])
@@ -243,7 +243,7 @@ def environments(root: Path) -> list[str]:
 
 def hidden(root: Path) -> list[str]:
     """Keys of the user inside of a workspace that contains the home directory."""
-    home = home_folder().resolve()
+    home = user_home().resolve()
     if not home.is_relative_to(root):
         return []
     return [str(path) for name in _PRIVATE if (path := home / name).exists()]

@@ -125,7 +125,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def _no_capabilities() -> None:
-    """Root without its powers, also after running another program; nothing for anybody else."""
+    """Root without its powers, also after running another program; nothing for other users."""
     for capability in range(64):
         LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
@@ -134,7 +134,7 @@ def _no_capabilities() -> None:
 
 def _no_sockets(network: bool) -> None:
     """Landlock knows TCP only. Refused are sockets of all families but the kernel's own, and local ones even
-    where the network is allowed: behind a path somebody may listen who does what he is told (docker)."""
+    where the network is allowed: a privileged server may listen behind a path (docker)."""
     architecture, socket = _ARCHITECTURES[platform.machine()]
     load, equal, reach, give = 0x20, 0x15, 0x35, 0x06
     allowed, refused = 0x7FFF0000, 0x00050000

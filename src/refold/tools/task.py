@@ -11,18 +11,18 @@ import msgspec
 from refold.protocols import ToolSpec
 from refold.recall.tool import SPEC
 from refold.shrink.rules import Limits, recapped
-from refold.tools.base import Effect, Envelope, Place, success, tool
-from refold.tools.workspace import Refused
+from refold.tools.base import Effect, Envelope, ToolContext, success, tool
+from refold.tools.workspace import ToolRefused
 
 
-class Todo(msgspec.Struct, frozen=True):
+class TodoItem(msgspec.Struct, frozen=True):
     content: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
 class Todos(msgspec.Struct, frozen=True):
     todos: Annotated[
-        list[Todo],
+        list[TodoItem],
         msgspec.Meta(
             max_length=200, description="The whole list: content, status pending, in_progress or completed."
         ),
@@ -30,14 +30,14 @@ class Todos(msgspec.Struct, frozen=True):
 
 
 @tool("TodoWrite")
-def todo_write(arguments: Todos, place: Place) -> Envelope:  # noqa: ARG001 (the list is kept in the log)
+def todo_write(arguments: Todos, place: ToolContext) -> Envelope:  # noqa: ARG001 (the list is kept in the log)
     """Write down the steps of a task that has several, and how far you are. The list replaces the last one;
     keep one step in_progress."""
     left = any(todo.status != "completed" for todo in arguments.todos)
     return success({"recap": recapped(msgspec.to_builtins(arguments.todos), Limits()) if left else ""})
 
 
-class Work(msgspec.Struct, frozen=True):
+class TaskArguments(msgspec.Struct, frozen=True):
     description: Annotated[str, msgspec.Meta(description="The task in a few words.")]
     prompt: Annotated[
         str, msgspec.Meta(description="All the sub-agent needs to know, and what it should answer.")
@@ -45,19 +45,19 @@ class Work(msgspec.Struct, frozen=True):
 
 
 @tool("Task")
-async def task(arguments: Work, place: Place) -> Envelope:
+async def task(arguments: TaskArguments, place: ToolContext) -> Envelope:
     """Give a self-contained piece of work to a sub-agent: it sees the workspace, not this conversation.
     Several calls in one reply run at the same time."""
     if place.task is None:
-        raise Refused("unavailable", "There are no sub-agents here: do it yourself.")
+        raise ToolRefused("unavailable", "There are no sub-agents here: do it yourself.")
     answer = await place.task(arguments.description, arguments.prompt)
     return success({"description": arguments.description, "answer": answer})
 
 
-COMPACT = "compact_conversation"
+COMPACT_TOOL_NAME = "compact_conversation"
 
 
-class Compaction(msgspec.Struct, frozen=True):
+class CompactArguments(msgspec.Struct, frozen=True):
     focus: Annotated[str, msgspec.Meta(description="What matters for what comes next.")] = ""
     keep: Annotated[
         list[str],
@@ -71,12 +71,12 @@ class Compaction(msgspec.Struct, frozen=True):
         return f"{self.focus}\n\nKeep word for word:{kept}".strip() if self.keep else self.focus
 
 
-@tool(COMPACT)
-async def compact_conversation(arguments: Compaction, place: Place) -> Envelope:
+@tool(COMPACT_TOOL_NAME)
+async def compact_conversation(arguments: CompactArguments, place: ToolContext) -> Envelope:
     """Have the older part of this conversation folded before your next reply: at the end of a piece of work
     whose details are no longer needed. Nothing is lost: recall_conversation finds it again."""
     if place.compact is None:
-        raise Refused("unavailable", "The conversation is folded by itself when it has to be.")
+        raise ToolRefused("unavailable", "The conversation is folded by itself when it has to be.")
     return success({"text": await place.compact(arguments.instructions)})
 
 
@@ -87,7 +87,7 @@ class RecallConversation:
     spec: ToolSpec = SPEC
     effect: Effect = "none"
 
-    async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
+    async def run(self, arguments: Mapping[str, Any], place: ToolContext) -> Envelope:
         if place.recall is None:
-            raise Refused("unavailable", "There is no earlier conversation to recall here.")
+            raise ToolRefused("unavailable", "There is no earlier conversation to recall here.")
         return success({"text": await asyncio.to_thread(place.recall, arguments)})

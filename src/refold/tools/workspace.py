@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from refold.tools import beneath
-from refold.tools.beneath import MOST_LINKS, PATH_ONLY
+from refold.tools import safe_open
+from refold.tools.safe_open import MOST_LINKS, PATH_ONLY
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = PATH_ONLY | os.O_DIRECTORY
@@ -30,7 +30,7 @@ TEMPORARY = ".refold-"
 """Files that are about to be renamed begin so; one is left behind only by a crash."""
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """A tool cannot do what was asked: a word for programs, a sentence for the model."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -62,7 +62,7 @@ class Workspace:
         """Files that were read or written, by name, as they were then. In memory only (E13)."""
 
     def close(self) -> None:
-        """Happens by itself when nobody has it any more; once is enough."""
+        """Called when the workspace is garbage collected, too; once is enough."""
         self._close()
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────
@@ -80,8 +80,8 @@ class Workspace:
                 return path[len(base) :].strip("/") or "."
         raise self._outside(path)
 
-    def _outside(self, path: str) -> Refused:
-        return Refused(
+    def _outside(self, path: str) -> ToolRefused:
+        return ToolRefused(
             "outside_workspace",
             f"`{path}` is outside of the workspace {self.root}: only paths inside of it can be used.",
         )
@@ -102,12 +102,12 @@ class Workspace:
     def _named(self, path: str, kind: int) -> Generator[int]:
         """A descriptor that names what is there, if that is of the kind and a real file."""
         flags = _FOLDER if kind == stat.S_IFDIR else _NAMED
-        named = beneath.open_beneath(self.descriptor, self._inner(path), flags)
+        named = safe_open.open_beneath(self.descriptor, self._inner(path), flags)
         try:
             status = os.fstat(named)
             _check_kind(path, status, kind)
             if status.st_dev in self._apart:
-                raise Refused("not_a_file", f"`{path}` belongs to the kernel and cannot be used.")
+                raise ToolRefused("not_a_file", f"`{path}` belongs to the kernel and cannot be used.")
             yield named
         finally:
             os.close(named)
@@ -157,15 +157,15 @@ class Workspace:
         finally:
             os.close(around)
 
-    def _of_git(self, path: str) -> Refused:
-        return Refused("refused", f"`{path}` belongs to git: change it with git commands.")
+    def _of_git(self, path: str) -> ToolRefused:
+        return ToolRefused("refused", f"`{path}` belongs to git: change it with git commands.")
 
     def _writable(self, path: str, old: os.stat_result | None) -> None:
         if old is None:
             return
         _check_kind(path, old, stat.S_IFREG)
         if not old.st_mode & 0o222:
-            raise Refused("read_only", f"`{path}` is read-only: its owner does not want it changed.")
+            raise ToolRefused("read_only", f"`{path}` is read-only: its owner does not want it changed.")
 
     def _slot(self, path: str) -> tuple[int, str]:
         """The folder (as a descriptor) and the name in it that a write goes to, links followed."""
@@ -173,7 +173,7 @@ class Workspace:
         for _ in range(MOST_LINKS):
             folder, _, name = inner.rpartition("/")
             if name in ("", ".", ".."):
-                raise Refused("not_a_file", f"`{path}` is a folder: give the name of a file.")
+                raise ToolRefused("not_a_file", f"`{path}` is a folder: give the name of a file.")
             parent = self._made(folder or ".")
             try:
                 target = os.readlink(name, dir_fd=parent)
@@ -191,18 +191,18 @@ class Workspace:
     def _made(self, folder: str) -> int:
         """The descriptor of a folder; it and the folders around it are made where they are missing."""
         try:
-            return beneath.open_beneath(self.descriptor, folder, _FOLDER)
+            return safe_open.open_beneath(self.descriptor, folder, _FOLDER)
         except FileNotFoundError:
             outer, _, name = folder.rstrip("/").rpartition("/")
             parent = self._made(outer or ".")
         try:
             if _is_repository(parent, name):
                 raise self._of_git(folder)
-            with suppress(FileExistsError):  # somebody was faster; what it is shows in a moment
+            with suppress(FileExistsError):  # another process was faster; what it is shows in a moment
                 os.mkdir(name, dir_fd=parent)
         finally:
             os.close(parent)
-        return beneath.open_beneath(self.descriptor, folder, _FOLDER)
+        return safe_open.open_beneath(self.descriptor, folder, _FOLDER)
 
     # ── what was read ───────────────────────────────────────────────────────────────────────────
 
@@ -215,7 +215,7 @@ class Workspace:
         found: dict[str, Version] = {}
         for name in self.seen:
             with suppress(OSError):
-                descriptor = beneath.open_beneath(self.descriptor, name, PATH_ONLY)
+                descriptor = safe_open.open_beneath(self.descriptor, name, PATH_ONLY)
                 found[name] = Version.of(os.fstat(descriptor))
                 os.close(descriptor)
         return found
@@ -240,9 +240,9 @@ class Workspace:
             if error.errno == errno.EXDEV:
                 raise self._outside(path) from None
             code, sentence = _SENTENCES.get(error.errno or 0, ("io", f"cannot be used: {error.strerror}"))
-            raise Refused(code, f"`{path}` {sentence}.") from None
+            raise ToolRefused(code, f"`{path}` {sentence}.") from None
         except ValueError:  # a NUL, or half of a character
-            raise Refused("invalid_arguments", f"{path!r} is no path.") from None
+            raise ToolRefused("invalid_arguments", f"{path!r} is no path.") from None
 
 
 _SENTENCES = {
@@ -277,7 +277,7 @@ def read_contained(root: Path, name: str, most: int) -> bytes:
     try:
         with workspace.open(name) as file:
             return file.read(most)
-    except (Refused, OSError):
+    except (ToolRefused, OSError):
         return b""
     finally:
         workspace.close()
@@ -293,7 +293,7 @@ def _is_repository(folder: int, name: str) -> bool:
 def _check_kind(path: str, status: os.stat_result, kind: int) -> None:
     found = stat.S_IFMT(status.st_mode)
     if found != kind:
-        raise Refused("not_a_file", f"`{path}` is {_KINDS.get(found, 'not a file')}.")
+        raise ToolRefused("not_a_file", f"`{path}` is {_KINDS.get(found, 'not a file')}.")
 
 
 def _reopened(named: int, flags: int) -> int:

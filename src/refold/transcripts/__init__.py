@@ -20,13 +20,13 @@ from typing import BinaryIO, cast
 
 from refold.errors import FormatError, StorageError, UnknownName, expect
 from refold.protocols import Loaded
-from refold.transcripts.base import HEAD, Format, Head, Source
+from refold.transcripts.base import HEAD_BYTES, Format, Head, TranscriptFile
 from refold.transcripts.opencode_db import MAGIC, sessions_in
 
 __all__ = ["FORMATS", "detect", "format_of", "read", "read_all", "read_stream"]
 
 FORMATS: dict[str, str] = {
-    "refold": "own",
+    "refold": "refold_jsonl",
     "pi": "pi",
     "claude-code": "claude_code",
     "codex": "codex",
@@ -64,11 +64,11 @@ def read_all(path: str | PathLike[str], *, format: str | None = None) -> Iterato
     """Every conversation of a file, each with the name of its format."""
     path = Path(path)
     with _opened(path) as stream:
-        found = format or detect(Source(stream).head(), name=str(path))
+        found = format or detect(TranscriptFile(stream).head(), name=str(path))
         count, index = 1, 0
         while index < count:
             stream.seek(0)
-            source = Source(stream, name=_name(path), index=index)
+            source = TranscriptFile(stream, name=_name(path), index=index)
             loaded = format_of(found).read(source)
             yield found, loaded
             count, index = source.conversations, index + 1
@@ -86,7 +86,7 @@ def read_stream(
     stream: BinaryIO, *, name: str = "", format: str | None = None, index: int | None = None
 ) -> Loaded:
     """The transcript in a binary stream that can be sought (wrap bytes in `io.BytesIO`)."""
-    source = Source(stream, name=name, index=index)
+    source = TranscriptFile(stream, name=name, index=index)
     loaded = format_of(format or detect(source.head(), name=name)).read(source)
     if source.conversations == 1:
         source.choose(1)  # most formats hold one, and do not look at the number
@@ -96,10 +96,10 @@ def read_stream(
 def detect(head: Head | bytes, *, name: str = "") -> str:
     """Name of the format whose beginning this is; `FormatError` if it is none we know."""
     if isinstance(head, bytes):
-        head = Head(head, whole=len(head) < HEAD)
+        head = Head(head, whole=len(head) < HEAD_BYTES)
     title = name or "this file"
     if not head.raw.strip():
-        raise FormatError(f"{title} is empty: there is no transcript in it")
+        raise FormatError(f"{title} is empty")
     if b"\x00" in head.raw and not head.raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FormatError(f"{title} is a binary file, not a transcript")
     scores = {known: format_of(known).detect(head) for known in FORMATS}
@@ -130,7 +130,7 @@ def _opened(path: Path) -> Generator[BinaryIO]:
         pass  # told below
     try:
         if path.is_dir():
-            raise StorageError(f"{path} is a directory: name a file, or use `refold import` for all in it")
+            raise StorageError(f"{path} is a folder: name a file, or import all of it with `refold import`")
         with path.open("rb", buffering=1 << 20) as stream:
             magic = stream.read(len(MAGIC))
             stream.seek(0)
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Generator[BinaryIO]:
     except sqlite3.Error as error:
         raise StorageError(f"{path} could not be read: {error}") from error
     except FileNotFoundError as error:
-        raise StorageError(f"no session or file {str(path)!r}") from error
+        raise StorageError(f"no session or file {str(path)!r}; `refold sessions` lists ids") from error
     except PermissionError as error:
         raise StorageError(f"no permission to read {path}") from error
     except OSError as error:

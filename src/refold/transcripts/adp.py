@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Source
-from refold.transcripts.foreign import Builder, conversation
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.builder import Builder, chosen_object
 from refold.transcripts.swe_agent import is_output
-from refold.transcripts.values import first, is_list, listing, mapping, named, without
+from refold.transcripts.values import as_list, as_name, as_object, first, is_list, without
 from refold.transcripts.written_calls import PARAMETER, read_messages, said_in
 
 name = "adp"
@@ -20,7 +20,7 @@ name = "adp"
 
 def detect(head: Head) -> float:
     value: Any = head.records[0] if head.records else head.value
-    sample = mapping(value) or first(value)
+    sample = as_object(value) or first(value)
     opening = first(sample.get("trajectory"))
     if {"role", "text", "system_prompt"} <= opening.keys():
         return 0.95
@@ -30,18 +30,18 @@ def detect(head: Head) -> float:
     if several and "source" in sample and "category" in sample:
         return 0.9
     # The fields after the messages may lie beyond the head; calls spelled in the text tell as well.
-    said = [mapping(item) for item in listing(sample["messages"])[:20]]
+    said = [as_object(item) for item in as_list(sample["messages"])[:20]]
     if any("tool_calls" in raw for raw in said):
         return 0.0
     texts = map(said_in, said[2:])
     return 0.8 if any(is_output(one, {}) or PARAMETER in one[-20_000:] for one in texts) else 0.0
 
 
-def read(source: Source) -> Loaded:
-    sample = conversation(source)
+def read(source: TranscriptFile) -> Loaded:
+    sample = chosen_object(source)
     key = "trajectory" if is_list(sample.get("trajectory")) else "messages"
     log = Builder(name, source)
-    read_messages(log, listing(sample.get(key)))
+    read_messages(log, as_list(sample.get(key)))
     log.info.update(without(sample, frozenset({key})))
-    id = named(sample.get("id")) or named(sample.get("instance_id"))
-    return log.loaded(id=id, title=named(sample.get("source")) or id)
+    id = as_name(sample.get("id")) or as_name(sample.get("instance_id"))
+    return log.loaded(id=id, title=as_name(sample.get("source")) or id)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import anthropic as dialect
-from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.lists import read_list, sample
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.message_lists import read_message_list, sample
 
 name = "anthropic"
 
@@ -26,10 +27,10 @@ def detect(head: Head) -> float:
     return 0.6 if seen.envelope.keys() & {"system", "anthropic_version"} or seen.has("stop_reason") else 0.3
 
 
-def read(source: Source) -> Loaded:
-    return read_list(source, name, dialect.parse_list, _KNOWN, opening=_system)
+def read(source: TranscriptFile) -> Loaded:
+    return read_message_list(source, name, dialect.parse_list, _KNOWN, opening=_system)
 
 
-def _system(envelope: Record) -> m.Message | None:
+def _system(envelope: JsonObject) -> m.Message | None:
     given = envelope.get("system")
     return dialect.parse({"role": "system", "content": given})[0] if given else None

@@ -1,7 +1,7 @@
 """What every importer is given and gives back.
 
-A format is a module with three members (see `Format`). It is handed a `Source`, which reads in bounded
-memory and writes down what it could not understand, and returns `Loaded`: entries in log order plus
+A format is a module with three members (see `Format`). It is handed a `TranscriptFile`, which reads in
+bounded memory and writes down what it could not understand, and returns `Loaded`: entries in log order plus
 `source.problems`. An importer never drops anything silently and never raises for a bad line; it raises
 `FormatError` where nothing at all can be made of the file.
 
@@ -23,18 +23,17 @@ from refold.entries import AnyEntry, Info
 from refold.errors import FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.session.repair import repaired
-from refold.text.lenient_json import MAX_DEPTH, invalid, partial_json, storable
+from refold.text.lenient_json import MAX_DEPTH, JsonObject, invalid, partial_json, storable
+from refold.text.plural import counted
 from refold.text.truncate import one_line
 
-HEAD = 64 * 1024
+HEAD_BYTES = 64 * 1024
 """Bytes that detection may look at."""
-MAX_LINE = 64 * 1024 * 1024
+MAX_RECORD_BYTES = 64 * 1024 * 1024
 MAX_PROBLEMS = 10_000
 MAX_DOCUMENT = 1024 * 1024 * 1024
 _SHOWN = 200
 _BOM = b"\xef\xbb\xbf"
-
-Record = dict[str, Any]
 
 
 class Head:
@@ -49,11 +48,11 @@ class Head:
         return recode(self.raw).decode("utf-8", "replace")
 
     @cached_property
-    def records(self) -> tuple[Record, ...]:
+    def records(self) -> tuple[JsonObject, ...]:
         """The JSON objects at the beginning, one a line; blank and comment lines are passed over. Empty for
         a document that goes over several lines. The last one may be cut short by the end of the head."""
         lines = [line for line in self.text.split("\n") if not is_blank(line.encode("utf-8", "replace"))]
-        found: list[Record] = []
+        found: list[JsonObject] = []
         for number, line in enumerate(lines):
             last = number == len(lines) - 1 and not self.whole
             try:
@@ -63,7 +62,7 @@ class Head:
                     return ()
                 continue
             if isinstance(value, dict):
-                found.append(cast("Record", value))
+                found.append(cast("JsonObject", value))
         return tuple(found)
 
     @cached_property
@@ -80,25 +79,42 @@ class Head:
             return None
 
 
-MANY = "conversations"
-"""Where a problem is that is none: the file holds several conversations, and nobody said which."""
+SEVERAL_CONVERSATIONS = "conversations"
+"""`where` of the notice that the file holds several conversations and none was chosen."""
 
 
-def sentences(problems: Sequence[Problem]) -> list[str]:
+PARENT_OUTSIDE = "its parent is not in this file; attached to the record before"
+"""`text` of the notice that a record continues one of another file, which is named in `raw`."""
+
+
+def problem_sentences(problems: Sequence[Problem]) -> list[str]:
     """What could not be understood, or was not chosen, for people."""
-    unread = [problem for problem in problems if problem.where != MANY]
-    told = [f"the file {one.text} (`refold import FILE` takes all)" for one in problems if one.where == MANY]
-    if unread:
-        first = f"{unread[0].where}: {one_line(unread[0].text, 160)}"
-        told.append(f"{len(unread)} part(s) could not be read, the first at {first}")
+    outside = [problem for problem in problems if problem.text == PARENT_OUTSIDE]
+    others = [one for one in problems if one.where != SEVERAL_CONVERSATIONS and one.text != PARENT_OUTSIDE]
+    told = [
+        f"the file {one.text} (`refold import FILE` takes all)"
+        for one in problems
+        if one.where == SEVERAL_CONVERSATIONS
+    ]
+    if len(outside) == 1:
+        told.append("1 record names a parent that is not in this file; it was attached to the record before")
+    elif outside:
+        told.append(
+            f"{len(outside):,} records name a parent that is not in this file; "
+            "they were attached to the record before"
+        )
+    if others:
+        first = f"{others[0].where}: {one_line(others[0].text, 160)}"
+        more = "; the first" if len(others) > 1 else ""
+        told.append(f"{counted(len(others), 'problem')} while reading{more}: {first}")
     return told
 
 
-class Source:
+class TranscriptFile:
     """A file being read. Problems collect in `problems`; hand them on in `Loaded`."""
 
     def __init__(
-        self, stream: BinaryIO, *, name: str = "", max_line: int = MAX_LINE, index: int | None = None
+        self, stream: BinaryIO, *, name: str = "", max_line: int = MAX_RECORD_BYTES, index: int | None = None
     ) -> None:
         self.name = name
         self.index = index
@@ -125,9 +141,9 @@ class Source:
 
     def head(self) -> Head:
         """The beginning; reading starts there all the same."""
-        raw = self._stream.read(HEAD)
+        raw = self._stream.read(HEAD_BYTES)
         self._stream.seek(0)
-        return Head(raw, whole=len(raw) < HEAD)
+        return Head(raw, whole=len(raw) < HEAD_BYTES)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Line numbers (from 1) and lines without their ends. A line longer than the limit is a problem."""
@@ -137,13 +153,13 @@ class Source:
             if number == 1:
                 line = self._first(line)
             if len(line) > self._max_line and not line.endswith(b"\n"):
-                self.problem(number, f"longer than {self._max_line} bytes: left out", line)
+                self.problem(number, f"longer than {self._max_line} bytes: skipped", line)
                 while (rest := self._stream.readline(1 << 20)) and not rest.endswith(b"\n"):
                     pass
                 continue
             yield number, line.rstrip(b"\r\n")
 
-    def records(self) -> Iterator[tuple[int, Record]]:
+    def records(self) -> Iterator[tuple[int, JsonObject]]:
         """The JSON objects, one a line, with their line numbers; what is none becomes a problem. Blank
         and comment lines (`//`, `#`) are passed over."""
         for number, line in self.lines():
@@ -152,12 +168,12 @@ class Source:
             try:
                 value = self._value(number, line)
             except ValueError as error:
-                self.problem(number, f"not JSON ({_short(error)}): left out", line)
+                self.problem(number, f"not JSON ({_short(error)}): skipped", line)
                 continue
             if isinstance(value, dict):
-                yield number, cast("Record", value)
+                yield number, cast("JsonObject", value)
             else:
-                self.problem(number, f"{type(value).__name__} where an object was expected: left out", line)
+                self.problem(number, f"{type(value).__name__} where an object was expected: skipped", line)
 
     def document(self) -> Any:
         """The whole file as one JSON value, as far as it goes; `FormatError` if it is none."""
@@ -171,7 +187,7 @@ class Source:
             value = _salvaged(recode(data))
             if not value:
                 raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
-            self.problem("file", f"breaks off or is damaged ({_short(error)}): read as far as it goes")
+            self.problem("file", f"is incomplete or damaged ({_short(error)}): read as far as it goes")
             return value
 
     def choose(self, found: int) -> int:
@@ -187,12 +203,12 @@ class Source:
             raise FormatError(f"{title} holds {held}, not {index}")
         if found > 1 and self.index is None:
             self.problem(
-                MANY,
-                f"holds {found} conversations, this is the first: name another as FILE#1 … FILE#{found - 1}",
+                SEVERAL_CONVERSATIONS,
+                f"holds {found} conversations; this is the first: name another as FILE#1 … FILE#{found - 1}",
             )
         return index
 
-    def loaded(self, entries: Iterable[AnyEntry], header: Record) -> Loaded:
+    def loaded(self, entries: Iterable[AnyEntry], header: JsonObject) -> Loaded:
         """The entries as a tree, with the problems met: a second entry of an id gets another, what is missing
         leaves a hole. `header`: what the file says of its session."""
         tree = repaired(self._apart(entries))
@@ -239,7 +255,7 @@ class Format(Protocol):
         """How sure we are that it is ours, 0 … 1. Fast; never raises."""
         ...
 
-    def read(self, source: Source) -> Loaded: ...
+    def read(self, source: TranscriptFile) -> Loaded: ...
 
 
 def loads(data: bytes) -> Any:
@@ -294,7 +310,7 @@ def seconds(value: Any) -> float:
     return 0.0
 
 
-def _info_of(header: Record, entries: Sequence[AnyEntry]) -> SessionInfo:
+def _info_of(header: JsonObject, entries: Sequence[AnyEntry]) -> SessionInfo:
     """What a header says of its session, unless the entries say something newer."""
     infos = [entry for entry in entries if isinstance(entry, Info)]
     names = [name for name in (header.get("name"), *(info.name for info in infos)) if name]

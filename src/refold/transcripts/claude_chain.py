@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refold.messages import compact_json
-from refold.transcripts.base import Record, Source
-from refold.transcripts.carried import copies
-from refold.transcripts.values import listing, mapping, named, text
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import PARENT_OUTSIDE, TranscriptFile
+from refold.transcripts.embedded_fold import copies
+from refold.transcripts.values import as_list, as_name, as_object, as_text
 
 
 @dataclass(slots=True, eq=False)
@@ -26,15 +27,15 @@ class Node:
     line: int
     id: str
     parent: str | None
-    raw: Record
-    reply: Reply | None = None
+    raw: JsonObject
+    reply: ReplyRecords | None = None
     """The reply this record belongs to or follows without the user having spoken."""
     member: bool = False
     """Part of the reply itself: one of its records or a result of one of its calls."""
 
     @property
     def kind(self) -> str:
-        return text(self.raw.get("type"))
+        return as_text(self.raw.get("type"))
 
     @property
     def aside(self) -> bool:
@@ -43,12 +44,12 @@ class Node:
 
     @property
     def blocks(self) -> list[Any]:
-        content = mapping(self.raw.get("message")).get("content")
-        return [content] if isinstance(content, str) else listing(content)
+        content = as_object(self.raw.get("message")).get("content")
+        return [content] if isinstance(content, str) else as_list(content)
 
 
 @dataclass(slots=True, eq=False)
-class Reply:
+class ReplyRecords:
     """One answer of the model: its records in order, then the results of its calls."""
 
     message_id: str | None
@@ -75,7 +76,7 @@ def _repeated(nodes: list[Node]) -> dict[str, str]:
     """Copy → original. A copy has other ids but the same times, begins as something before it began, and
     holds some of the blocks: of calls made side by side it has only the last."""
     beginnings = (node for node in nodes if node.parent is None and node.blocks)
-    roots = [(node.kind, text(node.raw.get("timestamp"))) for node in beginnings]
+    roots = [(node.kind, as_text(node.raw.get("timestamp"))) for node in beginnings]
     if len(roots) == len(set(roots)):
         return {}
     known: dict[tuple[str, str, str], str] = {}
@@ -83,7 +84,7 @@ def _repeated(nodes: list[Node]) -> dict[str, str]:
     copied: set[str] = set()
     """Records below the beginning of a copy: copies themselves, and what programs noted between them."""
     for node in nodes:
-        when = text(node.raw.get("timestamp"))
+        when = as_text(node.raw.get("timestamp"))
         blocks = [(node.kind, when, compact_json(block)) for block in node.blocks]
         within = node.parent in copied
         if when and blocks and (within or node.parent is None) and known.keys() >= set(blocks):
@@ -96,7 +97,7 @@ def _repeated(nodes: list[Node]) -> dict[str, str]:
     return found
 
 
-def arrange(nodes: list[Node], source: Source) -> list[Node]:
+def arrange(nodes: list[Node], source: TranscriptFile) -> list[Node]:
     """Parents before children, replies found. What is not a head of a reply keeps its order in the file."""
     by_id = {node.id: node for node in nodes}
     _attach_boundaries(nodes, by_id, source)
@@ -106,30 +107,28 @@ def arrange(nodes: list[Node], source: Source) -> list[Node]:
     return ordered
 
 
-def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: Source) -> None:
+def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: TranscriptFile) -> None:
     """A compaction starts a new root; `logicalParentUuid` says what it continues, in this file or another."""
     last: dict[tuple[bool, str], str] = {}
     for node in nodes:
-        stream = (node.aside, text(node.raw.get("agentId")))
+        stream = (node.aside, as_text(node.raw.get("agentId")))
         if node.parent is None and starts_anew(node.raw):
-            logical = named(node.raw.get("logicalParentUuid"))
+            logical = as_name(node.raw.get("logicalParentUuid"))
             node.parent = logical if logical in by_id else last.get(stream)
             if node.parent is None:
                 source.problem(node.line, "what was compacted here is not in this file")
         elif node.parent is not None and node.parent not in by_id:
-            source.problem(
-                node.line, f"its parent {node.parent} is not in this file: continues the record before"
-            )
+            source.problem(node.line, PARENT_OUTSIDE, node.parent)
             node.parent = last.get(stream)
         last[stream] = node.id
 
 
-def starts_anew(raw: Record) -> bool:
+def starts_anew(raw: JsonObject) -> bool:
     """A compaction boundary, or the summary of a release that wrote no boundary."""
     return raw.get("subtype") == "compact_boundary" or raw.get("isCompactSummary") is True
 
 
-def _parents_first(nodes: list[Node], by_id: dict[str, Node], source: Source) -> Iterator[Node]:
+def _parents_first(nodes: list[Node], by_id: dict[str, Node], source: TranscriptFile) -> Iterator[Node]:
     done: set[str] = set()
     for node in nodes:
         waiting: list[Node] = []
@@ -152,9 +151,9 @@ def _parents_first(nodes: list[Node], by_id: dict[str, Node], source: Source) ->
 def _join(node: Node, parent: Node | None) -> None:
     above = parent.reply if parent is not None and parent.aside == node.aside else None
     if node.kind == "assistant":
-        message_id = named(mapping(node.raw.get("message")).get("id"))
+        message_id = as_name(as_object(node.raw.get("message")).get("id"))
         same = above is not None and message_id is not None and above.message_id == message_id
-        node.reply = above if same else Reply(message_id)
+        node.reply = above if same else ReplyRecords(message_id)
         assert node.reply is not None
         node.reply.records.append(node)
         node.reply.open.update(_ids(node, "tool_use", "id"))
@@ -173,5 +172,5 @@ def _join(node: Node, parent: Node | None) -> None:
 
 
 def _ids(node: Node, kind: str, key: str) -> set[str]:
-    blocks = map(mapping, node.blocks)
+    blocks = map(as_object, node.blocks)
     return {block[key] for block in blocks if block.get("type") == kind and isinstance(block.get(key), str)}

@@ -16,12 +16,13 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import anthropic
 from refold.session.dialects.common import stop_of
-from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.carried import KEY, carried, restored
-from refold.transcripts.claude_chain import Node, Reply, arrange, originals
-from refold.transcripts.claude_parts import is_note, parts_of, spoken
-from refold.transcripts.foreign import Builder, edits_of
-from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.builder import Builder, edits_of
+from refold.transcripts.claude_chain import Node, ReplyRecords, arrange, originals
+from refold.transcripts.claude_parts import is_note, parts_of_blocks, user_messages
+from refold.transcripts.embedded_fold import EMBEDDED_KEY, embedded_in, restore_embedded
+from refold.transcripts.values import as_count, as_list, as_name, as_object, as_text, time_of, without
 
 name = "claude-code"
 
@@ -44,7 +45,7 @@ def detect(head: Head) -> float:
     for record in head.records[:50]:
         if "parentUuid" in record and ("uuid" in record or "sessionId" in record):
             return 0.95
-        kind = text(record.get("type"))
+        kind = as_text(record.get("type"))
         if kind in _LOOSE_KINDS or kind in _TITLES or (kind == "summary" and "leafUuid" in record):
             best = max(best, 0.6)
         elif kind in ("user", "assistant") and "uuid" in record and "message" in record:
@@ -52,13 +53,13 @@ def detect(head: Head) -> float:
     return best
 
 
-def read(source: Source) -> Loaded:
+def read(source: TranscriptFile) -> Loaded:
     nodes: list[Node] = []
-    loose: list[tuple[int, int, Record]] = []
-    ids: dict[str, Record] = {}
+    loose: list[tuple[int, int, JsonObject]] = []
+    ids: dict[str, JsonObject] = {}
     for index, (line, raw) in enumerate(source.records()):
-        id = named(raw.get("uuid"))
-        if id is None and text(raw.get("type")) not in _PATH_KINDS:
+        id = as_name(raw.get("uuid"))
+        if id is None and as_text(raw.get("type")) not in _PATH_KINDS:
             loose.append((index, line, raw))
             continue
         if id in ids:
@@ -69,19 +70,19 @@ def read(source: Source) -> Loaded:
             id = None
         id = id or f"e{index}"
         ids[id] = raw
-        nodes.append(Node(index, line, id, named(raw.get("parentUuid")), raw))
+        nodes.append(Node(index, line, id, as_name(raw.get("parentUuid")), raw))
     told = len(source.problems)
     while True:
         try:
             return _Import(source).run(*originals(nodes), loose)
         except _UnfitError as unfit:
             # Only now it is known that what its copies repeat is not there: they count after all.
-            unfit.node.raw.pop(KEY)
+            unfit.node.raw.pop(EMBEDDED_KEY)
             del source.problems[told:]
             source.problem(unfit.node.line, "the folds of refold do not fit this file: shown without them")
             told += 1
             nodes = [
-                replace(node, parent=named(node.raw.get("parentUuid")), reply=None, member=False)
+                replace(node, parent=as_name(node.raw.get("parentUuid")), reply=None, member=False)
                 for node in nodes
             ]
 
@@ -94,7 +95,7 @@ class _UnfitError(Exception):
 
 
 class _Import:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TranscriptFile) -> None:
         self.source = source
         self.log = Builder(name, source)
         self.common: dict[str, Any] = {}
@@ -109,7 +110,7 @@ class _Import:
         """Boundaries that a summary follows; at the others the conversation begins anew without one."""
 
     def run(
-        self, nodes: list[Node], repeated: dict[str, str], loose: list[tuple[int, int, Record]]
+        self, nodes: list[Node], repeated: dict[str, str], loose: list[tuple[int, int, JsonObject]]
     ) -> Loaded:
         for raw in (*(node.raw for node in nodes), *(raw for _, _, raw in loose)):
             for key in _COMMON:
@@ -129,7 +130,7 @@ class _Import:
         title = self._loose(loose)
         self.log.info.update((key, value) for key, value in self.common.items() if key != "cwd")
         cwd, session = self.common.get("cwd"), self.common.get("sessionId")
-        return self.log.loaded(id=named(session), title=title, cwd=named(cwd), leaf=self._leaf(nodes))
+        return self.log.loaded(id=as_name(session), title=title, cwd=as_name(cwd), leaf=self._leaf(nodes))
 
     def _leaf(self, nodes: list[Node]) -> str | None:
         spoken = [node for node in nodes if node.kind in ("user", "assistant") or _is_ours(node)] or nodes
@@ -169,13 +170,13 @@ class _Import:
         raw, kind = node.raw, node.kind
         if kind not in _PATH_KINDS:
             self.log.unknown[kind] += 1
-        label = f"system:{text(raw.get('subtype'))}" if kind == "system" else kind
+        label = f"system:{as_text(raw.get('subtype'))}" if kind == "system" else kind
         rest = {key: value for key, value in raw.items() if self.common.get(key) != value}
         self._done(node, node.id, node.id)
         self.log.put(e.Other(id=node.id, parent=parent, time=time_of(raw), kind=label, raw=rest))
 
     def _user(self, node: Node, parent: str | None) -> None:
-        messages = spoken(node.raw, node.blocks, self.log.calls)
+        messages = user_messages(node.raw, node.blocks, self.log.calls)
         if not messages:
             if node.kind == "user":
                 self.source.problem(node.line, "a user record without content: kept as it came")
@@ -197,10 +198,10 @@ class _Import:
                 self.results[message.call_id], self.result_entries[message.call_id] = message, id
         self._done(node, node.id, id)
 
-    def _reply(self, reply: Reply) -> None:
+    def _reply(self, reply: ReplyRecords) -> None:
         head = reply.records[0]
-        raw = mapping(head.raw.get("message"))
-        parts = tuple(part for node in reply.records for part in parts_of(node.blocks))
+        raw = as_object(head.raw.get("message"))
+        parts = tuple(part for node in reply.records for part in parts_of_blocks(node.blocks))
         meta = self._meta(head.raw)
         kept = without(raw, frozenset({"content", "model", "role", "type", "stop_reason"}))
         meta["message"] = {key: value for key, value in kept.items() if value is not None}
@@ -211,7 +212,7 @@ class _Import:
             parent=self._parent(head),
             time=time_of(head.raw),
             usage=self._usage(reply),
-            model=f"anthropic:{raw['model']}" if named(raw.get("model")) else None,
+            model=f"anthropic:{raw['model']}" if as_name(raw.get("model")) else None,
             meta=meta,
         )
         tail = head.id
@@ -225,23 +226,23 @@ class _Import:
         for node in (*reply.records, *reply.results):
             self._done(node, head.id, tail)
 
-    def _answer(self, reply: Reply, parts: tuple[m.AnyPart, ...]) -> m.Assistant:
-        last = mapping(reply.records[-1].raw.get("message"))
+    def _answer(self, reply: ReplyRecords, parts: tuple[m.AnyPart, ...]) -> m.Assistant:
+        last = as_object(reply.records[-1].raw.get("message"))
         if reply.records[0].raw.get("isApiErrorMessage") is True:
             said = "\n".join(part.text for part in parts if isinstance(part, m.Text))
             return m.Assistant(parts, "error", said or "error")
-        reason = text(last.get("stop_reason"))
-        return m.Assistant(parts, stop_of(reason, anthropic.STOPS) if reason else None)
+        reason = as_text(last.get("stop_reason"))
+        return m.Assistant(parts, stop_of(reason, anthropic.STOP_REASONS) if reason else None)
 
-    def _usage(self, reply: Reply) -> m.Usage | None:
+    def _usage(self, reply: ReplyRecords) -> m.Usage | None:
         # Every record of a reply repeats the prompt's usage; the last one knows the whole output.
         best = m.Usage()
         for node in reply.records:
-            seen = anthropic.usage_of(mapping(node.raw.get("message")).get("usage")) or m.Usage()
+            seen = anthropic.parse_usage(as_object(node.raw.get("message")).get("usage")) or m.Usage()
             best = seen if seen.total >= best.total else best
         return best if best.total else None
 
-    def _meta(self, raw: Record) -> dict[str, Any]:
+    def _meta(self, raw: JsonObject) -> dict[str, Any]:
         rest = without(raw, _USED)
         return {key: value for key, value in rest.items() if self.common.get(key) != value}
 
@@ -249,7 +250,7 @@ class _Import:
 
     def _own_folds(self, node: Node) -> None:
         """What refold did here, as it did it."""
-        names = restored(node.raw, node.index, self.log)
+        names = restore_embedded(node.raw, node.index, self.log)
         if names is None:
             raise _UnfitError(node)
         tail = self.log.tail or node.id
@@ -259,9 +260,9 @@ class _Import:
         self._done(node, node.id, tail)
 
     def _compaction(self, node: Node) -> None:
-        content = m.with_origin("summary", parts_of(node.blocks))
+        content = m.with_origin("summary", parts_of_blocks(node.blocks))
         boundary = self._boundary(node)
-        metadata = mapping(boundary.raw.get("compactMetadata")) if boundary else {}
+        metadata = as_object(boundary.raw.get("compactMetadata")) if boundary else {}
         parent = self._parent(node)
         summary = m.User(content)
         path, kept = self._kept(metadata, parent)
@@ -276,16 +277,16 @@ class _Import:
         first_kept = next((id for id in path if id in kept), None)
         self._fold(node, edits, metadata, summary=summary.text, first_kept=first_kept)
 
-    def _fold(self, node: Node, edits: tuple[e.Edit, ...], metadata: Record, **fields: Any) -> None:
+    def _fold(self, node: Node, edits: tuple[e.Edit, ...], metadata: JsonObject, **fields: Any) -> None:
         made = self.log.folded(
             edits,
             node.index,
             id=node.id,
             parent=self._parent(node),
             time=time_of(node.raw),
-            reason=text(metadata.get("trigger")),
-            tokens_before=whole(metadata.get("preTokens")),
-            tokens_after=whole(metadata.get("postTokens")),
+            reason=as_text(metadata.get("trigger")),
+            tokens_before=as_count(metadata.get("preTokens")),
+            tokens_after=as_count(metadata.get("postTokens")),
             details=metadata,
             **fields,
         )
@@ -300,16 +301,16 @@ class _Import:
             at = self.nodes.get(at.parent) if at.parent else None
         return at if at is not None and at.raw.get("subtype") == "compact_boundary" else None
 
-    def _kept(self, metadata: Record, parent: str | None) -> tuple[list[str], set[str]]:
+    def _kept(self, metadata: JsonObject, parent: str | None) -> tuple[list[str], set[str]]:
         """The path up to the compaction, and the entries of it that stayed in view."""
         path = self.log.path(parent)
         places = {id: place for place, id in enumerate(path)}
         segment, several = (
-            mapping(metadata.get("preservedSegment")),
-            mapping(metadata.get("preservedMessages")),
+            as_object(metadata.get("preservedSegment")),
+            as_object(metadata.get("preservedMessages")),
         )
-        stretches = [(text(id), text(id)) for id in listing(several.get("uuids"))]
-        stretches.append((text(segment.get("headUuid")), text(segment.get("tailUuid"))))
+        stretches = [(as_text(id), as_text(id)) for id in as_list(several.get("uuids"))]
+        stretches.append((as_text(segment.get("headUuid")), as_text(segment.get("tailUuid"))))
         kept: set[str] = set()
         for head, tail in stretches:
             # A reply is kept as a whole: its records and results mean nothing without each other.
@@ -320,10 +321,10 @@ class _Import:
         return path, kept
 
     def _microcompaction(self, node: Node) -> bool:
-        metadata = mapping(node.raw.get("microcompactMetadata"))
+        metadata = as_object(node.raw.get("microcompactMetadata"))
         path = set(self.log.path(self._parent(node)))
         edits: list[e.Edit] = []
-        for call in listing(metadata.get("compactedToolIds")):
+        for call in as_list(metadata.get("compactedToolIds")):
             id = self.result_entries.get(call) if isinstance(call, str) else None
             if id is not None and id in path:
                 old = self.results[call]
@@ -336,17 +337,17 @@ class _Import:
 
     # ── records beside the path ─────────────────────────────────────────────────────────────────
 
-    def _loose(self, loose: list[tuple[int, int, Record]]) -> str | None:
+    def _loose(self, loose: list[tuple[int, int, JsonObject]]) -> str | None:
         """Titles, labels and what programs remembered. Returns the title."""
         title: str | None = None
         for index, _, raw in loose:
-            kind, when = text(raw.get("type")), time_of(raw)
-            target = self.ends.get(text(raw.get("leafUuid")))
-            if kind in _TITLES and named(raw.get(_TITLES[kind])):
+            kind, when = as_text(raw.get("type")), time_of(raw)
+            target = self.ends.get(as_text(raw.get("leafUuid")))
+            if kind in _TITLES and as_name(raw.get(_TITLES[kind])):
                 title = raw[_TITLES[kind]]
                 self.log.add(e.Info, index, time=when, name=title, meta=raw)
             elif kind == "summary" and target is not None:
-                self.log.add(e.Label, index, time=when, target=target, text=text(raw.get("summary")))
+                self.log.add(e.Label, index, time=when, target=target, text=as_text(raw.get("summary")))
             elif kind == "summary":
                 self.log.add(e.Info, index, time=when, meta=raw)
             else:
@@ -357,4 +358,4 @@ class _Import:
 
 
 def _is_ours(node: Node) -> bool:
-    return bool(carried(node.raw, node.index))
+    return bool(embedded_in(node.raw, node.index))

@@ -6,63 +6,63 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from refold import messages as m
 from refold.session.dialects import anthropic
-from refold.transcripts import foreign
-from refold.transcripts.base import Record
+from refold.text.lenient_json import JsonObject
+from refold.transcripts import builder
 from refold.transcripts.origins import CLAUDE_CODE, declared
-from refold.transcripts.values import mapping, text
+from refold.transcripts.values import as_object, as_text
 
 _REJECTED = "The user doesn't want to proceed with this tool use."
 _WHY = "the user said:\n"
 
 
-def spoken(raw: Record, blocks: Sequence[object], tools: Mapping[str, str]) -> list[m.Message]:
+def user_messages(raw: JsonObject, blocks: Sequence[object], tools: Mapping[str, str]) -> list[m.Message]:
     """The messages of a record in the user's role: results first, as the provider demands, then what was
     written. `tools`: names of tools by call. Empty for an attachment that the model sees in other forms."""
     if raw.get("type") == "attachment":
-        return _attachment(mapping(raw.get("attachment")))
-    given = [block for block in map(mapping, blocks) if block.get("type") == "tool_result"]
-    results = [_result(block, tools, mapping(raw.get("toolUseResult"))) for block in given]
-    parts = parts_of([block for block in blocks if block not in given])
+        return _attachment(as_object(raw.get("attachment")))
+    given = [block for block in map(as_object, blocks) if block.get("type") == "tool_result"]
+    results = [_result(block, tools, as_object(raw.get("toolUseResult"))) for block in given]
+    parts = parts_of_blocks([block for block in blocks if block not in given])
     return [*results, _user(raw, parts)] if parts else [*results]
 
 
-def is_note(raw: Record, message: m.User) -> bool:
-    """Whether a program put this in: marked so, or an attachment in which nobody typed."""
+def is_note(raw: JsonObject, message: m.User) -> bool:
+    """Whether a program put this in: marked so, or an attachment without typed text."""
     origins = [part.origin for part in message.content if isinstance(part, m.Text)]
     return raw.get("isMeta") is True or (raw.get("type") == "attachment" and None not in origins)
 
 
-def _user(raw: Record, parts: Iterable[m.AnyPart]) -> m.User:
+def _user(raw: JsonObject, parts: Iterable[m.AnyPart]) -> m.User:
     written = declared(parts, CLAUDE_CODE)
-    by_human = (text(mapping(raw.get("origin")).get("kind")) or "human") == "human"
+    by_human = (as_text(as_object(raw.get("origin")).get("kind")) or "human") == "human"
     return m.User(
         written if by_human and raw.get("isMeta") is not True else m.with_origin("program", written)
     )
 
 
-def _attachment(raw: Record) -> list[m.Message]:
+def _attachment(raw: JsonObject) -> list[m.Message]:
     """A prompt that waited while the model worked, or a file the user named; other kinds are the program's
     own notes."""
     if raw.get("type") == "queued_command":
-        prompted = (text(raw.get("commandMode")) or "prompt") == "prompt"
-        parts = parts_of(raw.get("prompt"))
+        prompted = (as_text(raw.get("commandMode")) or "prompt") == "prompt"
+        parts = parts_of_blocks(raw.get("prompt"))
         said = _user(raw, parts) if prompted else m.User(m.with_origin("program", parts))
         return [said] if parts else []
-    file = mapping(mapping(raw.get("content")).get("file"))
-    if raw.get("type") != "file" or not text(file.get("content")):
+    file = as_object(as_object(raw.get("content")).get("file"))
+    if raw.get("type") != "file" or not as_text(file.get("content")):
         return []
-    path = text(file.get("filePath")) or text(raw.get("filename"))
+    path = as_text(file.get("filePath")) or as_text(raw.get("filename"))
     return [m.user([m.attached(f"Contents of {path}:\n\n{file['content']}")])]
 
 
-def _result(raw: Record, tools: Mapping[str, str], known: Record) -> m.Result:
+def _result(raw: JsonObject, tools: Mapping[str, str], known: JsonObject) -> m.Result:
     """The result of a call, and the user's own words in it. `known`: what the program noted beside it."""
-    call, content = text(raw.get("tool_use_id")), parts_of(raw.get("content"))
+    call, content = as_text(raw.get("tool_use_id")), parts_of_blocks(raw.get("content"))
     failed, tool = raw.get("is_error") is True, tools.get(call, "mcp__")
     if len(content) == 1 and isinstance(content[0], m.Text):
         said = content[0].text
         if tool == "AskUserQuestion" and not failed:
-            content = _answered(said, map(text, mapping(known.get("answers")).values()))
+            content = _answered(said, map(as_text, as_object(known.get("answers")).values()))
         elif failed and not tool.startswith("mcp__"):  # such a tool could write the same words itself
             at = said.find(_WHY) + len(_WHY)
             if said.startswith(_REJECTED) and at >= len(_WHY) and said[at:].strip():
@@ -82,5 +82,5 @@ def _answered(said: str, answers: Iterable[str]) -> list[m.AnyPart]:
     return [*parts, m.Text(said[at:], "program" if parts else None)]
 
 
-def parts_of(content: object) -> list[m.AnyPart]:
-    return foreign.parts_of(content, anthropic.part_of)
+def parts_of_blocks(content: object) -> list[m.AnyPart]:
+    return builder.build_parts(content, anthropic.parse_block)

@@ -1,6 +1,6 @@
 """Sessions of Claude Code, written: records with parents, a boundary where something is folded.
 
-What stands before a `compact_boundary` is kept for whoever reads the file; Claude Code sends what follows it.
+What stands before a `compact_boundary` is kept for readers of the file; Claude Code sends what follows it.
 The message after the boundary is marked as the summary; the rest are copies under new ids, with no usage:
 from the old one it would conclude that the window is as full as before. Checked with release 2.1.197.
 """
@@ -19,16 +19,16 @@ from refold import messages as m
 from refold.session import Item
 from refold.session.dialects import anthropic
 from refold.text.frames import element
-from refold.transcripts.base import Record
-from refold.transcripts.carried import KEY, packed
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.embedded_fold import EMBEDDED_KEY, embed
 from refold.transcripts.programs import Clock, Page, Ticket, entry_of
-from refold.transcripts.values import named, text
+from refold.transcripts.values import as_name, as_text
 
 dialect = "anthropic"
 keeps = ("usage", "times")
 home_variable, home_folder = "CLAUDE_CONFIG_DIR", ".claude"
-VERSION = "2.1.197"
-LONGEST = 200
+CLAUDE_CODE_VERSION = "2.1.197"
+MAX_FOLDER_CHARS = 200
 _BADS = re.compile(r"[^a-zA-Z0-9]")
 _STOPS = {"tool_use": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 _CARRIED = ("toolUseResult", "origin", "requestId")
@@ -47,13 +47,13 @@ def adapted(message: m.Message) -> m.Message:
 
 
 def place(ticket: Ticket) -> PurePosixPath:
-    return PurePosixPath("projects", project(ticket.cwd), f"{ticket.id}.jsonl")
+    return PurePosixPath("projects", project_folder(ticket.cwd), f"{ticket.id}.jsonl")
 
 
 RECALL_TOOL = "mcp__refold__recall"
 
 
-def command(id: str) -> str:
+def resume_command(id: str) -> str:
     return f"claude --resume {id}"
 
 
@@ -62,10 +62,10 @@ def with_server(server: Sequence[str]) -> str:
     return f" --mcp-config {shlex.quote(m.compact_json(config))}"
 
 
-def project(cwd: str) -> str:
+def project_folder(cwd: str) -> str:
     """The name that Claude Code gives to the folder of a project."""
     plain = _BADS.sub("-", cwd.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}-{_hash(cwd)}"
+    return plain if len(plain) <= MAX_FOLDER_CHARS else f"{plain[:MAX_FOLDER_CHARS]}-{_hash(cwd)}"
 
 
 def _hash(text: str) -> str:
@@ -80,36 +80,39 @@ def _hash(text: str) -> str:
     return digits
 
 
-def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
+def spoken(page: Page, ticket: Ticket) -> tuple[list[JsonObject], dict[str, str]]:
     chain = _Chain(page, ticket)
     return list(chain.records(page.said or page.view)), chain.places
 
 
-def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
-    known = {named(record.get("uuid")): None for record in records}
+def compaction_records(page: Page, records: Sequence[JsonObject], ticket: Ticket) -> list[JsonObject]:
+    known = {as_name(record.get("uuid")): None for record in records}
     chain = _Chain(page, ticket, records)
     ids = (entry.id.partition(":")[0] for entry in reversed(page.session.path))
     chain.parent = next((id for id in (*ids, *reversed(known)) if id in known), None)
-    last = next((record for record in reversed(records) if "gitBranch" in record), Record())
+    last = next((record for record in reversed(records) if "gitBranch" in record), JsonObject())
     chain.common |= {key: last[key] for key in ("version", "gitBranch", "slug", "entrypoint") if key in last}
     head, *copies = chain.compaction()
     ids = [copy["uuid"] for copy in copies]
     return [
-        {**head, KEY: packed(page.entries, len(records), ids, places=page.places, session=page.session.id)},
+        {
+            **head,
+            EMBEDDED_KEY: embed(page.entries, len(records), ids, places=page.places, session=page.session.id),
+        },
         *copies,
     ]
 
 
-def ticket_of(records: Sequence[Record], now: float) -> Ticket:
-    spoken = [record for record in records if named(record.get("sessionId")) and "cwd" in record]
+def ticket_of(records: Sequence[JsonObject], now: float) -> Ticket:
+    spoken = [record for record in records if as_name(record.get("sessionId")) and "cwd" in record]
     last = spoken[-1] if spoken else {}
-    return Ticket(id=text(last.get("sessionId")), cwd=text(last.get("cwd")), now=now, new_id=new_id)
+    return Ticket(id=as_text(last.get("sessionId")), cwd=as_text(last.get("cwd")), now=now, new_id=new_id)
 
 
 class _Chain:
     """Records, each of which continues the one before."""
 
-    def __init__(self, page: Page, ticket: Ticket, before: Sequence[Record] = ()) -> None:
+    def __init__(self, page: Page, ticket: Ticket, before: Sequence[JsonObject] = ()) -> None:
         self.page = page
         self.ticket = ticket
         self.clock = Clock(page, ticket, before)
@@ -117,16 +120,16 @@ class _Chain:
         self.copies = False
         self.places: dict[str, str] = {}
         """Entry → the first record of what it says."""
-        self.common: Record = {
+        self.common: JsonObject = {
             "isSidechain": False,
             "userType": "external",
             "cwd": ticket.cwd,
             "sessionId": ticket.id,
-            "version": VERSION,
+            "version": CLAUDE_CODE_VERSION,
             "gitBranch": "",
         }
 
-    def compaction(self) -> Iterator[Record]:
+    def compaction(self) -> Iterator[JsonObject]:
         """The boundary and what the model sees behind it."""
         folds = [entry for entry in self.page.session.path if isinstance(entry, e.Fold)]
         metadata = {"trigger": "manual", "preTokens": folds[-1].tokens_before if folds else 0}
@@ -143,7 +146,7 @@ class _Chain:
         self.copies = True
         yield from self.records(self.page.view)
 
-    def records(self, items: Sequence[Item]) -> Iterator[Record]:
+    def records(self, items: Sequence[Item]) -> Iterator[JsonObject]:
         first = True
         for item in items:
             for record in self._told(item, first):
@@ -152,7 +155,7 @@ class _Chain:
                 yield record
                 first = False
 
-    def _told(self, item: Item, first: bool) -> Iterator[Record]:
+    def _told(self, item: Item, first: bool) -> Iterator[JsonObject]:
         for message in anthropic.render([item])["messages"]:
             role, blocks = message["role"], message["content"]
             if role == "assistant":
@@ -160,26 +163,26 @@ class _Chain:
             else:
                 yield self._said(item, blocks, first and item.fold is not None)
 
-    def _said(self, item: Item, blocks: list[Record], summary: bool) -> Record:
+    def _said(self, item: Item, blocks: list[JsonObject], summary: bool) -> JsonObject:
         entry = entry_of(self.page, item)
         texts = [part for part in item.message.parts if isinstance(part, m.Text)]
-        extra: Record = {key: entry.meta[key] for key in _CARRIED if entry and key in entry.meta}
+        extra: JsonObject = {key: entry.meta[key] for key in _CARRIED if entry and key in entry.meta}
         if summary:
             extra |= {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
         elif isinstance(item.message, m.User) and texts and all(part.origin for part in texts):
-            extra["isMeta"] = True  # nobody typed it
+            extra["isMeta"] = True  # it was not typed
         content: Any = blocks
         if len(blocks) == 1 and blocks[0]["type"] == "text":
             content = blocks[0]["text"]
         return self._record("user", entry, message={"role": "user", "content": content}, **extra)
 
-    def _reply(self, item: Item, blocks: list[Record]) -> Iterator[Record]:
+    def _reply(self, item: Item, blocks: list[JsonObject]) -> Iterator[JsonObject]:
         """A record for each block, all of one message."""
         entry = entry_of(self.page, item)
         message = item.message
         stop = message.stop if isinstance(message, m.Assistant) else None
         calls = any(block["type"] == "tool_use" for block in blocks)
-        whole: Record = {
+        whole: JsonObject = {
             "id": f"msg_{self.ticket.new_id().replace('-', '')}",
             "type": "message",
             "role": "assistant",
@@ -191,7 +194,7 @@ class _Chain:
         for block in blocks:
             yield self._record("assistant", entry, message={**whole, "content": [block]})
 
-    def _record(self, kind: str, entry: e.MessageEntry | None = None, **fields: Any) -> Record:
+    def _record(self, kind: str, entry: e.MessageEntry | None = None, **fields: Any) -> JsonObject:
         id, parent = self.ticket.new_id(), self.parent
         self.parent = id
         when = entry.time if entry is not None and not self.copies else 0.0
@@ -206,7 +209,7 @@ class _Chain:
         }
 
 
-def _usage(usage: m.Usage | None) -> Record:
+def _usage(usage: m.Usage | None) -> JsonObject:
     used = usage or m.Usage()
     return {
         "input_tokens": used.input,

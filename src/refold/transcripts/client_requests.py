@@ -12,7 +12,7 @@ import msgspec
 
 from refold import messages as m
 from refold.transcripts.codex_items import origin_of_injected
-from refold.transcripts.origins import CLAUDE_CODE, CODEX, GEMINI, split
+from refold.transcripts.origins import CLAUDE_CODE, CODEX, GEMINI, split_by_origin
 
 _WRAPPERS = (*CLAUDE_CODE, *CODEX, *GEMINI)
 
@@ -30,6 +30,6 @@ def _user(message: m.User) -> m.User:
 def _part(part: m.AnyPart) -> m.AnyPart:
     if not isinstance(part, m.Text) or part.origin is not None:
         return part
-    pieces, _ = split(part.text, _WRAPPERS)
+    pieces, _ = split_by_origin(part.text, _WRAPPERS)
     origin = pieces[0].origin if len(pieces) == 1 else None
     return m.Text(part.text, origin or origin_of_injected(part.text))

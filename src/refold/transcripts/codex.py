@@ -12,11 +12,22 @@ from msgspec.structs import replace
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.carried import KEY, carried, restored
+from refold.text.lenient_json import JsonObject
+from refold.text.plural import counted
+from refold.transcripts.base import Head, TranscriptFile, seconds
+from refold.transcripts.builder import Builder, usage
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
-from refold.transcripts.foreign import Builder, usage
-from refold.transcripts.values import is_list, is_object, listing, mapping, named, text, whole, without
+from refold.transcripts.embedded_fold import EMBEDDED_KEY, embedded_in, restore_embedded
+from refold.transcripts.values import (
+    as_count,
+    as_list,
+    as_name,
+    as_object,
+    as_text,
+    is_list,
+    is_object,
+    without,
+)
 
 name = "codex"
 
@@ -36,7 +47,7 @@ _HIDDEN = frozenset({"ghost_snapshot", "other"})
 def detect(head: Head) -> float:
     best = 0.0
     for number, record in enumerate(head.records[:50]):
-        if text(record.get("type")) in _WRAPPED and isinstance(record.get("payload"), dict):
+        if as_text(record.get("type")) in _WRAPPED and isinstance(record.get("payload"), dict):
             return 0.95
         if record.get("record_type") == "state":
             return 0.9
@@ -47,7 +58,7 @@ def detect(head: Head) -> float:
     return best
 
 
-def read(source: Source) -> Loaded:
+def read(source: TranscriptFile) -> Loaded:
     reading = _Import(source)
     offset = 0
     for number, (line, raw) in enumerate(source.records()):
@@ -57,17 +68,17 @@ def read(source: Source) -> Loaded:
     return reading.finish()
 
 
-def _is_header(raw: Record) -> bool:
+def _is_header(raw: JsonObject) -> bool:
     """The first line of an older file: `{id, timestamp, instructions, git}`."""
     return "type" not in raw and isinstance(raw.get("id"), str) and "timestamp" in raw
 
 
 class _Import:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TranscriptFile) -> None:
         self.source = source
         self.log = Builder(name, source)
-        self.header: Record = {}
-        self.context: Record = {}
+        self.header: JsonObject = {}
+        self.context: JsonObject = {}
         self.history: list[m.Message] = []
         """What the model sees at this point: a compaction without its result is rebuilt from it."""
         self.turns: list[tuple[str | None, int]] = []
@@ -83,10 +94,10 @@ class _Import:
 
     # ── lines ───────────────────────────────────────────────────────────────────────────────────
 
-    def record(self, index: int, line: int, raw: Record) -> None:
-        kind, payload, when = text(raw.get("type")), raw.get("payload"), seconds(raw.get("timestamp"))
+    def record(self, index: int, line: int, raw: JsonObject) -> None:
+        kind, payload, when = as_text(raw.get("type")), raw.get("payload"), seconds(raw.get("timestamp"))
         if kind in _WRAPPED and is_object(payload):
-            self._wrapped(kind, mapping(payload), index, line, when)
+            self._wrapped(kind, as_object(payload), index, line, when)
         elif index < 0 and _is_header(raw):
             self.header = raw
         elif kind in _ITEMS:
@@ -94,9 +105,9 @@ class _Import:
         else:
             if raw.get("record_type") != "state" and kind not in _KEPT:
                 self.log.unknown[kind or "without a type"] += 1
-            self.log.state(kind or text(raw.get("record_type")) or "record", raw, index, time=when)
+            self.log.state(kind or as_text(raw.get("record_type")) or "record", raw, index, time=when)
 
-    def _wrapped(self, kind: str, payload: Record, index: int, line: int, when: float) -> None:
+    def _wrapped(self, kind: str, payload: JsonObject, index: int, line: int, when: float) -> None:
         if kind == "response_item":
             self._item(payload, index, line, when)
         elif kind == "event_msg":
@@ -110,33 +121,33 @@ class _Import:
         else:
             self.header = {"timestamp": when, **payload}
 
-    def _turn_context(self, payload: Record, index: int, when: float) -> None:
+    def _turn_context(self, payload: JsonObject, index: int, when: float) -> None:
         if payload == self.context:
             self.log.state("turn_context", None, index, time=when)
             return
         self._flush()
         self.context = payload
-        effort = named(payload.get("effort"))
+        effort = as_name(payload.get("effort"))
         self.log.add(e.ModelChange, index, time=when, model=self._model(), thinking=effort, meta=payload)
 
     def _model(self) -> str | None:
-        model = named(self.context.get("model"))
-        return f"{named(self.header.get('model_provider')) or 'openai'}:{model}" if model else None
+        model = as_name(self.context.get("model"))
+        return f"{as_name(self.header.get('model_provider')) or 'openai'}:{model}" if model else None
 
-    def _event(self, payload: Record, index: int, line: int, when: float) -> None:
-        kind = text(payload.get("type"))
+    def _event(self, payload: JsonObject, index: int, line: int, when: float) -> None:
+        kind = as_text(payload.get("type"))
         if kind == "token_count":
-            self._token_count(mapping(payload.get("info")))
+            self._token_count(as_object(payload.get("info")))
         elif kind == "thread_rolled_back":
-            self._roll_back(whole(payload.get("num_turns")), line)
+            self._roll_back(as_count(payload.get("num_turns")), line)
         self.log.state(kind or "event", payload, index, time=when)
 
-    def _token_count(self, info: Record) -> None:
+    def _token_count(self, info: JsonObject) -> None:
         total = info.get("total_token_usage")
         if not info or (total is not None and total == self.total):
             return  # only the rate limits changed
         self.total = total
-        last = mapping(info.get("last_token_usage"))
+        last = as_object(info.get("last_token_usage"))
         found = usage(
             prompt=last.get("input_tokens"),
             output=last.get("output_tokens"),
@@ -163,7 +174,9 @@ class _Import:
         """The user took back the last turns: what follows is a branch."""
         self._flush()
         if not 0 < count <= len(self.turns):
-            self.source.problem(line, f"{count} turns were taken back, but there are {len(self.turns)}")
+            self.source.problem(
+                line, f"{counted(count, 'turn')} rolled back, but there are only {len(self.turns):,}"
+            )
             return
         self.log.tail, length = self.turns[-count]
         del self.turns[-count:]
@@ -171,8 +184,8 @@ class _Import:
 
     # ── items ───────────────────────────────────────────────────────────────────────────────────
 
-    def _item(self, raw: Record, index: int, line: int, when: float) -> None:
-        kind = text(raw.get("type"))
+    def _item(self, raw: JsonObject, index: int, line: int, when: float) -> None:
+        kind = as_text(raw.get("type"))
         if kind.endswith("_output"):
             result, run = output_of(raw)
             if not result.call_id:
@@ -196,11 +209,11 @@ class _Import:
                 self.start = (index, when)
             self.parts.extend(part_of(raw))
 
-    def _other(self, raw: Record, index: int, when: float) -> None:
+    def _other(self, raw: JsonObject, index: int, when: float) -> None:
         self._flush()
-        self.log.add(e.Other, index, kind=text(raw.get("type")) or "item", raw=raw, time=when)
+        self.log.add(e.Other, index, kind=as_text(raw.get("type")) or "item", raw=raw, time=when)
 
-    def _say(self, message: m.Message, index: int, when: float, raw: Record) -> None:
+    def _say(self, message: m.Message, index: int, when: float, raw: JsonObject) -> None:
         self._flush()
         self.history.append(message)
         note = injected(message)
@@ -229,19 +242,19 @@ class _Import:
 
     # ── compaction ──────────────────────────────────────────────────────────────────────────────
 
-    def _compacted(self, payload: Record, index: int, line: int, when: float) -> None:
+    def _compacted(self, payload: JsonObject, index: int, line: int, when: float) -> None:
         self._flush()
-        summary = text(payload.get("message"))
+        summary = as_text(payload.get("message"))
         given = payload.get("replacement_history")
-        put = replacement(listing(given), summary) if is_list(given) else rebuilt(self.history, summary)
+        put = replacement(as_list(given), summary) if is_list(given) else rebuilt(self.history, summary)
         self.history = list(put)
         self.turns = []
-        if restored(payload, index, self.log) is not None:
+        if restore_embedded(payload, index, self.log) is not None:
             self.unpaid = None  # what it counted stands before the boundary
             return
-        if carried(payload, index):
+        if embedded_in(payload, index):
             self.source.problem(line, "the folds of refold do not fit this file: taken for those of Codex")
-        details = without(payload, frozenset({"message", "replacement_history", KEY}))
+        details = without(payload, frozenset({"message", "replacement_history", EMBEDDED_KEY}))
         made = self.log.fold(tuple(put), index, time=when, summary=summary, details=details)
         if made is None:
             for message in put:
@@ -256,5 +269,5 @@ class _Import:
         created = seconds(self.header.get("timestamp"))
         if created:
             self.log.times.append(created)
-        cwd = named(self.header.get("cwd")) or named(self.context.get("cwd"))
-        return self.log.loaded(id=named(self.header.get("id")), cwd=cwd, leaf=self.log.tail)
+        cwd = as_name(self.header.get("cwd")) or as_name(self.context.get("cwd"))
+        return self.log.loaded(id=as_name(self.header.get("id")), cwd=cwd, leaf=self.log.tail)

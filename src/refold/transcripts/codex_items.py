@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from refold import messages as m
-from refold.transcripts.base import Record, loads
-from refold.transcripts.foreign import call_of, chat_parts
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import loads
+from refold.transcripts.builder import build_call, chat_parts
 from refold.transcripts.origins import CODEX, declared
-from refold.transcripts.values import is_list, is_object, listing, mapping, named, text
+from refold.transcripts.values import as_list, as_name, as_object, as_text, is_list, is_object
 
 
 class _Mark(NamedTuple):
@@ -76,7 +77,7 @@ def _user(parts: Iterable[m.AnyPart]) -> m.User:
     return m.User(tuple(own))
 
 
-def message_of(raw: Record) -> m.Message | None:
+def message_of(raw: JsonObject) -> m.Message | None:
     content = tuple(chat_parts(raw.get("content")))
     match raw.get("role"):
         case "user":
@@ -89,7 +90,7 @@ def message_of(raw: Record) -> m.Message | None:
             return None
 
 
-def part_of(raw: Record) -> list[m.AnyPart]:
+def part_of(raw: JsonObject) -> list[m.AnyPart]:
     """An item that the model produced, as parts of its reply."""
     match raw.get("type"):
         case "message":
@@ -97,48 +98,48 @@ def part_of(raw: Record) -> list[m.AnyPart]:
         case "reasoning":
             return [_reasoning(raw)]
         case "function_call":
-            return [call_of(_call_id(raw), raw.get("name"), raw.get("arguments"))]
+            return [build_call(_call_id(raw), raw.get("name"), raw.get("arguments"))]
         case "custom_tool_call":
-            return [m.Call(_call_id(raw), text(raw.get("name")), {}, text(raw.get("input")))]
+            return [m.Call(_call_id(raw), as_text(raw.get("name")), {}, as_text(raw.get("input")))]
         case "local_shell_call":
-            return [m.Call(_call_id(raw), "local_shell", mapping(raw.get("action")))]
+            return [m.Call(_call_id(raw), "local_shell", as_object(raw.get("action")))]
         case _:
             return [m.Opaque(raw)]
 
 
-def _reasoning(raw: Record) -> m.Thinking:
-    shown = listing(raw.get("summary")) or listing(raw.get("content"))
+def _reasoning(raw: JsonObject) -> m.Thinking:
+    shown = as_list(raw.get("summary")) or as_list(raw.get("content"))
     lines = [part.text for part in chat_parts(shown) if isinstance(part, m.Text)]
-    return m.Thinking("\n\n".join(lines), None, named(raw.get("encrypted_content")), named(raw.get("id")))
+    return m.Thinking("\n\n".join(lines), None, as_name(raw.get("encrypted_content")), as_name(raw.get("id")))
 
 
-def _call_id(raw: Record) -> str:
-    return text(raw.get("call_id")) or text(raw.get("id"))
+def _call_id(raw: JsonObject) -> str:
+    return as_text(raw.get("call_id")) or as_text(raw.get("id"))
 
 
-def output_of(raw: Record) -> tuple[m.Result, Record]:
+def output_of(raw: JsonObject) -> tuple[m.Result, JsonObject]:
     """The result of a call, and what is known of the run. What a shell printed comes out of its JSON, with
     the exit code as its last line."""
     output: Any = raw.get("output", raw.get("content"))
     failed = False
     if is_object(output):
-        failed = mapping(output).get("success") is False
-        inner: Any = mapping(output).get("content")
+        failed = as_object(output).get("success") is False
+        inner: Any = as_object(output).get("content")
         output = inner if isinstance(inner, str) or is_list(inner) else m.compact_json(output)
     said, run = _printed(output)
     content = chat_parts(output) if said is None else [m.Text(said)]
     return m.Result(_call_id(raw), tuple(content), None, failed), run
 
 
-def _printed(output: object) -> tuple[str | None, Record]:
+def _printed(output: object) -> tuple[str | None, JsonObject]:
     """The text and the run of `{"output": "…", "metadata": {"exit_code": 0, …}}`; None for any other."""
     if not isinstance(output, str) or not output.startswith('{"output":'):
         return None, {}
     try:
-        value = mapping(loads(output.encode()))
+        value = as_object(loads(output.encode()))
     except ValueError:
         return None, {}
-    said, run = value.get("output"), mapping(value.get("metadata"))
+    said, run = value.get("output"), as_object(value.get("metadata"))
     if not isinstance(said, str) or not isinstance(run.get("exit_code"), int) or len(value) != 2:
         return None, {}
     line_end = "" if not said or said.endswith("\n") else "\n"
@@ -148,8 +149,8 @@ def _printed(output: object) -> tuple[str | None, Record]:
 def replacement(items: Sequence[object], summary: str) -> list[m.Message]:
     """The messages of a history that Codex wrote down as the result of a compaction."""
     found: list[m.Message] = []
-    for raw in map(mapping, items):
-        kind = text(raw.get("type"))
+    for raw in map(as_object, items):
+        kind = as_text(raw.get("type"))
         if kind.endswith("_output"):
             found.append(output_of(raw)[0])
         elif kind == "message" and raw.get("role") != "assistant":

@@ -1,7 +1,7 @@
 """Sessions of Codex, written: a rollout of response items, a `compacted` item where something is folded.
 
 Codex takes the `replacement_history` of the last `compacted` item for the conversation so far; what stands
-before it is kept for whoever reads the file. Checked with release 0.166.0.
+before it is kept for readers of the file. Checked with release 0.166.0.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from uuid import UUID
 from refold import messages as m
 from refold.session import Item
 from refold.session.dialects import openai_responses
-from refold.session.dialects.common import clean, short_id, wire_name
-from refold.transcripts.base import Record, index_id
-from refold.transcripts.carried import KEY, packed
+from refold.session.dialects.common import short_id, wire_name, without_surrogates
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import index_id
 from refold.transcripts.codex_items import is_context
+from refold.transcripts.embedded_fold import EMBEDDED_KEY, embed
 from refold.transcripts.programs import Clock, Page, Ticket
-from refold.transcripts.values import mapping, text
+from refold.transcripts.values import as_object, as_text
 
 dialect = "responses"
 keeps = ("times",)
 home_variable, home_folder = "CODEX_HOME", ".codex"
-VERSION = "0.166.0"
+CODEX_VERSION = "0.166.0"
 
 
 def new_id() -> str:
@@ -50,7 +51,7 @@ def place(ticket: Ticket) -> PurePosixPath:
 RECALL_TOOL = "recall (mcp__refold)"
 
 
-def command(id: str) -> str:
+def resume_command(id: str) -> str:
     return f"codex resume {id}"
 
 
@@ -61,7 +62,7 @@ def with_server(server: Sequence[str]) -> str:
     return "".join(f" -c {shlex.quote(setting)}" for setting in settings)
 
 
-def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
+def spoken(page: Page, ticket: Ticket) -> tuple[list[JsonObject], dict[str, str]]:
     rollout = _Rollout(Clock(page, ticket))
     lines = [rollout.line("session_meta", _meta(ticket, rollout.clock.stamp()))]
     places: dict[str, str] = {}
@@ -74,27 +75,29 @@ def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
     return lines, places
 
 
-def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
+def compaction_records(page: Page, records: Sequence[JsonObject], ticket: Ticket) -> list[JsonObject]:
     number = records[-1].get("ordinal") if records else None
     rollout = _Rollout(Clock(page, ticket, records), number + 1 if isinstance(number, int) else None)
     line = rollout.compacted(page)
-    line["payload"][KEY] = packed(page.entries, len(records) - 1, places=page.places, session=page.session.id)
+    line["payload"][EMBEDDED_KEY] = embed(
+        page.entries, len(records) - 1, places=page.places, session=page.session.id
+    )
     return [line]
 
 
-def ticket_of(records: Sequence[Record], now: float) -> Ticket:
-    meta = mapping(records[0].get("payload")) if records else {}
-    return Ticket(id=text(meta.get("id")), cwd=text(meta.get("cwd")), now=now, new_id=new_id)
+def ticket_of(records: Sequence[JsonObject], now: float) -> Ticket:
+    meta = as_object(records[0].get("payload")) if records else {}
+    return Ticket(id=as_text(meta.get("id")), cwd=as_text(meta.get("cwd")), now=now, new_id=new_id)
 
 
-def _meta(ticket: Ticket, stamp: str) -> Record:
+def _meta(ticket: Ticket, stamp: str) -> JsonObject:
     """Without a `model_provider`: Codex refuses to resume where another one is set up by now."""
     return {
         "id": ticket.id,
         "timestamp": stamp,
         "cwd": ticket.cwd,
         "originator": "codex_cli_rs",  # Codex lists what programs it does not know apart
-        "cli_version": VERSION,
+        "cli_version": CODEX_VERSION,
         "source": "cli",
     }
 
@@ -106,31 +109,33 @@ class _Rollout:
         self.clock = clock
         self.number = number
 
-    def line(self, kind: str, payload: Record, time: float = 0.0) -> Record:
+    def line(self, kind: str, payload: JsonObject, time: float = 0.0) -> JsonObject:
         numbered = {} if self.number is None else {"ordinal": self.number}
         self.number = None if self.number is None else self.number + 1
         return {"timestamp": self.clock.stamp(time), **numbered, "type": kind, "payload": payload}
 
-    def conversation(self, message: m.Message, custom: frozenset[str], when: float) -> Iterator[Record]:
+    def conversation(self, message: m.Message, custom: frozenset[str], when: float) -> Iterator[JsonObject]:
         """The items of a message, and the event from which Codex draws it on the screen."""
         for wire in _rendered(message, custom):
             yield self.line("response_item", wire, when)
         if (event := _event(message)) is not None:
             yield self.line("event_msg", event, when)
 
-    def compacted(self, page: Page) -> Record:
+    def compacted(self, page: Page) -> JsonObject:
         summary = next((item.message.text for item in page.view if item.fold is not None), "")
         custom = _custom(page.view)
         history = [wire for item in page.view for wire in _rendered(item.message, custom)]
-        return self.line("compacted", {"message": clean(summary), "replacement_history": history})
+        return self.line(
+            "compacted", {"message": without_surrogates(summary), "replacement_history": history}
+        )
 
 
 def _time(page: Page, item: Item) -> float:
     return page.session[item.entries[0]].time if item.entries and item.entries[0] in page.session else 0.0
 
 
-def _event(message: m.Message) -> Record | None:
-    said = clean(message.text).strip()
+def _event(message: m.Message) -> JsonObject | None:
+    said = without_surrogates(message.text).strip()
     if isinstance(message, m.User) and said:
         return {"type": "user_message", "message": said, "images": [], "text_elements": []}
     if isinstance(message, m.Assistant) and (spoken := _spoken(message)):
@@ -140,7 +145,7 @@ def _event(message: m.Message) -> Record | None:
 
 def _spoken(message: m.Assistant) -> str:
     texts = (part.text for part in message.content if isinstance(part, m.Text))
-    return clean("\n\n".join(text for text in texts if text.strip()))
+    return without_surrogates("\n\n".join(text for text in texts if text.strip()))
 
 
 def _custom(items: Sequence[Item]) -> frozenset[str]:
@@ -148,14 +153,14 @@ def _custom(items: Sequence[Item]) -> frozenset[str]:
     return frozenset(call.id for item in items for call in item.message.calls if call.raw is not None)
 
 
-def _rendered(message: m.Message, custom: frozenset[str]) -> Iterator[Record]:
+def _rendered(message: m.Message, custom: frozenset[str]) -> Iterator[JsonObject]:
     """The items of one message as Codex keeps them."""
     calls = {short_id(call.id, 64): call for call in message.calls if call.id in custom}
     for wire in openai_responses.render([message]):
         call = calls.get(wire["call_id"]) if wire.get("type") == "function_call" else None
         if call is not None and call.raw is not None:
             named = {"call_id": wire["call_id"], "name": wire_name(call.name)}
-            yield {"type": "custom_tool_call", **named, "input": clean(call.raw)}
+            yield {"type": "custom_tool_call", **named, "input": without_surrogates(call.raw)}
         elif wire["type"] == "function_call_output" and isinstance(message, m.Result):
             kind = "custom_tool_call_output" if message.call_id in custom else wire["type"]
             yield {**wire, "type": kind}
@@ -166,7 +171,7 @@ def _rendered(message: m.Message, custom: frozenset[str]) -> Iterator[Record]:
             yield wire
 
 
-def _content(role: str, content: Any) -> list[Record]:
+def _content(role: str, content: Any) -> list[JsonObject]:
     if not isinstance(content, str):
         return content
     return [{"type": "output_text" if role == "assistant" else "input_text", "text": content}]

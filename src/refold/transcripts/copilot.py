@@ -9,9 +9,10 @@ from __future__ import annotations
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import Builder, call_of
-from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.builder import Builder, build_call
+from refold.transcripts.values import as_count, as_list, as_name, as_object, as_text, time_of, without
 
 name = "copilot"
 
@@ -31,49 +32,49 @@ _RESULT_USED = frozenset({"toolCallId", "result", "error", "success", "model"})
 
 def detect(head: Head) -> float:
     first = head.records[0] if head.records else {}
-    data = mapping(first.get("data"))
+    data = as_object(first.get("data"))
     if first.get("type") == "session.start" and "sessionId" in data:
         return 0.95
-    return 0.8 if "parentId" in first and data and "." in text(first.get("type")) else 0.0
+    return 0.8 if "parentId" in first and data and "." in as_text(first.get("type")) else 0.0
 
 
-def read(source: Source) -> Loaded:
+def read(source: TranscriptFile) -> Loaded:
     log = Builder(name, source)
-    start: Record = {}
+    start: JsonObject = {}
     for index, (_, raw) in enumerate(source.records()):
-        kind, data = text(raw.get("type")), mapping(raw.get("data"))
+        kind, data = as_text(raw.get("type")), as_object(raw.get("data"))
         place = {"id": raw.get("id"), "time": time_of(raw)}
         match kind:
             case "session.start":
                 start = data
             case "system.message":
-                log.say(m.System(m.content(text(data.get("content")))), index, **place)
+                log.say(m.System(m.content(as_text(data.get("content")))), index, **place)
             case "user.message":
                 meta = without(data, frozenset({"content", "transformedContent"}))
                 log.say(m.User(_prompt(data)), index, **place, meta=meta)
             case "assistant.message":
-                model = named(data.get("model"))
+                model = as_name(data.get("model"))
                 meta = without(data, _REPLY_USED)
                 log.say(_reply(data), index, **place, model=f"copilot:{model}" if model else None, meta=meta)
             case "tool.execution_complete":
                 log.say(_result(data), index, **place, meta=without(data, _RESULT_USED))
             case "system.notification":
-                content = (m.Text(text(data.get("content")), "program"),)
+                content = (m.Text(as_text(data.get("content")), "program"),)
                 log.add(e.Note, index, **place, content=content, kind="notification", meta=data)
-            case "session.compaction_complete" if named(data.get("summaryContent")):
+            case "session.compaction_complete" if as_name(data.get("summaryContent")):
                 _compaction(log, data, index, place)
             case _:
                 if not kind.startswith(_BOOKKEEPING):
                     log.unknown[kind] += 1
                 log.state(kind, raw, index, time=time_of(raw))
     log.info.update(without(start, frozenset({"sessionId", "context"})))
-    cwd = named(mapping(start.get("context")).get("cwd"))
-    return log.loaded(id=named(start.get("sessionId")), cwd=cwd)
+    cwd = as_name(as_object(start.get("context")).get("cwd"))
+    return log.loaded(id=as_name(start.get("sessionId")), cwd=cwd)
 
 
-def _prompt(data: Record) -> m.Content:
+def _prompt(data: JsonObject) -> m.Content:
     """What was typed, and what the program put around it for the model."""
-    typed, sent = text(data.get("content")), text(data.get("transformedContent"))
+    typed, sent = as_text(data.get("content")), as_text(data.get("transformedContent"))
     before, found, after = sent.partition(typed) if typed else ("", "", "")
     if not found:
         return m.content(typed)
@@ -81,28 +82,30 @@ def _prompt(data: Record) -> m.Content:
     return tuple(part for part in parts if part.text)
 
 
-def _reply(data: Record) -> m.Assistant:
+def _reply(data: JsonObject) -> m.Assistant:
     calls = [
-        call_of(raw.get("toolCallId"), raw.get("name"), raw.get("arguments"))
-        for raw in map(mapping, listing(data.get("toolRequests")))
+        build_call(raw.get("toolCallId"), raw.get("name"), raw.get("arguments"))
+        for raw in map(as_object, as_list(data.get("toolRequests")))
     ]
-    thought = text(data.get("reasoningText"))
-    parts = (*([m.Thinking(thought)] if thought else []), *m.content(text(data.get("content"))), *calls)
+    thought = as_text(data.get("reasoningText"))
+    parts = (*([m.Thinking(thought)] if thought else []), *m.content(as_text(data.get("content"))), *calls)
     return m.Assistant(parts, "tool_use" if calls else "end")
 
 
-def _result(data: Record) -> m.Result:
-    said = text(mapping(data.get("result")).get("content")) or text(mapping(data.get("error")).get("message"))
-    return m.Result(text(data.get("toolCallId")), m.content(said), None, data.get("success") is False)
+def _result(data: JsonObject) -> m.Result:
+    said = as_text(as_object(data.get("result")).get("content")) or as_text(
+        as_object(data.get("error")).get("message")
+    )
+    return m.Result(as_text(data.get("toolCallId")), m.content(said), None, data.get("success") is False)
 
 
-def _compaction(log: Builder, data: Record, index: int, place: Record) -> None:
-    summary = text(data.get("summaryContent"))
+def _compaction(log: Builder, data: JsonObject, index: int, place: JsonObject) -> None:
+    summary = as_text(data.get("summaryContent"))
     log.fold(
         (m.User((m.Text(summary, "summary"),)),),
         index,
         **place,
         summary=summary,
-        tokens_before=whole(data.get("preCompactionTokens")),
-        tokens_after=whole(data.get("postCompactionTokens")),
+        tokens_before=as_count(data.get("preCompactionTokens")),
+        tokens_after=as_count(data.get("postCompactionTokens")),
     )

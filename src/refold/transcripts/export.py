@@ -1,4 +1,4 @@
-"""Our sessions for other programs.
+"""Sessions exported for other programs.
 
     exported = export(session, "openai")
     exported.data                       # bytes of the file
@@ -23,12 +23,12 @@ from refold.messages import Message
 from refold.session import Item, Projection, Session, dialects, redacted
 from refold.session.dialects import Dialect
 from refold.session.invariants import repair_by
-from refold.transcripts import markdown, opencode_write, own, pi_write
-from refold.transcripts.exported import Exported, ending, losses, told
+from refold.transcripts import markdown, opencode_write, pi_write, refold_jsonl
+from refold.transcripts.exported import Exported, ending, export_losses, spoken_items
 from refold.transcripts.programs import WRITERS
-from refold.transcripts.resumable import resumable
+from refold.transcripts.resume import resumable
 
-__all__ = ["Exported", "export", "targets", "told"]
+__all__ = ["Exported", "export", "spoken_items", "targets"]
 
 
 def targets() -> tuple[str, ...]:
@@ -50,9 +50,9 @@ def export(
     for opencode an `Importable`; `cwd` is the folder in which it will be resumed, unless it is that of the
     session. `server`: the command of refold's MCP server, for Claude Code and Codex, which then start it."""
     if server and to not in WRITERS:
-        raise UsageError(f"--with-mcp is for {' and '.join(WRITERS)}, not for {to}")
+        raise UsageError(f"--with-mcp works for {' and '.join(WRITERS)}, not for {to}")
     if redact or to == "markdown":
-        info, known = redacted.values(session.info), redacted.Known(_said(session))
+        info, known = redacted.values(session.info), redacted.KnownSecrets(_said(session))
         session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
@@ -62,19 +62,19 @@ def export(
     if to == "opencode":
         return opencode_write.importable(session, view=view, cwd=cwd, now=time.time())
     if to == "pi":
-        data, lost = pi_write.write(session.entries, session.info)
+        data, lost = pi_write.write_pi_session(session.entries, session.info)
         return Exported(data, tuple(lost))
     if to == "jsonl":
-        return Exported(own.write(session.entries, session.info))
+        return Exported(refold_jsonl.write_own_session(session.entries, session.info))
     if to not in targets():
         raise UnknownName("export format", to, targets())
-    items = Projection(session).items if view else told(session)
+    items = Projection(session).items if view else spoken_items(session)
     if to == "markdown":
-        data, dialect = markdown.write(items, session.name or session.id), None
+        data, dialect = markdown.write_markdown(items, session.name or session.id), None
     else:
         dialect = dialects.get(to)
         data = _list(items, dialect)
-    return Exported(data, tuple(losses(session, dialect, items, view=view)))
+    return Exported(data, tuple(export_losses(session, dialect, items, view=view)))
 
 
 def _said(session: Session) -> Iterator[Message]:

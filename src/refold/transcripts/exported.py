@@ -14,6 +14,7 @@ from refold.compaction.record import with_end
 from refold.session import Item, Session
 from refold.session.dialects import Dialect
 from refold.session.edits import said_by
+from refold.text.plural import counted
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -21,7 +22,7 @@ class Exported(msgspec.Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
 
-def told(session: Session) -> list[Item]:
+def spoken_items(session: Session) -> list[Item]:
     """Everything that was said on the active path, folds or not."""
     found = ((entry.id, said_by(entry)) for entry in session.path)
     return [Item(message, (id,)) for id, message in found if message is not None]
@@ -39,7 +40,18 @@ def ending(session: Session, end: str) -> Session:
     return Session(map(changed, session.entries), id=session.id, info=session.info)
 
 
-def losses(
+class _Counted(dict[str, str]):
+    """`{thinking_block}` → `2 thinking blocks`."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def __missing__(self, noun: str) -> str:
+        return counted(self.number, noun.replace("_", " "))
+
+
+def export_losses(
     session: Session,
     dialect: Dialect | None,
     items: Sequence[Item],
@@ -52,59 +64,59 @@ def losses(
     found = Counter(_entry_losses(session, view=view, keeps=keeps))
     for item in items:
         found.update(_text_losses(item.message) if dialect is None else _list_losses(item.message, dialect))
-    return [text.format(n=n) for text, n in found.items()]
+    return [text.format_map(_Counted(n)) for text, n in found.items()]
 
 
 def _entry_losses(session: Session, *, view: bool, keeps: Sequence[str]) -> Iterable[str]:
     on_path = {entry.id for entry in session.path}
     for entry in session.entries:
         if entry.on_path and entry.id not in on_path:
-            yield "{n} entries from other branches not exported"
+            yield "{entry} from other branches not exported"
         elif isinstance(entry, e.Fold) and not view:
-            yield "{n} folds are left out; what they replaced is written instead"
+            yield "{fold} not exported; the original messages are written instead"
         elif isinstance(entry, e.MessageEntry):
             if entry.usage is not None and "usage" not in keeps:
-                yield "usage of {n} replies is left out"
+                yield "usage of {reply} not exported"
         elif isinstance(entry, e.Label | e.Pin | e.Unpin | e.State):
-            yield "{n} labels, pins and states are left out"
+            yield "{annotation} (labels, pins, states) not exported"
     if session.path and "times" not in keeps:
-        yield "ids and times of entries are left out"
+        yield "ids and times of entries not exported"
 
 
 def _text_losses(message: m.Message) -> Iterable[str]:
     if isinstance(message, m.Bash):
-        yield "{n} commands of the user become text"
+        yield "{user_command} written as text"
     for part in message.parts:
         if isinstance(part, m.Thinking) and not part.text:
-            yield "{n} thoughts are left out"
+            yield "{thinking_block} not exported"
         elif isinstance(part, m.Opaque):
-            yield "{n} parts of unknown kinds may become a description"
+            yield "{part} of unknown kind may become a description"
         elif isinstance(part, m.Image):
-            yield "{n} pictures are only named"
+            yield "{picture} only named"
 
 
 def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
     if isinstance(message, m.Bash):
-        hidden = "{n} commands hidden from the model are left out"
-        yield hidden if message.hidden else "{n} commands of the user become text"
+        hidden = "{command} hidden from the model not exported"
+        yield hidden if message.hidden else "{user_command} written as text"
     failed = isinstance(message, m.Result) and message.is_error
     if failed and not _holds(dialect, m.result("c", "failed", is_error=True)):
-        yield "{n} results are no longer marked as errors"
+        yield "{result} no longer marked as an error"
     for part in message.parts:
         if isinstance(part, m.Thinking) and not _holds(dialect, m.Assistant((part, m.Text("so")))):
-            yield "{n} thoughts are left out"
+            yield "{thinking_block} not exported"
         elif isinstance(part, m.Call) and part.raw is not None:
-            yield "{n} calls have arguments that are no object; they are wrapped"
+            yield "{call} with arguments that are not an object, which are wrapped"
         elif isinstance(part, m.Text) and part.origin:
-            yield "author marks dropped from {n} texts"
+            yield "author marks dropped from {text}"
         elif isinstance(part, m.Opaque):
-            yield "{n} parts of unknown kinds may become a description"
+            yield "{part} of unknown kind may become a description"
         elif (
             isinstance(part, m.Image)
             and isinstance(message, m.Result)
             and not _holds(dialect, m.Result("c", (part,)))
         ):
-            yield "{n} pictures of results move"
+            yield "{picture} moved out of results"
 
 
 def _holds(dialect: Dialect, probe: m.Message) -> bool:

@@ -11,10 +11,11 @@ from typing import Any
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import Builder, call_of, parts_of, usage
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile, seconds
+from refold.transcripts.builder import Builder, build_call, build_parts, usage
 from refold.transcripts.origins import GEMINI, declared
-from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
+from refold.transcripts.values import as_count, as_list, as_name, as_object, as_text, time_of, without
 
 name = "gemini"
 
@@ -25,47 +26,47 @@ _CALL_USED = frozenset({"id", "name", "args", "result", "status", "timestamp"})
 
 
 def detect(head: Head) -> float:
-    first = mapping(head.value) or (head.records[0] if head.records else {})
+    first = as_object(head.value) or (head.records[0] if head.records else {})
     if "sessionId" in first and "projectHash" in first:
         return 0.95
-    kinds = {text(mapping(item).get("type")) for item in listing(first.get("messages"))}
+    kinds = {as_text(as_object(item).get("type")) for item in as_list(first.get("messages"))}
     return 0.7 if "gemini" in kinds else 0.0
 
 
-def read(source: Source) -> Loaded:
+def read(source: TranscriptFile) -> Loaded:
     head, messages = _session(source)
     log = Builder(name, source)
     for index, item in enumerate(messages):
-        raw = mapping(item)
+        raw = as_object(item)
         if "$rewindTo" in raw:
             _rewind(log, raw, index)
         elif raw.get("type") == "user":
-            message = m.User(declared(parts_of(raw.get("content"), _part), GEMINI))
+            message = m.User(declared(build_parts(raw.get("content"), _part), GEMINI))
             log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=without(raw, _USED))
         elif raw.get("type") == "gemini":
             _reply(log, raw, index)
         else:
-            kind = text(raw.get("type"))
+            kind = as_text(raw.get("type"))
             if kind not in _ASIDE:
                 log.unknown[kind or "without a type"] += 1
             kept = {"kind": kind or "record", "raw": raw or {"value": item}}
             log.add(e.Other, index, id=raw.get("id"), time=time_of(raw), **kept)
     log.info.update(without(head, frozenset({"messages", "sessionId"})))
     log.times += [when for key in ("startTime", "lastUpdated") if (when := seconds(head.get(key)))]
-    return log.loaded(id=named(head.get("sessionId")), title=named(head.get("summary")), leaf=log.tail)
+    return log.loaded(id=as_name(head.get("sessionId")), title=as_name(head.get("summary")), leaf=log.tail)
 
 
-def _session(source: Source) -> tuple[Record, list[Any]]:
+def _session(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
     """The session's own fields and its messages, from a document or from lines."""
     if not source.head().records:
-        document = mapping(source.document())
-        return document, listing(document.get("messages"))
-    head: Record = {}
+        document = as_object(source.document())
+        return document, as_list(document.get("messages"))
+    head: JsonObject = {}
     messages: list[Any] = []
     for _, record in source.records():
         if "messages" in record or ("sessionId" in record and "type" not in record):
             head.update(without(record, frozenset({"messages"})))
-            messages += listing(record.get("messages"))
+            messages += as_list(record.get("messages"))
         elif isinstance(record.get("$set"), dict):
             head.update(without(record["$set"], frozenset({"messages"})))
         else:
@@ -73,7 +74,7 @@ def _session(source: Source) -> tuple[Record, list[Any]]:
     return head, messages
 
 
-def _rewind(log: Builder, raw: Record, index: int) -> None:
+def _rewind(log: Builder, raw: JsonObject, index: int) -> None:
     """The user went back to before a message: what follows is a branch."""
     target = raw["$rewindTo"]
     if isinstance(target, str) and target in log:
@@ -83,21 +84,21 @@ def _rewind(log: Builder, raw: Record, index: int) -> None:
     log.state("rewind", raw, index)
 
 
-def _reply(log: Builder, raw: Record, index: int) -> None:
-    calls = [mapping(call) for call in listing(raw.get("toolCalls"))]
-    parts: list[m.AnyPart] = [_thought(thought) for thought in map(mapping, listing(raw.get("thoughts")))]
-    parts += parts_of(raw.get("content"), _part)
-    parts += [call_of(call.get("id"), call.get("name"), call.get("args")) for call in calls]
-    tokens = mapping(raw.get("tokens"))
-    model = named(raw.get("model"))
+def _reply(log: Builder, raw: JsonObject, index: int) -> None:
+    calls = [as_object(call) for call in as_list(raw.get("toolCalls"))]
+    parts: list[m.AnyPart] = [_thought(thought) for thought in map(as_object, as_list(raw.get("thoughts")))]
+    parts += build_parts(raw.get("content"), _part)
+    parts += [build_call(call.get("id"), call.get("name"), call.get("args")) for call in calls]
+    tokens = as_object(raw.get("tokens"))
+    model = as_name(raw.get("model"))
     log.say(
         m.Assistant(tuple(parts), "tool_use" if calls else "end"),
         index,
         id=raw.get("id"),
         time=time_of(raw),
         usage=usage(
-            prompt=whole(tokens.get("input")) + whole(tokens.get("tool")),
-            output=whole(tokens.get("output")) + whole(tokens.get("thoughts")),
+            prompt=as_count(tokens.get("input")) + as_count(tokens.get("tool")),
+            output=as_count(tokens.get("output")) + as_count(tokens.get("thoughts")),
             read=tokens.get("cached"),
         ),
         model=f"google:{model}" if model else None,
@@ -105,26 +106,28 @@ def _reply(log: Builder, raw: Record, index: int) -> None:
     )
     for call in calls:
         if call.get("result") is not None:
-            failed = text(call.get("status")) in _FAILED
-            result = m.Result(text(call.get("id")), tuple(parts_of(call["result"], _part)), None, failed)
+            failed = as_text(call.get("status")) in _FAILED
+            result = m.Result(
+                as_text(call.get("id")), tuple(build_parts(call["result"], _part)), None, failed
+            )
             meta = without(call, _CALL_USED)
             log.say(result, index, id=call.get("id"), time=time_of(call), meta=meta)
 
 
-def _thought(raw: Record) -> m.Thinking:
-    lines = (text(raw.get("subject")), text(raw.get("description")))
+def _thought(raw: JsonObject) -> m.Thinking:
+    lines = (as_text(raw.get("subject")), as_text(raw.get("description")))
     return m.Thinking("\n\n".join(line for line in lines if line))
 
 
-def _part(raw: Record) -> m.AnyPart:
+def _part(raw: JsonObject) -> m.AnyPart:
     if isinstance(raw.get("text"), str):
         return m.Thinking(raw["text"]) if raw.get("thought") is True else m.Text(raw["text"])
     if "functionResponse" in raw:
-        response = mapping(mapping(raw["functionResponse"]).get("response"))
+        response = as_object(as_object(raw["functionResponse"]).get("response"))
         said = response.get("output", response.get("error"))
         return m.Text(said if isinstance(said, str) and len(response) == 1 else m.compact_json(response))
-    inline = mapping(raw.get("inlineData"))
-    media = text(inline.get("mimeType"))
-    if media.startswith("image/") and named(inline.get("data")):
+    inline = as_object(raw.get("inlineData"))
+    media = as_text(inline.get("mimeType"))
+    if media.startswith("image/") and as_name(inline.get("data")):
         return m.Image(media, inline["data"])
     return m.Opaque(raw)

@@ -22,20 +22,21 @@ from refold.errors import FormatError, RefoldError
 from refold.protocols import Loaded, SessionInfo, Store
 from refold.session import Session
 from refold.transcripts import read_all
-from refold.transcripts.carried import ORIGIN
+from refold.transcripts.base import problem_sentences
+from refold.transcripts.embedded_fold import ORIGIN
 
 _ENDINGS = (".jsonl", ".json", ".traj")
 ENDINGS = (*_ENDINGS, *(f"{ending}.gz" for ending in _ENDINGS), "opencode.db")
 _BATCH = 2_000
 
-State = Literal["imported", "grown", "unchanged", "skipped", "failed"]
+ImportState = Literal["imported", "grown", "unchanged", "skipped", "failed"]
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ImportOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one conversation."""
 
     file: str
-    state: State
+    state: ImportState
     id: str | None = None
     format: str | None = None
     entries: int = 0
@@ -44,8 +45,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-def find(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
-    """The files to read, and whether each was named itself (or found in a folder that was)."""
+def find_transcripts(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
+    """The files to read, and whether each was named itself (or found in a folder that was). Of a folder
+    neither pipes nor devices, which would never end; a link that leads nowhere is named as unreadable."""
     found: dict[Path, bool] = {}
     for path in map(Path, paths):
         if not path.is_dir():
@@ -54,12 +56,13 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
         for folder, folders, names in os.walk(path):
             folders.sort()
             for name in sorted(names):
-                if name.lower().endswith(ENDINGS):
-                    found.setdefault(Path(folder, name), False)
+                file = Path(folder, name)
+                if name.lower().endswith(ENDINGS) and (file.is_file() or not file.exists()):
+                    found.setdefault(file, False)
     return list(found.items())
 
 
-class Conversation(NamedTuple):
+class ReadConversation(NamedTuple):
     """One of a file, as it was read."""
 
     format: str
@@ -67,29 +70,29 @@ class Conversation(NamedTuple):
     session: Session
 
 
-Conversations = Iterator["Conversation | Outcome"]
+ReadConversations = Iterator["ReadConversation | ImportOutcome"]
 """Of one file; or what became of it where there is nothing to take."""
 
 
-def conversations(path: Path, *, named: bool = True, format: str | None = None) -> Conversations:
+def conversations(path: Path, *, named: bool = True, format: str | None = None) -> ReadConversations:
     """Everything in a file; it is only read. A file found in a folder that is no transcript is skipped, not
     failed."""
     there = False
     try:
         for kind, loaded in read_all(path, format=format):
             if not any(entry.on_path for entry in loaded.entries):
-                yield Outcome(file=str(path), state="skipped", format=kind, text="no messages in it")
+                yield ImportOutcome(file=str(path), state="skipped", format=kind, text="no messages in it")
                 continue
             session = Session.of(loaded)  # a log that is no tree is refused before anything is written
             there = True
-            yield Conversation(kind, loaded, session)
+            yield ReadConversation(kind, loaded, session)
     except FormatError as error:
-        yield Outcome(file=str(path), state="failed" if named or there else "skipped", text=str(error))
+        yield ImportOutcome(file=str(path), state="failed" if named or there else "skipped", text=str(error))
     except RefoldError as error:
-        yield Outcome(file=str(path), state="failed", text=str(error))
+        yield ImportOutcome(file=str(path), state="failed", text=str(error))
 
 
-class Asked(NamedTuple):
+class ImportJob(NamedTuple):
     """A file to read; `named` itself, or found in a folder that was."""
 
     file: Path
@@ -105,15 +108,17 @@ class Parcel(NamedTuple):
     info: SessionInfo
     lines: list[bytes]
     problems: int
+    text: str
+    """What is said of the problems."""
     origin: str = ""
     """The session it was exported from, if it was."""
 
 
-def reading(asked: Asked) -> list[Parcel | Outcome]:
+def read_for_import(asked: ImportJob) -> list[Parcel | ImportOutcome]:
     """What a worker does; `Importer.put` does the rest."""
-    found: list[Parcel | Outcome] = []
+    found: list[Parcel | ImportOutcome] = []
     for one in conversations(asked.file, named=asked.named, format=asked.format):
-        if isinstance(one, Outcome):
+        if isinstance(one, ImportOutcome):
             found.append(one)
             continue
         loaded = one.loaded
@@ -121,7 +126,8 @@ def reading(asked: Asked) -> list[Parcel | Outcome]:
         infos = (entry.meta for entry in loaded.entries if isinstance(entry, Info))
         origin = next((meta[ORIGIN] for meta in infos if ORIGIN in meta), "")
         lines = list(map(stored.encode, loaded.entries))
-        found.append(Parcel(one.format, info, lines, len(loaded.problems), origin))
+        text = "; ".join(problem_sentences(loaded.problems))
+        found.append(Parcel(one.format, info, lines, len(loaded.problems), text, origin))
     return found
 
 
@@ -132,26 +138,26 @@ class Importer:
         self.store = store
         self._known = {info.id: info.entries for info in store.sessions()}
 
-    def put(self, path: Path, found: Iterable[Parcel | Outcome]) -> Iterator[Outcome]:
+    def put(self, path: Path, found: Iterable[Parcel | ImportOutcome]) -> Iterator[ImportOutcome]:
         """What was read of a file."""
         taken: set[str] = set()
         for one in found:
             try:
-                yield one if isinstance(one, Outcome) else self._conversation(path, one, taken)
+                yield one if isinstance(one, ImportOutcome) else self._conversation(path, one, taken)
             except RefoldError as error:
-                yield Outcome(file=str(path), state="failed", text=str(error))
+                yield ImportOutcome(file=str(path), state="failed", text=str(error))
                 return
 
-    def has(self, outcome: Outcome) -> bool:
+    def has(self, outcome: ImportOutcome) -> bool:
         """Whether what was taken then is still there."""
         return outcome.id is None or self._known.get(outcome.id, -1) >= outcome.entries
 
-    def _conversation(self, path: Path, parcel: Parcel, taken: set[str]) -> Outcome:
+    def _conversation(self, path: Path, parcel: Parcel, taken: set[str]) -> ImportOutcome:
         id = parcel.info.id
         wanted = id if id not in taken else f"{id}-{len(taken)}"
         taken.add(wanted)
         id, state, added = self._put(wanted, parcel)
-        return Outcome(
+        return ImportOutcome(
             file=str(path),
             state=state,
             id=id,
@@ -159,9 +165,10 @@ class Importer:
             entries=len(parcel.lines),
             added=added,
             problems=parcel.problems,
+            text=parcel.text,
         )
 
-    def _put(self, id: str, parcel: Parcel) -> tuple[str, State, int]:
+    def _put(self, id: str, parcel: Parcel) -> tuple[str, ImportState, int]:
         lines = parcel.lines
         if parcel.origin in self._known and (came_back := self._continued(parcel)) is not None:
             return came_back
@@ -178,7 +185,7 @@ class Importer:
                 return candidate, "grown" if rest else "unchanged", len(rest)
         raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
 
-    def _continued(self, parcel: Parcel) -> tuple[str, State, int] | None:
+    def _continued(self, parcel: Parcel) -> tuple[str, ImportState, int] | None:
         """A session that another program went on with, back again: what was said since belongs to the session
         it was exported from. None, where it does not go on from a place in that."""
         there = self.store.load(parcel.origin).entries

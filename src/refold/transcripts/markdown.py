@@ -9,6 +9,7 @@ from refold import messages as m
 from refold.messages import arguments_json, compact_json
 from refold.session import Item, redacted
 from refold.text.frames import visible
+from refold.text.plural import counted
 from refold.text.redact import redact
 from refold.text.truncate import one_line
 from refold.tokens import images
@@ -21,13 +22,13 @@ _INDENTED_FENCE = re.compile(r"[ \t>*+.)\d-]+(?:`{3}|~{3})")
 _TITLES = {"assistant": "Assistant", "system": "System", "bash": "User's command"}
 
 
-def write(items: Sequence[Item], title: str) -> bytes:
+def write_markdown(items: Sequence[Item], title: str) -> bytes:
     blocks = [f"# {_line(title)}"]
     turn = 0
     for item in items:
         message = item.message
         if item.fold is not None:
-            blocks.append(f"## Folded\n\n*{len(item.entries)} entries are folded here.*")
+            blocks.append(f"## Folded\n\n*{counted(len(item.entries), 'entry')} folded here.*")
         elif isinstance(message, m.User):
             turn += 1
             blocks.append(f"## Turn {turn}: user")
@@ -55,7 +56,7 @@ def _part(part: m.AnyPart) -> str:
         case m.Call():
             return f"**{_line(part.name)}**\n\n" + _fenced(arguments_json(part), "json")
         case m.Image():
-            return f"*{_line(describe(part))}*"
+            return f"*{_line(describe_image(part))}*"
         case m.Opaque():
             return _fenced(compact_json(part.raw), "json")
 
@@ -68,7 +69,7 @@ def _result(message: m.Result) -> str:
     return "\n\n".join([title, *(shown or ["(empty)"])])
 
 
-def describe(image: m.Image) -> str:
+def describe_image(image: m.Image) -> str:
     found = images.size(image)
     return f"[{image.media_type}, {found[0]} × {found[1]}]" if found else f"[{image.media_type}]"
 
@@ -109,5 +110,5 @@ def _line(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without secrets, and without what a terminal would obey."""
+    """Without secrets and terminal control characters."""
     return visible(redact(text)[0])

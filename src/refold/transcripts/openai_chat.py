@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from refold.protocols import Loaded
 from refold.session.dialects import openai_chat as dialect
-from refold.transcripts.base import Head, Source
-from refold.transcripts.lists import read_list, sample
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.message_lists import read_message_list, sample
 
 name = "openai"
 
@@ -26,5 +26,5 @@ def detect(head: Head) -> float:
     return 0.5 if roles & {"user", "assistant"} else 0.2
 
 
-def read(source: Source) -> Loaded:
-    return read_list(source, name, dialect.parse_list, _KNOWN)
+def read(source: TranscriptFile) -> Loaded:
+    return read_message_list(source, name, dialect.parse_list, _KNOWN)

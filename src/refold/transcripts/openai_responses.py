@@ -8,8 +8,9 @@ from typing import Any, cast
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import openai_responses as dialect
-from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.lists import Groups, read_list, sample
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.message_lists import Groups, read_message_list, sample
 
 name = "openai-responses"
 
@@ -33,11 +34,11 @@ def detect(head: Head) -> float:
     return (0.8 if len(own) > 1 or "input" in seen.envelope else 0.7) if own else 0.0
 
 
-def read(source: Source) -> Loaded:
-    return read_list(source, name, dialect.parse_list, _KNOWN, opening=_instructions, groups=_replies)
+def read(source: TranscriptFile) -> Loaded:
+    return read_message_list(source, name, dialect.parse_list, _KNOWN, opening=_instructions, groups=_replies)
 
 
-def _instructions(envelope: Record) -> m.Message | None:
+def _instructions(envelope: JsonObject) -> m.Message | None:
     given = envelope.get("instructions")
     return m.system(given) if isinstance(given, str) and given else None
 
@@ -50,7 +51,7 @@ def _replies(items: Sequence[Any]) -> Groups:
         if not isinstance(item, dict):
             growing = False
             continue
-        record = cast("Record", item)
+        record = cast("JsonObject", item)
         model = _is_models(record)
         if model and growing:
             groups[-1][1].append(record)
@@ -60,7 +61,7 @@ def _replies(items: Sequence[Any]) -> Groups:
     return groups
 
 
-def _is_models(record: Record) -> bool:
+def _is_models(record: JsonObject) -> bool:
     kind = record.get("type", "message")
     if kind == "message":
         return record.get("role") == "assistant"

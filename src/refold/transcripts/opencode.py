@@ -15,13 +15,14 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects.common import parse_image
-from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import Builder, call_of, conversation, edits_of
-from refold.transcripts.values import first, listing, mapping, named, text, whole, without
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile, seconds
+from refold.transcripts.builder import Builder, build_call, chosen_object, edits_of
+from refold.transcripts.values import as_count, as_list, as_name, as_object, as_text, first, without
 
 name = "opencode"
 
-ASKED = "What did we do so far?"
+COMPACTION_REQUEST = "What did we do so far?"
 """What the model sees in place of a request to compact."""
 CLEARED = "[Old tool result content cleared]"
 """What it sees in place of an output that was taken out later."""
@@ -35,37 +36,37 @@ _BESIDE = frozenset({"step-start", "step-finish", "patch", "snapshot", "compacti
 
 
 def detect(head: Head) -> float:
-    value = head.records[0] if head.records else mapping(head.value)
-    info, message = mapping(value.get("info")), first(value.get("messages"))
-    if text(info.get("id")).startswith("ses_") and "directory" in info:
+    value = head.records[0] if head.records else as_object(head.value)
+    info, message = as_object(value.get("info")), first(value.get("messages"))
+    if as_text(info.get("id")).startswith("ses_") and "directory" in info:
         return 0.95
     return 0.9 if "info" in message and "parts" in message else 0.0
 
 
-def read(source: Source) -> Loaded:
-    document = conversation(source)
-    info = mapping(document.get("info"))
+def read(source: TranscriptFile) -> Loaded:
+    document = chosen_object(source)
+    info = as_object(document.get("info"))
     log = Builder(name, source)
     reading = _Import(log)
-    for index, item in enumerate(listing(document.get("messages"))):
-        reading.take(mapping(item), index, item)
+    for index, item in enumerate(as_list(document.get("messages"))):
+        reading.take(as_object(item), index, item)
     reading.clear(len(log.entries))
-    reverted = named(mapping(info.get("revert")).get("messageID"))
+    reverted = as_name(as_object(info.get("revert")).get("messageID"))
     leaf = log.parent(reverted) if reverted and reverted in log else None
     log.info.update(without(info, frozenset({"id", "title", "directory"})))
-    directory, title = named(info.get("directory")), named(info.get("title"))
-    return log.loaded(id=named(info.get("id")), title=title, cwd=directory, leaf=leaf)
+    directory, title = as_name(info.get("directory")), as_name(info.get("title"))
+    return log.loaded(id=as_name(info.get("id")), title=title, cwd=directory, leaf=leaf)
 
 
 class _Import:
     def __init__(self, log: Builder) -> None:
         self.log = log
-        self.asked: Record | None = None
+        self.asked: JsonObject | None = None
         """The request to compact whose summary comes next."""
         self.cleared: list[e.Edit] = []
 
-    def take(self, raw: Record, index: int, item: object) -> None:
-        info, parts = mapping(raw.get("info")), [mapping(part) for part in listing(raw.get("parts"))]
+    def take(self, raw: JsonObject, index: int, item: object) -> None:
+        info, parts = as_object(raw.get("info")), [as_object(part) for part in as_list(raw.get("parts"))]
         compaction = next((part for part in parts if part.get("type") == "compaction"), None)
         if info.get("role") == "assistant" and info.get("summary") is True and self.asked is not None:
             self._compaction(info, parts, index)
@@ -74,42 +75,45 @@ class _Import:
         elif info.get("role") == "user" and compaction is not None:
             self.asked = {**compaction, "id": info.get("id"), "time": info.get("time")}
         elif info.get("role") == "user":
-            content = tuple(_prompted(part) for part in parts if text(part.get("type")) not in _BESIDE)
+            content = tuple(_prompted(part) for part in parts if as_text(part.get("type")) not in _BESIDE)
             self.log.say(m.User(content), index, **_place(info), meta=_meta(info, parts))
         else:
             self.log.strange({**info, "parts": parts}, item, index)
 
-    def _reply(self, info: Record, parts: list[Record], index: int) -> None:
+    def _reply(self, info: JsonObject, parts: list[JsonObject], index: int) -> None:
         tools = [part for part in parts if part.get("type") == "tool"]
-        said = tuple(_spoken(part) for part in parts if text(part.get("type")) not in _BESIDE)
-        error = mapping(info.get("error"))
-        message = m.Assistant(said, _STOPS.get(text(info.get("finish")), "tool_use" if tools else "end"))
+        said = tuple(_spoken(part) for part in parts if as_text(part.get("type")) not in _BESIDE)
+        error = as_object(info.get("error"))
+        message = m.Assistant(said, _STOPS.get(as_text(info.get("finish")), "tool_use" if tools else "end"))
         if error:
-            told = text(mapping(error.get("data")).get("message")) or text(error.get("name"))
+            told = as_text(as_object(error.get("data")).get("message")) or as_text(error.get("name"))
             message = m.Assistant(said, "error", told or "error")
-        provider, model = text(info.get("providerID")), text(info.get("modelID"))
+        provider, model = as_text(info.get("providerID")), as_text(info.get("modelID"))
         self.log.say(
             message,
             index,
             **_place(info),
-            usage=_usage(mapping(info.get("tokens"))),
+            usage=_usage(as_object(info.get("tokens"))),
             model=f"{provider}:{model}" if provider and model else None,
             meta=_meta(info, parts),
         )
         for part in tools:
             self._result(part, index)
 
-    def _result(self, part: Record, index: int) -> None:
-        state = mapping(part.get("state"))
-        status = text(state.get("status"))
+    def _result(self, part: JsonObject, index: int) -> None:
+        state = as_object(part.get("state"))
+        status = as_text(state.get("status"))
         if status not in ("completed", "error"):
             return  # it was still running: there is no result
-        said = text(state.get("output")) if status == "completed" else text(state.get("error"))
-        files = (_prompted(mapping(each)) for each in listing(state.get("attachments")))
+        said = as_text(state.get("output")) if status == "completed" else as_text(state.get("error"))
+        files = (_prompted(as_object(each)) for each in as_list(state.get("attachments")))
         result = m.Result(
-            text(part.get("callID")), (*m.content(said), *files), text(part.get("tool")), status == "error"
+            as_text(part.get("callID")),
+            (*m.content(said), *files),
+            as_text(part.get("tool")),
+            status == "error",
         )
-        times = mapping(state.get("time"))
+        times = as_object(state.get("time"))
         meta = {"state": without(state, frozenset({"status", "input", "output", "error", "attachments"}))}
         id = self.log.say(result, index, id=part.get("id"), time=seconds(times.get("end")), meta=meta)
         if times.get("compacted"):
@@ -122,13 +126,13 @@ class _Import:
         if edits := tuple(edit for edit in self.cleared if edit.first in here):
             self.log.folded(edits, index, reason="prune")
 
-    def _compaction(self, info: Record, parts: Iterable[Record], index: int) -> None:
+    def _compaction(self, info: JsonObject, parts: Iterable[JsonObject], index: int) -> None:
         asked, self.asked = self.asked or {}, None
-        summary = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
+        summary = "\n".join(as_text(part.get("text")) for part in parts if part.get("type") == "text")
         path = self.log.path(self.log.tail)
-        kept = named(asked.get("tail_start_id"))
+        kept = as_name(asked.get("tail_start_id"))
         gone = path[: path.index(kept)] if kept in path else path
-        put = (m.User((m.Text(ASKED, "program"),)), m.Assistant((m.Text(summary),), "end"))
+        put = (m.User((m.Text(COMPACTION_REQUEST, "program"),)), m.Assistant((m.Text(summary),), "end"))
         if edits := edits_of(path, set(gone), put):
             self.log.folded(
                 edits, index, **_place(info), summary=summary, first_kept=kept if kept in path else None,
@@ -137,11 +141,11 @@ class _Import:
         self.cleared = [edit for edit in self.cleared if edit.first not in gone]
 
 
-def _place(info: Record) -> dict[str, Any]:
-    return {"id": info.get("id"), "time": seconds(mapping(info.get("time")).get("created"))}
+def _place(info: JsonObject) -> dict[str, Any]:
+    return {"id": info.get("id"), "time": seconds(as_object(info.get("time")).get("created"))}
 
 
-def _meta(info: Record, parts: Iterable[Record]) -> Record:
+def _meta(info: JsonObject, parts: Iterable[JsonObject]) -> JsonObject:
     beside = [part for part in parts if part.get("type") in ("patch", "snapshot", "retry")]
     rest = without(
         info, frozenset({"id", "sessionID", "role", "time", "tokens", "modelID", "providerID", "error"})
@@ -149,38 +153,40 @@ def _meta(info: Record, parts: Iterable[Record]) -> Record:
     return {**rest, "parts": beside} if beside else rest
 
 
-def _usage(tokens: Record) -> m.Usage | None:
-    cache = mapping(tokens.get("cache"))
-    output = whole(tokens.get("output")) + whole(tokens.get("reasoning"))
-    used = m.Usage(whole(tokens.get("input")), output, whole(cache.get("read")), whole(cache.get("write")))
+def _usage(tokens: JsonObject) -> m.Usage | None:
+    cache = as_object(tokens.get("cache"))
+    output = as_count(tokens.get("output")) + as_count(tokens.get("reasoning"))
+    used = m.Usage(
+        as_count(tokens.get("input")), output, as_count(cache.get("read")), as_count(cache.get("write"))
+    )
     return used if used.total else None
 
 
-def _prompted(part: Record) -> m.AnyPart:
+def _prompted(part: JsonObject) -> m.AnyPart:
     """A part of what the user sends, or a file."""
     if part.get("type") == "text" and isinstance(part.get("text"), str):
         return m.Text(part["text"], "program" if part.get("synthetic") is True else None)
-    url = text(part.get("url"))
-    if part.get("type") == "file" and text(part.get("mime")).startswith("image/") and url:
+    url = as_text(part.get("url"))
+    if part.get("type") == "file" and as_text(part.get("mime")).startswith("image/") and url:
         return parse_image(url)
     if part.get("type") == "file":
-        return m.Text(f"[file {named(part.get('filename')) or url[:200]}]", "attached")
+        return m.Text(f"[file {as_name(part.get('filename')) or url[:200]}]", "attached")
     return m.Opaque(part)
 
 
-def _spoken(part: Record) -> m.AnyPart:
+def _spoken(part: JsonObject) -> m.AnyPart:
     """A part of a reply."""
     match part.get("type"):
         case "text" if isinstance(part.get("text"), str):
             return m.Text(part["text"])
         case "reasoning":
-            return m.Thinking(text(part.get("text")), named(_signature(part)))
+            return m.Thinking(as_text(part.get("text")), as_name(_signature(part)))
         case "tool":
-            state = mapping(part.get("state"))
-            return call_of(part.get("callID"), part.get("tool"), state.get("input"))
+            state = as_object(part.get("state"))
+            return build_call(part.get("callID"), part.get("tool"), state.get("input"))
         case _:
             return m.Opaque(part)
 
 
-def _signature(part: Record) -> object:
-    return next((mapping(each).get("signature") for each in mapping(part.get("metadata")).values()), None)
+def _signature(part: JsonObject) -> object:
+    return next((as_object(each).get("signature") for each in as_object(part.get("metadata")).values()), None)

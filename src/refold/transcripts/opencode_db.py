@@ -11,8 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from refold.transcripts.base import Record, loads
-from refold.transcripts.values import mapping
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import loads
+from refold.transcripts.values import as_object
 
 MAGIC = b"SQLite format 3\x00"
 _TABLES = {"session", "message", "part"}
@@ -30,7 +31,7 @@ def sessions_in(path: Path) -> BinaryIO | None:
         return io.BytesIO("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 
-def _session(database: sqlite3.Connection, row: dict[str, Any]) -> Record:
+def _session(database: sqlite3.Connection, row: dict[str, Any]) -> JsonObject:
     columns = {
         "id": "id",
         "parentID": "parent_id",
@@ -38,7 +39,7 @@ def _session(database: sqlite3.Connection, row: dict[str, Any]) -> Record:
         "title": "title",
         "version": "version",
     }
-    info: Record = {key: row[column] for key, column in columns.items() if row.get(column) is not None}
+    info: JsonObject = {key: row[column] for key, column in columns.items() if row.get(column) is not None}
     info["time"] = {"created": row.get("time_created"), "updated": row.get("time_updated")}
     if row.get("revert"):
         info["revert"] = _json(row["revert"])
@@ -62,8 +63,8 @@ def _rows(database: sqlite3.Connection, table: str, order: str, session: str) ->
     return database.execute(f"select * from {table} where session_id = ? order by {order}", (session,))
 
 
-def _json(text: str) -> Record:
+def _json(text: str) -> JsonObject:
     try:
-        return mapping(loads(text.encode("utf-8", "replace")))
+        return as_object(loads(text.encode("utf-8", "replace")))
     except ValueError:
         return {}

@@ -19,12 +19,12 @@ from refold import messages as m
 from refold.errors import UsageError
 from refold.session import Item, Projection, Session, dialects
 from refold.session.dialects.common import call_object
-from refold.transcripts.base import Record
+from refold.text.lenient_json import JsonObject
 from refold.transcripts.claude_write import adapted
-from refold.transcripts.exported import Exported, losses, told
-from refold.transcripts.programs import sendable
+from refold.transcripts.exported import Exported, export_losses, spoken_items
+from refold.transcripts.programs import sendable_items
 
-VERSION = "1.18.18"
+OPENCODE_VERSION = "1.18.18"
 AGENT = "build"
 GO_ON = "Go on from here."
 """Stands where a reply would follow the summary without anything being asked."""
@@ -48,28 +48,28 @@ class _Speaker:
 def importable(session: Session, *, view: bool, cwd: str | os.PathLike[str] | None, now: float) -> Importable:
     """The session as a new one of opencode. `view=True` leaves out what stands before the compaction."""
     projection = Projection(session)
-    said = sendable(told(session), _Speaker()) if projection.folds and not view else []
-    shown = sendable(projection.items, _Speaker())
+    said = sendable_items(spoken_items(session), _Speaker()) if projection.folds and not view else []
+    shown = sendable_items(projection.items, _Speaker())
     if not shown:
-        raise UsageError("there is nothing in this session that could be resumed: it has no messages")
+        raise UsageError("this session cannot be resumed: it has no messages")
     folder = os.path.realpath(cwd or session.info.cwd or Path.cwd())
     writing = Writing(session, folder, now)
     messages = [*writing.messages(said), *writing.compaction(shown)] if said else [*writing.messages(shown)]
     times = [message["info"]["time"]["created"] for message in messages]
-    info: Record = {
+    info: JsonObject = {
         "id": writing.id,
         "slug": "refold",
         "projectID": "global",
         "directory": folder,
         "title": session.name or session.id,
-        "version": VERSION,
+        "version": OPENCODE_VERSION,
         "time": {"created": min(times), "updated": max(times)},
     }
     rows = ",\n  ".join(map(m.compact_json, messages))
     data = f'{{"info": {m.compact_json(info)},\n "messages": [\n  {rows}\n ]}}\n'.encode()
-    lost = losses(session, dialects.get("openai"), said or shown, view=True, keeps=("usage", "times"))
+    lost = export_losses(session, dialects.get("openai"), said or shown, view=True, keeps=("usage", "times"))
     if any(isinstance(item.message, m.System) for item in projection.items):
-        lost.append("the system prompt is left out: the program has its own")
+        lost.append("system prompt not exported: the program has its own")
     provider, _, model = writing.model.partition(":")
     lost.append(f"opencode goes on with {provider}/{model}; where it does not have that, add --model")
     command = f"opencode import FILE && opencode --session {writing.id}"
@@ -90,7 +90,7 @@ class Writing:
         self.asked = ""
         """The user message that replies belong to."""
 
-    def messages(self, items: Sequence[Item], *, copies: bool = False) -> Iterator[Record]:
+    def messages(self, items: Sequence[Item], *, copies: bool = False) -> Iterator[JsonObject]:
         results = {item.message.call_id: item for item in items if isinstance(item.message, m.Result)}
         for item in items:
             if isinstance(item.message, m.Assistant):
@@ -100,7 +100,7 @@ class Writing:
             elif not isinstance(item.message, m.Result):
                 yield self._user(list(filter(None, map(_part, item.message.parts))), self._time(item, copies))
 
-    def compaction(self, shown: Sequence[Item]) -> Iterator[Record]:
+    def compaction(self, shown: Sequence[Item]) -> Iterator[JsonObject]:
         """The record as a summary, and what the model sees behind it."""
         first = shown[0]
         folded = first.fold is not None and isinstance(first.message, m.User)
@@ -129,28 +129,28 @@ class Writing:
         self.at = max(time, self.at + 0.001)
         return int(self.at * 1000)
 
-    def _message(self, info: Record, parts: Sequence[Record], time: float) -> Record:
+    def _message(self, info: JsonObject, parts: Sequence[JsonObject], time: float) -> JsonObject:
         id, created = self._new("msg"), self._stamp(time)
         if info["role"] == "user":
             self.asked = id
-            times: Record = {"created": created}
+            times: JsonObject = {"created": created}
         else:
             times = {"created": created, "completed": created}
         place = {"sessionID": self.id, "messageID": id}
         rows = [{"id": self._new("prt"), **place, **part} for part in parts]
         return {"info": {"id": id, "sessionID": self.id, **info, "time": times}, "parts": rows}
 
-    def _user(self, parts: Sequence[Record], time: float = 0.0) -> Record:
+    def _user(self, parts: Sequence[JsonObject], time: float = 0.0) -> JsonObject:
         provider, _, model = self.model.partition(":")
         info = {"role": "user", "agent": AGENT, "model": {"providerID": provider, "modelID": model}}
         return self._message(info, parts, time)
 
-    def _reply(self, item: Item, results: dict[str, Item], copies: bool, **more: Any) -> Record:
+    def _reply(self, item: Item, results: dict[str, Item], copies: bool, **more: Any) -> JsonObject:
         message, entry = item.message, self._entry(item)
         assert isinstance(message, m.Assistant)
         provider, _, model = ((entry.model if entry else None) or self.model).partition(":")
         used = (entry.usage if entry and not copies else None) or m.Usage()
-        info: Record = {
+        info: JsonObject = {
             "role": "assistant",
             "parentID": self.asked,
             "mode": AGENT,
@@ -171,14 +171,14 @@ class Writing:
         said = chain.from_iterable(self._said(part, results) for part in message.parts)
         return self._message(info, [{"type": "step-start"}, *said], self._time(item, copies))
 
-    def _said(self, part: m.AnyPart, results: dict[str, Item]) -> Iterator[Record]:
+    def _said(self, part: m.AnyPart, results: dict[str, Item]) -> Iterator[JsonObject]:
         times = {"start": int(self.at * 1000), "end": int(self.at * 1000)}
         if isinstance(part, m.Thinking) and part.text:
             yield {"type": "reasoning", "text": part.text, "time": times}
         elif isinstance(part, m.Call):
             item = results.get(part.id)
             result = item.message if item and isinstance(item.message, m.Result) else None
-            state: Record = {"status": "error", "error": "no result", "time": times}
+            state: JsonObject = {"status": "error", "error": "no result", "time": times}
             if result is not None and result.is_error:
                 state["error"] = result.text
             elif result is not None:
@@ -201,7 +201,7 @@ class Writing:
             yield row
 
 
-def _part(part: m.AnyPart) -> Record | None:
+def _part(part: m.AnyPart) -> JsonObject | None:
     match part:
         case m.Text(text, origin) if text:
             return {"type": "text", "text": text, **({"synthetic": True} if origin == "program" else {})}

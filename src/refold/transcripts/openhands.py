@@ -14,19 +14,30 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects.common import parse_image
-from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import (
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.builder import (
     Builder,
     chat_calls,
     chat_parts,
-    conversation,
+    chosen_object,
     edits_of,
-    plain,
-    thinking,
+    thinking_parts,
     usage,
+    without_terminal_codes,
 )
 from refold.transcripts.origins import OPENHANDS, declared
-from refold.transcripts.values import first, is_list, listing, mapping, named, text, time_of, whole, without
+from refold.transcripts.values import (
+    as_count,
+    as_list,
+    as_name,
+    as_object,
+    as_text,
+    first,
+    is_list,
+    time_of,
+    without,
+)
 
 name = "openhands"
 
@@ -44,7 +55,7 @@ _NOT_ARGUMENTS = frozenset(
 
 
 _KIND = frozenset({"kind"})
-KINDS = frozenset({
+SDK_EVENTS = frozenset({
     "ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "AgentErrorEvent", "PauseEvent",
     "UserRejectObservation", "Condensation", "CondensationRequest", "ConversationStateUpdateEvent",
 })  # fmt: skip
@@ -56,38 +67,38 @@ def detect(head: Head) -> float:
     if head.records and is_list(head.records[0].get("history")):
         return 0.9 if _is_event(head.records[0]["history"]) else 0.4
     value: Any = head.value
-    if mapping(value) or _holds_runs(head):
-        value = (mapping(value) or first(value)).get("history")
+    if as_object(value) or _holds_runs(head):
+        value = (as_object(value) or first(value)).get("history")
     return 0.9 if _is_event(value) else 0.0
 
 
 def _is_event(history: object) -> bool:
     """Is this a list of events, or of pairs of them?"""
-    event = first(history) or first(next(iter(listing(history)), None))
+    event = first(history) or first(next(iter(as_list(history)), None))
     return "source" in event and ("action" in event or "observation" in event or "kind" in event)
 
 
-def read(source: Source) -> Loaded:
+def read(source: TranscriptFile) -> Loaded:
     run, events = _run(source)
     log = Builder(name, source)
     reading = _Import(log, replies_of(events))
     for index, item in enumerate(events):
-        reading.event(mapping(item), index, item)
+        reading.event(as_object(item), index, item)
     log.info.update(without(run, frozenset({"history"})))
-    id = named(run.get("instance_id"))
+    id = as_name(run.get("instance_id"))
     return log.loaded(id=id, title=id)
 
 
-def _run(source: Source) -> tuple[Record, list[Any]]:
+def _run(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
     head = source.head()
     if head.raw.lstrip().startswith(b"[") and not _holds_runs(head):
-        run: Record = {}
-        events = listing(source.document())
+        run: JsonObject = {}
+        events = as_list(source.document())
     else:
-        run = conversation(source)
-        events = listing(run.get("history"))
+        run = chosen_object(source)
+        events = as_list(run.get("history"))
     # The oldest files hold pairs of an action and its observation.
-    flat = [event for item in events for event in (listing(item) if is_list(item) else [item])]
+    flat = [event for item in events for event in (as_list(item) if is_list(item) else [item])]
     return run, flat
 
 
@@ -97,7 +108,7 @@ def _holds_runs(head: Head) -> bool:
 
 
 class _Import:
-    def __init__(self, log: Builder, replies: dict[str, list[Record]]) -> None:
+    def __init__(self, log: Builder, replies: dict[str, list[JsonObject]]) -> None:
         self.log = log
         self.given = replies
         """Actions of the newer kind, by the reply they came from."""
@@ -106,34 +117,38 @@ class _Import:
         """Event → the call it makes."""
         self.forgotten: set[str] = set()
 
-    def event(self, raw: Record, index: int, item: object) -> None:
-        if text(raw.get("kind")) in KINDS:
-            self._newer(text(raw["kind"]), raw, index)
+    def event(self, raw: JsonObject, index: int, item: object) -> None:
+        if as_text(raw.get("kind")) in SDK_EVENTS:
+            self._newer(as_text(raw["kind"]), raw, index)
         elif "action" in raw:
             self._action(raw, index)
         elif "observation" in raw:
             self._observation(raw, index)
         else:
-            self.log.unknown[text(raw.get("kind")) or "without an action"] += 1
-            self._other(raw or {"value": item}, index, text(raw.get("kind")) or "event")
+            self.log.unknown[as_text(raw.get("kind")) or "without an action"] += 1
+            self._other(raw or {"value": item}, index, as_text(raw.get("kind")) or "event")
 
-    def _other(self, raw: Record, index: int, kind: str) -> None:
+    def _other(self, raw: JsonObject, index: int, kind: str) -> None:
         self.log.add(e.Other, index, id=raw.get("id"), kind=kind, raw=raw, time=time_of(raw))
 
-    def _say(self, message: m.Message, raw: Record, index: int, **fields: Any) -> None:
+    def _say(self, message: m.Message, raw: JsonObject, index: int, **fields: Any) -> None:
         meta = without(raw, _HEAVY)
         self.log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=meta, **fields)
 
-    def _note(self, content: Sequence[m.AnyPart], kind: str, raw: Record, index: int) -> None:
-        said = {"content": tuple(map(plain, content)), "kind": kind, "meta": without(raw, _HEAVY)}
+    def _note(self, content: Sequence[m.AnyPart], kind: str, raw: JsonObject, index: int) -> None:
+        said = {
+            "content": tuple(map(without_terminal_codes, content)),
+            "kind": kind,
+            "meta": without(raw, _HEAVY),
+        }
         self.log.add(e.Note, index, id=raw.get("id"), time=time_of(raw), **said)
 
-    def _newer(self, kind: str, raw: Record, index: int) -> None:
+    def _newer(self, kind: str, raw: JsonObject, index: int) -> None:
         """An event of the agent SDK."""
         if kind == "Condensation":
             self._condensation(raw, raw, index)
         elif kind == "ActionEvent":
-            reply = text(raw.get("llm_response_id")) or text(raw.get("id"))
+            reply = as_text(raw.get("llm_response_id")) or as_text(raw.get("id"))
             if reply in self.replies:
                 self._other(
                     {"id": raw.get("id"), "of": reply, "call": raw.get("tool_call_id")}, index, "action"
@@ -150,9 +165,9 @@ class _Import:
 
     # ── actions ─────────────────────────────────────────────────────────────────────────────────
 
-    def _action(self, raw: Record, index: int) -> None:
-        kind, arguments = text(raw.get("action")), mapping(raw.get("args"))
-        metadata = mapping(raw.get("tool_call_metadata"))
+    def _action(self, raw: JsonObject, index: int) -> None:
+        kind, arguments = as_text(raw.get("action")), as_object(raw.get("args"))
+        metadata = as_object(raw.get("tool_call_metadata"))
         if kind == "condensation":
             self._condensation(arguments, raw, index)
         elif kind in _UNSEEN_ACTIONS:
@@ -171,34 +186,34 @@ class _Import:
             self.log.unknown[f"action {kind}"] += 1
             self._other(raw, index, kind or "action")
 
-    def _reply(self, metadata: Record, arguments: Record, raw: Record, index: int) -> None:
-        response = mapping(metadata.get("model_response"))
-        call_id, reply = text(metadata.get("tool_call_id")), text(response.get("id"))
+    def _reply(self, metadata: JsonObject, arguments: JsonObject, raw: JsonObject, index: int) -> None:
+        response = as_object(metadata.get("model_response"))
+        call_id, reply = as_text(metadata.get("tool_call_id")), as_text(response.get("id"))
         self.calls[str(raw.get("id"))] = call_id
         if reply and reply in self.replies:
             self._other({"id": raw.get("id"), "of": reply, "call": call_id}, index, "action")
             return
         self.replies.add(reply)
-        said = mapping(first(response.get("choices")).get("message"))
+        said = as_object(first(response.get("choices")).get("message"))
         parts = [*_reasoning(said), *chat_parts(said.get("content")), *chat_calls(said.get("tool_calls"))]
         if not any(isinstance(part, m.Call) and part.id == call_id for part in parts):
             parts += [] if parts else chat_parts(arguments.get("thought"))
-            tool = text(metadata.get("function_name"))
+            tool = as_text(metadata.get("function_name"))
             parts.append(m.Call(call_id, tool, without(arguments, _NOT_ARGUMENTS)))
-        spent = mapping(response.get("usage"))
+        spent = as_object(response.get("usage"))
         self._say(
             m.Assistant(tuple(parts), "tool_use"),
             raw,
             index,
-            model=named(response.get("model")),
+            model=as_name(response.get("model")),
             usage=usage(
                 prompt=spent.get("prompt_tokens"),
                 output=spent.get("completion_tokens"),
-                read=mapping(spent.get("prompt_tokens_details")).get("cached_tokens"),
+                read=as_object(spent.get("prompt_tokens_details")).get("cached_tokens"),
             ),
         )
 
-    def _bare_call(self, kind: str, arguments: Record, raw: Record, index: int) -> None:
+    def _bare_call(self, kind: str, arguments: JsonObject, raw: JsonObject, index: int) -> None:
         """An action of an agent without function calling."""
         call = m.Call(f"call-{raw.get('id', index)}", kind, without(arguments, _NOT_ARGUMENTS))
         self.calls[str(raw.get("id"))] = call.id
@@ -206,9 +221,9 @@ class _Import:
 
     # ── observations ────────────────────────────────────────────────────────────────────────────
 
-    def _observation(self, raw: Record, index: int) -> None:
-        kind = text(raw.get("observation"))
-        call = text(mapping(raw.get("tool_call_metadata")).get("tool_call_id")) or self.calls.get(
+    def _observation(self, raw: JsonObject, index: int) -> None:
+        kind = as_text(raw.get("observation"))
+        call = as_text(as_object(raw.get("tool_call_metadata")).get("tool_call_id")) or self.calls.get(
             str(raw.get("cause"))
         )
         if kind == "recall":
@@ -220,11 +235,13 @@ class _Import:
         else:
             self._say(m.Result(call, tuple(_printed(raw)), None, kind == "error"), raw, index)
 
-    def _recall(self, raw: Record, index: int) -> None:
+    def _recall(self, raw: JsonObject, index: int) -> None:
         """Knowledge that OpenHands added by itself; the model reads its texts."""
-        extras = mapping(raw.get("extras"))
-        texts = [text(mapping(item).get("content")) for item in listing(extras.get("microagent_knowledge"))]
-        texts += [text(extras.get(key)) for key in ("repo_instructions", "additional_agent_instructions")]
+        extras = as_object(raw.get("extras"))
+        texts = [
+            as_text(as_object(item).get("content")) for item in as_list(extras.get("microagent_knowledge"))
+        ]
+        texts += [as_text(extras.get(key)) for key in ("repo_instructions", "additional_agent_instructions")]
         said = [m.Text(found, "program") for found in texts if found]
         if said:
             self._note(said, "recall", raw, index)
@@ -233,16 +250,18 @@ class _Import:
 
     # ── condensation ────────────────────────────────────────────────────────────────────────────
 
-    def _condensation(self, arguments: Record, raw: Record, index: int) -> None:
+    def _condensation(self, arguments: JsonObject, raw: JsonObject, index: int) -> None:
         start, end = arguments.get("forgotten_events_start_id"), arguments.get("forgotten_events_end_id")
-        ids = {str(id) for id in listing(arguments.get("forgotten_event_ids"))}
+        ids = {str(id) for id in as_list(arguments.get("forgotten_event_ids"))}
         path = self.log.path(self.log.tail)
         if start is not None and end is not None:
             ids |= {
-                id for id in path if id.isascii() and id.isdigit() and whole(start) <= int(id) <= whole(end)
+                id
+                for id in path
+                if id.isascii() and id.isdigit() and as_count(start) <= int(id) <= as_count(end)
             }
         self.forgotten |= ids
-        summary = text(arguments.get("summary"))
+        summary = as_text(arguments.get("summary"))
         put: tuple[m.Message, ...] = (m.user([m.text(summary, "summary")]),) if summary else ()
         # What the model never saw may lie between.
         unseen = {entry.id for entry in self.log.entries if isinstance(entry, e.Other | e.Fold)}
@@ -257,27 +276,27 @@ class _Import:
         self.log.folded(edits, index, **place, summary=summary, details=arguments)
 
 
-def _said(arguments: Record, raw: Record) -> m.Content:
+def _said(arguments: JsonObject, raw: JsonObject) -> m.Content:
     parts = chat_parts(arguments.get("content")) or chat_parts(raw.get("message"))
-    images = [parse_image(url) for url in listing(arguments.get("image_urls")) if named(url)]
+    images = [parse_image(url) for url in as_list(arguments.get("image_urls")) if as_name(url)]
     return (*parts, *images)
 
 
-def _reasoning(said: Record) -> list[m.Thinking]:
-    thought = text(said.get("reasoning_content"))
+def _reasoning(said: JsonObject) -> list[m.Thinking]:
+    thought = as_text(said.get("reasoning_content"))
     return [m.Thinking(thought)] if thought else []
 
 
-def _printed(raw: Record) -> list[m.AnyPart]:
+def _printed(raw: JsonObject) -> list[m.AnyPart]:
     """What an observation says to the model; a command's output comes with how it ended."""
     content = chat_parts(raw.get("content"))
-    metadata = mapping(mapping(raw.get("extras")).get("metadata"))
+    metadata = as_object(as_object(raw.get("extras")).get("metadata"))
     if raw.get("observation") != "run" or not metadata:
         return content
-    said = text(metadata.get("prefix")) + text(raw.get("content")) + text(metadata.get("suffix"))
-    if named(metadata.get("working_dir")):
+    said = as_text(metadata.get("prefix")) + as_text(raw.get("content")) + as_text(metadata.get("suffix"))
+    if as_name(metadata.get("working_dir")):
         said += f"\n[Current working directory: {metadata['working_dir']}]"
-    if named(metadata.get("py_interpreter_path")):
+    if as_name(metadata.get("py_interpreter_path")):
         said += f"\n[Python interpreter: {metadata['py_interpreter_path']}]"
     if isinstance(metadata.get("exit_code"), int) and metadata["exit_code"] != -1:
         said += f"\n[Command finished with exit code {metadata['exit_code']}]"
@@ -287,54 +306,56 @@ def _printed(raw: Record) -> list[m.AnyPart]:
 # ── events of the agent SDK, told by `kind` ────────────────────────────────────────────────────
 
 
-def replies_of(events: Iterable[object]) -> dict[str, list[Record]]:
+def replies_of(events: Iterable[object]) -> dict[str, list[JsonObject]]:
     """The actions of every reply, in order."""
-    found: dict[str, list[Record]] = {}
-    for raw in map(mapping, events):
+    found: dict[str, list[JsonObject]] = {}
+    for raw in map(as_object, events):
         if raw.get("kind") == "ActionEvent":
-            found.setdefault(text(raw.get("llm_response_id")) or text(raw.get("id")), []).append(raw)
+            found.setdefault(as_text(raw.get("llm_response_id")) or as_text(raw.get("id")), []).append(raw)
     return found
 
 
-def assistant_of(actions: list[Record]) -> m.Assistant:
+def assistant_of(actions: list[JsonObject]) -> m.Assistant:
     """One reply: what it thought and said, and all its calls."""
     parts: list[m.AnyPart] = []
     for raw in actions:
-        parts += thinking(raw.get("thinking_blocks")) or _reasoning(raw)
+        parts += thinking_parts(raw.get("thinking_blocks")) or _reasoning(raw)
         parts += chat_parts(raw.get("thought"))
     return m.Assistant((*parts, *(_call(raw) for raw in actions)), "tool_use")
 
 
-def _call(raw: Record) -> m.Call:
+def _call(raw: JsonObject) -> m.Call:
     given = chat_calls([raw.get("tool_call")])[0]
     arguments = given.arguments or (
-        {} if given.raw is not None else without(mapping(raw.get("action")), _KIND)
+        {} if given.raw is not None else without(as_object(raw.get("action")), _KIND)
     )
     return m.Call(
-        text(raw.get("tool_call_id")) or given.id,
-        text(raw.get("tool_name")) or given.name,
+        as_text(raw.get("tool_call_id")) or given.id,
+        as_text(raw.get("tool_name")) or given.name,
         arguments,
         given.raw,
     )
 
 
-def message_of(kind: str, raw: Record) -> m.Message | None:
+def message_of(kind: str, raw: JsonObject) -> m.Message | None:
     """The message of an event that is no action; None where the model never saw it."""
-    call = text(raw.get("tool_call_id"))
+    call = as_text(raw.get("tool_call_id"))
     if kind == "SystemPromptEvent":
         return m.System(tuple(chat_parts(raw.get("system_prompt"))))
     if kind == "MessageEvent":
-        said = mapping(raw.get("llm_message"))
+        said = as_object(raw.get("llm_message"))
         content, added = chat_parts(said.get("content")), chat_parts(raw.get("extended_content"))
         if said.get("role") == "assistant":
             return m.Assistant((*content, *added), "end")
         return m.User((*declared(content, OPENHANDS), *m.with_origin("program", added)))
     if kind == "ObservationEvent":
-        seen = mapping(raw.get("observation"))
+        seen = as_object(raw.get("observation"))
         parts = chat_parts(seen.get("content")) or chat_parts(seen.get("output"))
         if not parts and seen:
             parts = [m.Text(m.compact_json(without(seen, _KIND)))]
-        return m.Result(call, tuple(parts), named(raw.get("tool_name")), seen.get("is_error") is True)
+        return m.Result(call, tuple(parts), as_name(raw.get("tool_name")), seen.get("is_error") is True)
     if kind in _FAILURES:
-        return m.Result(call, tuple(chat_parts(raw.get(_FAILURES[kind]))), named(raw.get("tool_name")), True)
+        return m.Result(
+            call, tuple(chat_parts(raw.get(_FAILURES[kind]))), as_name(raw.get("tool_name")), True
+        )
     return None

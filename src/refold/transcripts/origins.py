@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from refold import messages as m
 from refold.messages import Content, Origin, Text
 
-Place = Literal["start", "end", "around"]
+WrapperPosition = Literal["start", "end", "around"]
 
 _COMMAND = re.compile(r"\s*/[\w:-]{0,40}\s*")
 """A whole text that is one command to the program the user types in: `/clear`, `/model`."""
@@ -31,12 +31,12 @@ class Wrapper(NamedTuple):
     closes: str | None = None
     """None: everything up to the end of the message. Empty: the opening mark is all there is."""
     origin: Origin = "program"
-    place: Place = "start"
+    place: WrapperPosition = "start"
     inside: Origin | None = None
     """Origin of what stands between the marks, where it differs."""
 
 
-def _tags(*names: str, origin: Origin = "program", place: Place = "start") -> tuple[Wrapper, ...]:
+def _tags(*names: str, origin: Origin = "program", place: WrapperPosition = "start") -> tuple[Wrapper, ...]:
     return tuple(Wrapper(f"<{name}>", f"</{name}>", origin, place) for name in names)
 
 
@@ -97,12 +97,12 @@ def declared(parts: Iterable[m.AnyPart], wrappers: Sequence[Wrapper]) -> Content
         elif rest is not None:
             found.append(Text(part.text, rest))
         else:
-            pieces, rest = split(part.text, wrappers)
+            pieces, rest = split_by_origin(part.text, wrappers)
             found.extend(pieces)
     return tuple(found)
 
 
-def split(text: str, wrappers: Sequence[Wrapper]) -> tuple[list[Text], Origin | None]:
+def split_by_origin(text: str, wrappers: Sequence[Wrapper]) -> tuple[list[Text], Origin | None]:
     """The text taken apart, and the origin of what it leaves open at its end."""
     if _COMMAND.fullmatch(text):
         return [Text(text, "program")], None
@@ -111,13 +111,13 @@ def split(text: str, wrappers: Sequence[Wrapper]) -> tuple[list[Text], Origin | 
     return _joined([*before, (text[start:end], None), *after]) or [Text(text)], left_open
 
 
-Piece = tuple[str, Origin | None]
+OriginPiece = tuple[str, Origin | None]
 
 
-def _leading(text: str, wrappers: Sequence[Wrapper]) -> tuple[int, list[Piece]]:
+def _leading(text: str, wrappers: Sequence[Wrapper]) -> tuple[int, list[OriginPiece]]:
     """Where the wrappers at the beginning end, and what they are."""
     marks = tuple(wrapper.opens for wrapper in wrappers)
-    at, pieces = 0, list[Piece]()
+    at, pieces = 0, list[OriginPiece]()
     while (begin := _skipped(text, at)) < len(text) and text.startswith(marks, begin):
         here = (wrapper for wrapper in wrappers if wrapper.place != "end")
         found = next(((w, end) for w in here if (end := _closed(text, begin, w, marks))), None)
@@ -133,7 +133,7 @@ def _leading(text: str, wrappers: Sequence[Wrapper]) -> tuple[int, list[Piece]]:
     return at, pieces
 
 
-def _inside(text: str, at: int, begin: int, end: int, wrapper: Wrapper) -> list[Piece]:
+def _inside(text: str, at: int, begin: int, end: int, wrapper: Wrapper) -> list[OriginPiece]:
     """The wrapper as one piece, or as three where what stands between its marks is another's."""
     close = end - len(wrapper.closes or "")
     if wrapper.inside is None or not text[begin:close].strip():
@@ -165,14 +165,16 @@ def _stands(text: str, end: int, marks: tuple[str, ...]) -> bool:
     return end == len(text) or text[end] == "\n" or text.startswith(marks, end)
 
 
-def _trailing(text: str, start: int, wrappers: Sequence[Wrapper]) -> tuple[int, list[Piece], Origin | None]:
+def _trailing(
+    text: str, start: int, wrappers: Sequence[Wrapper]
+) -> tuple[int, list[OriginPiece], Origin | None]:
     """Where the wrappers at the end begin, what they are, and what they leave open."""
-    end, pieces = len(text), list[Piece]()  # last one first
+    end, pieces = len(text), list[OriginPiece]()  # last one first
     left_open: Origin | None = None
     for wrapper in wrappers:
         at = _line_start(text, wrapper.opens, start) if wrapper.place == "end" else -1
         if 0 <= at < end:
-            pieces = list[Piece](((text[at:], wrapper.origin),))
+            pieces = list[OriginPiece](((text[at:], wrapper.origin),))
             end, left_open = at, wrapper.origin
     around = [wrapper for wrapper in wrappers if wrapper.place == "around"]
     while found := next((wrapper for wrapper in around if _ends(text, start, end, wrapper)), None):
@@ -207,7 +209,7 @@ def _skipped(text: str, at: int) -> int:
     return at
 
 
-def _joined(pieces: Iterable[Piece]) -> list[Text]:
+def _joined(pieces: Iterable[OriginPiece]) -> list[Text]:
     """Neighbours of one origin as one part; white space alone belongs to its neighbour."""
     groups: list[tuple[list[str], Origin | None]] = []
     space = ""

@@ -19,14 +19,15 @@ from refold import messages as m
 from refold.errors import FormatError, TreeError
 from refold.protocols import Loaded
 from refold.session.edits import said_by
-from refold.transcripts import patch, pi_write
-from refold.transcripts.base import Head, Record, Source, index_id
+from refold.text.lenient_json import JsonObject
+from refold.transcripts import json_patch, pi_write
+from refold.transcripts.base import Head, TranscriptFile, index_id
 from refold.transcripts.pi_parts import is_stamp, message_from, model_name, parts_from, usage_from
-from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
+from refold.transcripts.values import as_count, as_list, as_name, as_object, as_text, time_of, without
 
 name = "pi"
 
-FRAME = "[The conversation up to here was compacted. Summary:]\n\n<summary>\n{summary}\n</summary>"
+SUMMARY_FRAME = "[The conversation up to here was compacted. Summary:]\n\n<summary>\n{summary}\n</summary>"
 _KINDS = {
     "message", "compaction", "branch_summary", "custom", "custom_message", "label", "model_change",
     "thinking_level_change", "session_info", "usage", "context_edit",
@@ -46,9 +47,9 @@ def detect(head: Head) -> float:
     return 0.6 if any(str(record.get("type")) in _KINDS for record in head.records[1:]) else 0.0
 
 
-def read(source: Source) -> Loaded:
-    header: Record | None = None
-    records: list[Record] = []
+def read(source: TranscriptFile) -> Loaded:
+    header: JsonObject | None = None
+    records: list[JsonObject] = []
     for number, record in source.records():
         if record.get("type") != "session":
             records.append(record)
@@ -60,8 +61,8 @@ def read(source: Source) -> Loaded:
         raise FormatError(f"{source.name or 'the file'} holds no pi entries")
     if header is None:
         source.problem(1, "the session header is missing: entries are read as version 3")
-    migrate(records, _version(header), offset=0 if header is None else 1)
-    _parents_first({record["id"]: named(record.get("parentId")) for record in reversed(records)})
+    migrate_records(records, _version(header), offset=0 if header is None else 1)
+    _parents_first({record["id"]: as_name(record.get("parentId")) for record in reversed(records)})
     aliases = _aliases(records)
     entries = _opening(header)
     for index, record in enumerate(records):
@@ -80,7 +81,7 @@ def _parents_first(parents: Mapping[str, str | None]) -> list[str]:
         raise TreeError(f"the parents of {ids} form a cycle: this transcript is damaged") from error
 
 
-def migrate(records: list[Record], version: int, *, offset: int = 1) -> None:
+def migrate_records(records: list[JsonObject], version: int, *, offset: int = 1) -> None:
     """Bring records (without the header) to version 3, in place. `offset`: the lines before them."""
     for index, record in enumerate(records):
         if not isinstance(record.get("id"), str):
@@ -97,52 +98,58 @@ def migrate(records: list[Record], version: int, *, offset: int = 1) -> None:
                 record.setdefault("firstKeptEntryId", records[at - offset]["id"])
 
 
-def _version(header: Record | None) -> int:
+def _version(header: JsonObject | None) -> int:
     version = header.get("version", 1) if header is not None else 3
     return version if isinstance(version, int) else 1
 
 
-def _opening(header: Record | None) -> list[e.AnyEntry]:
+def _opening(header: JsonObject | None) -> list[e.AnyEntry]:
     if header is None:
         return []
     info = e.Info(
         id=f"{header.get('id', 'session')}~header",
         time=time_of(header),
-        cwd=named(header.get("cwd")),
+        cwd=as_name(header.get("cwd")),
         meta={"pi": without(header, frozenset({"version"}))},
     )
     return [info]
 
 
-def _aliases(records: list[Record]) -> dict[str, str | None]:
+def _aliases(records: list[JsonObject]) -> dict[str, str | None]:
     """Entries of ours that have no place on a path, and where those hang that came after them."""
     found: dict[str, str | None] = {}
     for record in records:
-        if record.get("customType") == pi_write.CARRIED and "parent" not in mapping(record.get("data")):
+        if record.get("customType") == pi_write.EMBEDDED_ENTRY and "parent" not in as_object(
+            record.get("data")
+        ):
             parent = record.get("parentId")
             found[record["id"]] = found.get(parent, parent) if isinstance(parent, str) else None
     return found
 
 
-def _entries(record: Record, index: int, aliases: dict[str, str | None], source: Source) -> list[e.AnyEntry]:
-    if record.get("customType") == pi_write.CARRIED:
+def _entries(
+    record: JsonObject, index: int, aliases: dict[str, str | None], source: TranscriptFile
+) -> list[e.AnyEntry]:
+    if record.get("customType") == pi_write.EMBEDDED_ENTRY:
         try:
-            return [stored.decode(stored.dump_json(mapping(record.get("data"))))]
+            return [stored.decode(stored.dump_json(as_object(record.get("data"))))]
         except FormatError as error:
             source.problem(f"entry {record['id']}", f"{error}: kept as it is")
     entry = _entry(record, index, aliases, source)
     kind = record.get("type")
     if kind == "label":
-        target, label = named(record.get("targetId")), text(record.get("label"))
+        target, label = as_name(record.get("targetId")), as_text(record.get("label"))
         return [entry, e.Label(id=f"{entry.id}~label", time=entry.time, target=target, text=label)]
     if kind == "session_info" and isinstance(record.get("name"), str):
         return [entry, e.Info(id=f"{entry.id}~info", time=entry.time, name=record["name"].strip())]
     return [entry]
 
 
-def _entry(record: Record, index: int, aliases: dict[str, str | None], source: Source) -> e.AnyPathEntry:
+def _entry(
+    record: JsonObject, index: int, aliases: dict[str, str | None], source: TranscriptFile
+) -> e.AnyPathEntry:
     """The path entry of one record, with the patch that gives the record back."""
-    parent = named(record.get("parentId"))
+    parent = as_name(record.get("parentId"))
     place: dict[str, Any] = {
         "id": record["id"],
         "parent": aliases.get(parent, parent) if parent is not None else None,
@@ -159,26 +166,26 @@ def _entry(record: Record, index: int, aliases: dict[str, str | None], source: S
     return _with_patch(made, record)
 
 
-def _kind(record: Record) -> str:
-    role = mapping(record.get("message")).get("role")
+def _kind(record: JsonObject) -> str:
+    role = as_object(record.get("message")).get("role")
     return f"{record.get('type')} {role}" if role is not None else str(record.get("type"))
 
 
-def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
+def _known(record: JsonObject, place: dict[str, Any]) -> e.AnyPathEntry | None:
     match record:
         case {"type": "message", "message": {"role": "custom"} as raw} | ({"type": "custom_message"} as raw):
             content = parts_from(raw.get("content"))
             return e.Note(**place, content=content, kind=str(raw.get("customType", "")))
         case {"type": "message", "message": dict()}:
-            return _message_entry(cast("Record", record["message"]), place)
+            return _message_entry(cast("JsonObject", record["message"]), place)
         case {"type": "compaction", "summary": str(summary)}:
             return e.Fold(
                 **place,
                 edits=(),
                 preset="pi",
                 summary=summary,
-                first_kept=named(record.get("firstKeptEntryId")),
-                tokens_before=whole(record.get("tokensBefore")),
+                first_kept=as_name(record.get("firstKeptEntryId")),
+                tokens_before=as_count(record.get("tokensBefore")),
                 files=_files(record),
                 author="import:pi",
             )
@@ -187,7 +194,7 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
             details = {"target": target}
             return e.Fold(**place, edits=(), preset="pi", rung=kind, author="import:pi", details=details)
         case {"type": "branch_summary", "summary": str(summary)}:
-            origin, files = named(record.get("fromId")), _files(record)
+            origin, files = as_name(record.get("fromId")), _files(record)
             return e.BranchSummary(**place, summary=summary, origin=origin, files=files, author="import:pi")
         case {"type": "model_change"}:
             model = model_name(record.get("provider"), record.get("modelId"))
@@ -198,7 +205,7 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
             return None
 
 
-def _message_entry(raw: Record, place: dict[str, Any]) -> e.MessageEntry | None:
+def _message_entry(raw: JsonObject, place: dict[str, Any]) -> e.MessageEntry | None:
     message = message_from(raw)
     if message is None:
         return None
@@ -209,7 +216,7 @@ def _message_entry(raw: Record, place: dict[str, Any]) -> e.MessageEntry | None:
     return e.MessageEntry(**place, message=message, usage=usage, model=model)
 
 
-def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
+def _with_patch(entry: e.AnyPathEntry, record: JsonObject) -> e.AnyPathEntry:
     stamp, message = record.get("timestamp"), record.get("message")
     # Where the source has usage it is kept whole: it says more (cost) than ours.
     bare = isinstance(message, dict) and "usage" in message
@@ -218,7 +225,7 @@ def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
     )
     if record.get("parentId") != entry.parent:  # an alias: the patch must not bring it back
         record = {**record, "parentId": entry.parent}
-    extra = patch.diff(ours, record)
+    extra = json_patch.json_difference(ours, record)
     if not extra:
         return entry
     if isinstance(entry, e.Fold):
@@ -226,10 +233,10 @@ def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
     return msgspec.structs.replace(entry, meta={"pi": extra})
 
 
-def _files(record: Record) -> e.Files:
+def _files(record: JsonObject) -> e.Files:
     # What an extension stored in `details` has a meaning of its own.
-    raw = {} if record.get("fromHook") else mapping(record.get("details"))
-    lists = (listing(raw.get(key)) for key in ("readFiles", "modifiedFiles"))
+    raw = {} if record.get("fromHook") else as_object(record.get("details"))
+    lists = (as_list(raw.get(key)) for key in ("readFiles", "modifiedFiles"))
     read, modified = (tuple(name for name in names if isinstance(name, str)) for names in lists)
     return e.Files(read=read, modified=modified)
 
@@ -239,7 +246,7 @@ def _files(record: Record) -> e.Files:
 
 
 def summary_message(summary: str) -> m.User:
-    return m.user([m.text(FRAME.format(summary=summary), "summary")])
+    return m.user([m.text(SUMMARY_FRAME.format(summary=summary), "summary")])
 
 
 class _Place(NamedTuple):
@@ -286,7 +293,7 @@ class _Tree:
             return fold
         replacement = pi_write.saved(fold).get("=", {}).get("replacement")
         if replacement is not None and not isinstance(message, m.Bash):
-            content = parts_from(mapping(replacement).get("content"))
+            content = parts_from(as_object(replacement).get("content"))
             message = msgspec.structs.replace(message, content=content)
         put = () if replacement is None else (message,)
         self.changes[fold.id] = target, put
@@ -334,7 +341,7 @@ def _with_edits(entries: Sequence[e.AnyEntry]) -> tuple[e.AnyEntry, ...]:
 def _as_note(fold: e.Fold) -> e.Note:
     said = summary_message(fold.summary).content
     note = e.Note(id=fold.id, time=fold.time, content=said, kind="compaction")
-    extra = patch.diff(pi_write.plain_record(note), pi_write.record(fold))
+    extra = json_patch.json_difference(pi_write.plain_record(note), pi_write.record(fold))
     return msgspec.structs.replace(note, meta={"pi": extra})
 
 

@@ -8,11 +8,10 @@ from typing import Any, get_args
 
 from refold import messages as m
 from refold.session.dialects.common import stop_of
-from refold.transcripts.foreign import parts_of
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.builder import build_parts
 from refold.transcripts.origins import PI, declared
-from refold.transcripts.values import mapping, named, string, whole
-
-Record = dict[str, Any]
+from refold.transcripts.values import as_count, as_name, as_object, string
 
 _STOPS: dict[str, m.Stop] = {
     "stop": "end",
@@ -37,7 +36,7 @@ def is_stamp(value: Any) -> bool:
 
 
 def model_name(provider: Any, model: Any) -> str | None:
-    return f"{provider}:{model}" if named(provider) and named(model) else named(model)
+    return f"{provider}:{model}" if as_name(provider) and as_name(model) else as_name(model)
 
 
 def split_model(name: str | None) -> tuple[str, str]:
@@ -47,11 +46,11 @@ def split_model(name: str | None) -> tuple[str, str]:
 
 def usage_from(raw: Any) -> m.Usage | None:
     """None for no usage, and for the zeros of a reply that never came."""
-    counts = [whole(mapping(raw).get(key)) for key in ("input", "output", "cacheRead", "cacheWrite")]
+    counts = [as_count(as_object(raw).get(key)) for key in ("input", "output", "cacheRead", "cacheWrite")]
     return m.Usage(*counts) if any(counts) else None
 
 
-def usage_to(usage: m.Usage) -> Record:
+def usage_to(usage: m.Usage) -> JsonObject:
     return {
         "input": usage.input,
         "output": usage.output,
@@ -63,14 +62,14 @@ def usage_to(usage: m.Usage) -> Record:
 
 
 def parts_from(content: Any) -> m.Content:
-    return tuple(parts_of(content, _part_from))
+    return tuple(build_parts(content, _part_from))
 
 
-def parts_to(parts: Iterable[m.AnyPart]) -> list[Record]:
+def parts_to(parts: Iterable[m.AnyPart]) -> list[JsonObject]:
     return [_part_to(part) for part in parts]
 
 
-def message_from(raw: Record) -> m.Message | None:
+def message_from(raw: JsonObject) -> m.Message | None:
     """Our message; None for a role we do not know."""
     content = raw.get("content")
     match raw.get("role"):
@@ -92,7 +91,7 @@ def message_from(raw: Record) -> m.Message | None:
             return None
 
 
-def message_to(message: m.Message, *, usage: m.Usage | None = None, model: str | None = None) -> Record:
+def message_to(message: m.Message, *, usage: m.Usage | None = None, model: str | None = None) -> JsonObject:
     if isinstance(message, m.Assistant):
         return _assistant_to(message, usage, model)
     if isinstance(message, m.Bash):
@@ -108,9 +107,9 @@ def message_to(message: m.Message, *, usage: m.Usage | None = None, model: str |
     return {"role": message.role, "content": parts_to(message.content)}
 
 
-def _assistant_to(message: m.Assistant, usage: m.Usage | None, model: str | None) -> Record:
+def _assistant_to(message: m.Assistant, usage: m.Usage | None, model: str | None) -> JsonObject:
     provider, name = split_model(model)
-    raw: Record = {
+    raw: JsonObject = {
         "role": "assistant",
         "content": parts_to(message.content),
         "provider": provider,
@@ -124,7 +123,7 @@ def _assistant_to(message: m.Assistant, usage: m.Usage | None, model: str | None
     return raw
 
 
-def _bash_from(raw: Record) -> m.Bash:
+def _bash_from(raw: JsonObject) -> m.Bash:
     code = raw.get("exitCode")
     return m.Bash(
         str(raw.get("command", "")),
@@ -136,8 +135,8 @@ def _bash_from(raw: Record) -> m.Bash:
     )
 
 
-def _bash_to(message: m.Bash) -> Record:
-    raw: Record = {
+def _bash_to(message: m.Bash) -> JsonObject:
+    raw: JsonObject = {
         "role": "bashExecution",
         "command": message.command,
         "output": message.output,
@@ -151,7 +150,7 @@ def _bash_to(message: m.Bash) -> Record:
     return raw
 
 
-def _part_from(part: Record) -> m.AnyPart:
+def _part_from(part: JsonObject) -> m.AnyPart:
     match part:
         case {"type": "text", "text": str(text)}:
             origin = part.get("origin")
@@ -167,14 +166,14 @@ def _part_from(part: Record) -> m.AnyPart:
             return m.Opaque(part)
 
 
-def _part_to(part: m.AnyPart) -> Record:
+def _part_to(part: m.AnyPart) -> JsonObject:
     match part:
         case m.Text(origin=None):
             return {"type": "text", "text": part.text}
         case m.Text():
             return {"type": "text", "text": part.text, "origin": part.origin}
         case m.Thinking():
-            raw: Record = {"type": "thinking", "thinking": part.text}
+            raw: JsonObject = {"type": "thinking", "thinking": part.text}
             if part.data is not None or part.signature is not None:
                 raw["thinkingSignature"] = part.data if part.data is not None else part.signature
             if part.data is not None:

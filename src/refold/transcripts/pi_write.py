@@ -17,20 +17,23 @@ from refold import messages as m
 from refold.messages import compact_json
 from refold.protocols import SessionInfo
 from refold.session.projection import may_go
-from refold.transcripts import patch
-from refold.transcripts.pi_parts import Record, iso, message_to, parts_to, split_model
+from refold.text.lenient_json import JsonObject
+from refold.transcripts import json_patch
+from refold.transcripts.pi_parts import iso, message_to, parts_to, split_model
 
-CARRIED = "refold:entry"
-VERSION = 3
+EMBEDDED_ENTRY = "refold:entry"
+PI_FORMAT_VERSION = 3
 CONTEXT_EDIT = "context_edit"
 """Rung of a fold that is what pi calls so: one message is hidden, or shown otherwise, from then on."""
 
 
-NOBODY = SessionInfo(id="session")
+DEFAULT_INFO = SessionInfo(id="session")
 """A session of which nothing is known."""
 
 
-def write(entries: Sequence[e.AnyEntry], info: SessionInfo = NOBODY) -> tuple[bytes, list[str]]:
+def write_pi_session(
+    entries: Sequence[e.AnyEntry], info: SessionInfo = DEFAULT_INFO
+) -> tuple[bytes, list[str]]:
     """The file, and sentences about what pi will not see."""
     lines = [_header(entries, info)]
     lost: Counter[str] = Counter()
@@ -48,7 +51,7 @@ def write(entries: Sequence[e.AnyEntry], info: SessionInfo = NOBODY) -> tuple[by
         raw = record(entry, roots=roots)
         if raw is None:
             lost[f"{_title(entry)} is kept for refold; pi does not act on it"] += 1
-            raw = carried(entry, leaf)
+            raw = embedded_record(entry, leaf)
         elif problem := _loss(entry):
             lost[problem] += 1
         lines.append(raw)
@@ -58,7 +61,7 @@ def write(entries: Sequence[e.AnyEntry], info: SessionInfo = NOBODY) -> tuple[by
     return text.encode("utf-8", "replace"), [f"{n} × {text}" for text, n in lost.items()]
 
 
-def record(entry: e.AnyEntry, *, roots: Iterable[str] | None = None) -> Record | None:
+def record(entry: e.AnyEntry, *, roots: Iterable[str] | None = None) -> JsonObject | None:
     """The pi entry that says the same; None where pi has none. `roots`: entries that start a path, or
     what is said on it."""
     if isinstance(entry, e.Other):
@@ -67,10 +70,10 @@ def record(entry: e.AnyEntry, *, roots: Iterable[str] | None = None) -> Record |
     if isinstance(entry, e.Fold) and not is_compaction(entry, roots):
         return None
     plain = plain_record(entry)
-    return None if plain is None else patch.apply(plain, saved(entry))
+    return None if plain is None else json_patch.apply_difference(plain, saved(entry))
 
 
-def plain_record(entry: e.AnyEntry, *, stamp: str | None = None, usage: bool = True) -> Record | None:
+def plain_record(entry: e.AnyEntry, *, stamp: str | None = None, usage: bool = True) -> JsonObject | None:
     """The same without what only the source knew. `stamp`: the time as text, where it is at hand."""
     body = _body(entry, usage)
     if body is None:
@@ -79,14 +82,14 @@ def plain_record(entry: e.AnyEntry, *, stamp: str | None = None, usage: bool = T
     return {"id": entry.id, "parentId": parent, "timestamp": stamp or iso(entry.time), **body}
 
 
-def saved(entry: e.AnyEntry) -> patch.Patch:
+def saved(entry: e.AnyEntry) -> json_patch.Patch:
     """What the source had beyond our fields."""
     if isinstance(entry, e.Fold):
         return entry.details.get("pi", {})
     return getattr(entry, "meta", {}).get("pi", {})
 
 
-def carried(entry: e.AnyEntry, leaf: str | None) -> Record:
+def embedded_record(entry: e.AnyEntry, leaf: str | None) -> JsonObject:
     """Anything of ours inside a custom entry; what has no parent hangs at the leaf of its time."""
     parent = entry.parent if isinstance(entry, e.PathEntry) else leaf
     if isinstance(entry, e.Leaf):
@@ -94,7 +97,7 @@ def carried(entry: e.AnyEntry, leaf: str | None) -> Record:
     data = entry.raw if isinstance(entry, e.Unknown) else msgspec.to_builtins(entry)
     return {
         "type": "custom",
-        "customType": CARRIED,
+        "customType": EMBEDDED_ENTRY,
         "data": data,
         "id": entry.id,
         "parentId": parent,
@@ -112,7 +115,7 @@ def is_compaction(fold: e.Fold, roots: Iterable[str] | None = None) -> bool:
     return edit.kind == "summary" and len(edit.put) == 1 and (roots is None or edit.first in roots)
 
 
-def _body(entry: e.AnyEntry, usage: bool) -> Record | None:
+def _body(entry: e.AnyEntry, usage: bool) -> JsonObject | None:
     if isinstance(entry, e.MessageEntry):
         if isinstance(entry.message, m.System):
             return None
@@ -148,17 +151,17 @@ def _body(entry: e.AnyEntry, usage: bool) -> Record | None:
             return None
 
 
-def _details(files: e.Files) -> Record:
+def _details(files: e.Files) -> JsonObject:
     changed = (*files.modified, *files.created, *files.deleted)
     return {"readFiles": list(files.read), "modifiedFiles": list(dict.fromkeys(changed))}
 
 
-def _header(entries: Sequence[e.AnyEntry], info: SessionInfo) -> Record:
+def _header(entries: Sequence[e.AnyEntry], info: SessionInfo) -> JsonObject:
     first = next((entry for entry in entries if isinstance(entry, e.Info) and "pi" in entry.meta), None)
     if first is not None:
-        return {**first.meta["pi"], "version": VERSION}
+        return {**first.meta["pi"], "version": PI_FORMAT_VERSION}
     named = {"id": info.id, "timestamp": iso(info.created), "cwd": info.cwd or ""}
-    return {"type": "session", "version": VERSION, **named}
+    return {"type": "session", "version": PI_FORMAT_VERSION, **named}
 
 
 def _is_derived(entry: e.AnyEntry, sources: set[str]) -> bool:

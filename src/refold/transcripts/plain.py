@@ -7,8 +7,9 @@ from typing import Any, cast
 from refold import messages as m
 from refold.messages import compact_json
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.lists import read_list, sample
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile
+from refold.transcripts.message_lists import read_message_list, sample
 
 name = "plain"
 
@@ -32,21 +33,21 @@ def detect(head: Head) -> float:
     return 0.45 if known == len(told) else 0.2
 
 
-def read(source: Source) -> Loaded:
-    return read_list(source, name, lambda records: [_message(records[0], source)], _KNOWN)
+def read(source: TranscriptFile) -> Loaded:
+    return read_message_list(source, name, lambda records: [_message(records[0], source)], _KNOWN)
 
 
-def _pick(item: Record, keys: tuple[str, ...]) -> str | None:
+def _pick(item: JsonObject, keys: tuple[str, ...]) -> str | None:
     return next((key for key in keys if key in item), None)
 
 
-def _role(item: Record) -> str:
+def _role(item: JsonObject) -> str:
     key = _pick(item, _WHO)
     who = item.get(key) if key else None
     return who.strip().lower() if isinstance(who, str) else ""
 
 
-def _message(item: Record, source: Source) -> m.Message:
+def _message(item: JsonObject, source: TranscriptFile) -> m.Message:
     said = _parts(item.get(_pick(item, _WHAT) or ""))
     role = _role(item)
     match _ROLES.get(role):
@@ -73,7 +74,7 @@ def _part(said: Any) -> m.Content:
     if said is None or isinstance(said, str):
         return m.content(said or "")
     if isinstance(said, dict):
-        raw = cast("Record", said)
+        raw = cast("JsonObject", said)
         text = raw.get("text", raw.get("content"))
         return m.content(text) if isinstance(text, str) else (m.Opaque(raw),)
     return m.content(compact_json(said))

@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from refold import entries as e
 from refold import messages as m
 from refold.session import Item, Projection, Session, dialects
-from refold.session.dialects.common import fresh
+from refold.session.dialects.common import json_copy
 from refold.session.invariants import repair_by
-from refold.transcripts.base import Record, seconds
-from refold.transcripts.exported import told
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import seconds
+from refold.transcripts.exported import spoken_items
 from refold.transcripts.pi_parts import iso
 
 WRITERS = {"claude-code": "claude_write", "codex": "codex_write"}
@@ -62,7 +63,7 @@ class Speaker(Protocol):
         ...
 
 
-class Writer(Speaker, Protocol):
+class SessionWriter(Speaker, Protocol):
     """One module for each program has these members."""
 
     keeps: tuple[str, ...]
@@ -78,40 +79,42 @@ class Writer(Speaker, Protocol):
     RECALL_TOOL: str
     """What the tool of refold's MCP server is called there, where the server is called `refold`."""
 
-    def command(self, id: str) -> str: ...
+    def resume_command(self, id: str) -> str: ...
     def with_server(self, server: Sequence[str]) -> str:
         """What is typed behind the command, so that the program starts this MCP server."""
         ...
 
-    def spoken(self, page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
+    def spoken(self, page: Page, ticket: Ticket) -> tuple[list[JsonObject], dict[str, str]]:
         """A new file with all that was said; and for each entry, what that of its record will be called."""
         ...
 
-    def boundary(self, page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
+    def compaction_records(
+        self, page: Page, records: Sequence[JsonObject], ticket: Ticket
+    ) -> list[JsonObject]:
         """The record of a compaction, and what the model sees from there on: appended to these."""
         ...
 
-    def ticket_of(self, records: Sequence[Record], now: float) -> Ticket:
+    def ticket_of(self, records: Sequence[JsonObject], now: float) -> Ticket:
         """The session that a file holds."""
         ...
 
 
-def writer(program: str) -> Writer:
-    return cast("Writer", import_module(f"refold.transcripts.{WRITERS[program]}"))
+def writer(program: str) -> SessionWriter:
+    return cast("SessionWriter", import_module(f"refold.transcripts.{WRITERS[program]}"))
 
 
-def page_of(session: Session, chosen: Writer, *, history: bool = True) -> Page:
+def page_of(session: Session, chosen: SessionWriter, *, history: bool = True) -> Page:
     """Both parts of a file, repaired as the program's provider wants them."""
     projection = Projection(session)
     split = history and bool(projection.folds)
     return Page(
         session=session,
-        said=sendable(told(session), chosen) if split else (),
-        view=sendable(projection.items, chosen),
+        said=sendable_items(spoken_items(session), chosen) if split else (),
+        view=sendable_items(projection.items, chosen),
     )
 
 
-def sendable(items: Sequence[Item], chosen: Speaker) -> list[Item]:
+def sendable_items(items: Sequence[Item], chosen: Speaker) -> list[Item]:
     """Without the system prompt at the beginning, and what else the program brings itself."""
     told = dropwhile(lambda item: isinstance(item.message, m.System), items)
     shown = (item for item in told if not (isinstance(item.message, m.Bash) and item.message.hidden))
@@ -122,7 +125,7 @@ def sendable(items: Sequence[Item], chosen: Speaker) -> list[Item]:
 
 
 def _spoken(message: m.Message) -> m.Message:
-    """A command that the user ran is told as text."""
+    """A command that the user ran, as text."""
     return m.user([m.text(message.text, "tool")]) if isinstance(message, m.Bash) else message
 
 
@@ -134,14 +137,14 @@ def entry_of(page: Page, item: Item) -> e.MessageEntry | None:
     return entry if isinstance(entry, e.MessageEntry) else None
 
 
-def lines(records: Sequence[Record]) -> bytes:
-    return b"".join(msgspec.json.encode(fresh(record)) + b"\n" for record in records)
+def json_lines(records: Sequence[JsonObject]) -> bytes:
+    return b"".join(msgspec.json.encode(json_copy(record)) + b"\n" for record in records)
 
 
 class Clock:
     """Times of records: those of the entries where they have one, and never backwards."""
 
-    def __init__(self, page: Page, ticket: Ticket, records: Sequence[Record] = ()) -> None:
+    def __init__(self, page: Page, ticket: Ticket, records: Sequence[JsonObject] = ()) -> None:
         """Begins with the session, or behind these records."""
         newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
         oldest = min((entry.time for entry in page.session.path if entry.time), default=ticket.now)

@@ -6,9 +6,10 @@ from typing import Any
 
 from refold import messages as m
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, usage
-from refold.transcripts.values import first, listing, mapping, named, text, without
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import Head, TranscriptFile, seconds
+from refold.transcripts.builder import Builder, chat_calls, chat_parts, chosen_object, usage
+from refold.transcripts.values import as_list, as_name, as_object, as_text, first, without
 
 name = "tau-bench"
 
@@ -17,18 +18,18 @@ _USED = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "tim
 
 def detect(head: Head) -> float:
     value: Any = head.records[0] if head.records else head.value
-    value = mapping(value).get("simulations", value)
-    run = mapping(value) or first(value)
+    value = as_object(value).get("simulations", value)
+    run = as_object(value) or first(value)
     if "traj" in run or ("task_id" in run and "messages" in run):
         return 0.95
     return 0.5 if "task_id" in run and "trial" in run else 0.0
 
 
-def read(source: Source) -> Loaded:
-    run = conversation(source, within="simulations")
+def read(source: TranscriptFile) -> Loaded:
+    run = chosen_object(source, within="simulations")
     log = Builder(name, source)
     key = "traj" if "traj" in run else "messages"
-    for index, item in enumerate(listing(run.get(key))):
+    for index, item in enumerate(as_list(run.get(key))):
         take(log, item, index)
     log.info.update(without(run, frozenset({key})))
     title = f"task {run['task_id']}" if isinstance(run.get("task_id"), int | str) else None
@@ -38,12 +39,12 @@ def read(source: Source) -> Loaded:
 
 def take(log: Builder, item: object, index: int) -> None:
     """One message in OpenAI's spelling; what is none is kept as it came."""
-    raw = mapping(item)
+    raw = as_object(item)
     message = message_of(raw)
     if message is None:
         log.strange(raw, item, index)
         return
-    spent = mapping(raw.get("usage"))
+    spent = as_object(raw.get("usage"))
     log.say(
         message,
         index,
@@ -53,7 +54,7 @@ def take(log: Builder, item: object, index: int) -> None:
     )
 
 
-def message_of(raw: Record) -> m.Message | None:
+def message_of(raw: JsonObject) -> m.Message | None:
     content = tuple(chat_parts(raw.get("content")))
     match raw.get("role"):
         case "system" | "developer":
@@ -64,7 +65,7 @@ def message_of(raw: Record) -> m.Message | None:
             calls = chat_calls(raw.get("tool_calls"))
             return m.Assistant((*content, *calls), "tool_use" if calls else "end")
         case "tool" | "function":
-            call = text(raw.get("tool_call_id")) or text(raw.get("id"))
-            return m.Result(call, content, named(raw.get("name")), raw.get("error") is True)
+            call = as_text(raw.get("tool_call_id")) or as_text(raw.get("id"))
+            return m.Result(call, content, as_name(raw.get("name")), raw.get("error") is True)
         case _:
             return None

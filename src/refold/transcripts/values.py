@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from refold.session.dialects.common import as_count
+from refold.session.dialects import common
 from refold.transcripts.base import seconds
 
 
-def text(value: object) -> str:
+def as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def named(value: object) -> str | None:
+def as_name(value: object) -> str | None:
     """A non-empty string, or None."""
     return value if isinstance(value, str) and value else None
 
@@ -23,11 +23,11 @@ def string(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def mapping(value: object) -> dict[str, Any]:
+def as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def listing(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
@@ -41,12 +41,12 @@ def is_list(value: object) -> bool:
 
 def first(value: object) -> dict[str, Any]:
     """The first object of a list."""
-    return mapping(next(iter(listing(value)), None))
+    return as_object(next(iter(as_list(value)), None))
 
 
-def whole(value: object) -> int:
-    """A count: what is no sensible one is 0."""
-    return as_count(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+def as_count(value: object) -> int:
+    """A count; 0 for anything else."""
+    return common.as_count(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 
 def time_of(raw: Mapping[str, Any]) -> float:

@@ -11,18 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from refold import messages as m
-from refold.transcripts.base import Record, seconds
-from refold.transcripts.foreign import Builder, chat_calls, chat_parts
+from refold.text.lenient_json import JsonObject
+from refold.transcripts.base import seconds
+from refold.transcripts.builder import Builder, chat_calls, chat_parts
 from refold.transcripts.origins import OPENHANDS, SWE_AGENT, declared
 from refold.transcripts.swe_agent import (
-    NAMED,
+    OPENHANDS_OUTPUT,
     command_call,
     is_output,
-    printed,
     thought_and_command,
+    tool_output,
     unheaded,
 )
-from refold.transcripts.values import first, listing, mapping, named, text, without
+from refold.transcripts.values import as_list, as_name, as_object, as_text, first, without
 
 PARAMETER = "<parameter="
 _USED = frozenset({"role", "content", "text", "system_prompt", "tool_calls", "tool_call_id"})
@@ -33,31 +34,33 @@ _OPENING = re.compile(r"(?<!\s)\s*+(?:```\w{0,40}+|<\w{1,80}+>)\s*+$")
 _ROLES = {"ai": "assistant", "gpt": "assistant", "human": "user"}
 
 
-def content_of(raw: Record) -> object:
+def message_content(raw: JsonObject) -> object:
     """What a message says, under any of the names it has in these files."""
     content = raw.get("content")
     return raw.get("text") or raw.get("system_prompt") or "" if content is None else content
 
 
-def said_in(raw: Record) -> str:
+def said_in(raw: JsonObject) -> str:
     """The text of a message, or its first one."""
-    content = content_of(raw)
-    return text(content) or text(first(content).get("text"))
+    content = message_content(raw)
+    return as_text(content) or as_text(first(content).get("text"))
 
 
 def read_messages(log: Builder, messages: Sequence[object]) -> None:
     """Every message of a conversation, put into the log."""
     reading = _Import(log, by_position=_is_by_position(messages))
     for index, item in enumerate(messages):
-        reading.take(mapping(item), index, item)
+        reading.take(as_object(item), index, item)
 
 
 def _is_by_position(messages: Sequence[object]) -> bool:
-    """Whether nobody types after the task: what follows a call is then what it printed, whatever it says. A
-    program in which people do names the call in front of each output."""
-    said = [raw for item in messages if (raw := mapping(item)).get("role") == "user"][1:]
+    """Whether the user types nothing after the task: what follows a call is then its output, whatever it is.
+    A program in which people do names the call in front of each output."""
+    said = [raw for item in messages if (raw := as_object(item)).get("role") == "user"][1:]
     outputs = (output for raw in said if is_output(output := said_in(raw), {}))
-    return any("text" in raw for raw in said) or any(not output.startswith(NAMED) for output in outputs)
+    return any("text" in raw for raw in said) or any(
+        not output.startswith(OPENHANDS_OUTPUT) for output in outputs
+    )
 
 
 class _Import:
@@ -67,27 +70,27 @@ class _Import:
         self.open: list[m.Call] = []
         """Calls of the last reply whose output is still to come."""
 
-    def take(self, raw: Record, index: int, item: object) -> None:
-        given = text(raw.get("role"))
-        parts = chat_parts(content_of(raw))
+    def take(self, raw: JsonObject, index: int, item: object) -> None:
+        given = as_text(raw.get("role"))
+        parts = chat_parts(message_content(raw))
         role = _ROLES.get(given, given)
         if role == "assistant":
             self._reply(parts, raw, index)
         elif role == "user":
             self._user(parts, raw, index)
         elif role == "tool":
-            self._say(m.Result(text(raw.get("tool_call_id")), tuple(parts)), raw, index)
+            self._say(m.Result(as_text(raw.get("tool_call_id")), tuple(parts)), raw, index)
         elif role == "system":
             self._say(m.System(tuple(parts)), raw, index)
         else:
             self.log.strange(raw, item, index)
 
-    def _say(self, message: m.Message, raw: Record, index: int, **more: Any) -> None:
+    def _say(self, message: m.Message, raw: JsonObject, index: int, **more: Any) -> None:
         rest = {key: value for key, value in without(raw, _USED).items() if value is not None}
-        when = seconds(raw.get("timestamp") or mapping(raw.get("extra")).get("timestamp"))
+        when = seconds(raw.get("timestamp") or as_object(raw.get("extra")).get("timestamp"))
         self.log.say(message, index, time=when, meta={**rest, **more})
 
-    def _reply(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:
+    def _reply(self, parts: list[m.AnyPart], raw: JsonObject, index: int) -> None:
         said = parts[0].text if len(parts) == 1 and isinstance(parts[0], m.Text) else ""
         found = None if raw.get("tool_calls") else self._written(said, raw, f"call-{index}")
         if found is None:
@@ -97,7 +100,7 @@ class _Import:
         thought, self.open = found
         self._say(m.Assistant((*m.content(thought), *self.open), "tool_use"), raw, index, content=said)
 
-    def _written(self, said: str, raw: Record, id: str) -> tuple[str, list[m.Call]] | None:
+    def _written(self, said: str, raw: JsonObject, id: str) -> tuple[str, list[m.Call]] | None:
         """What was thought and what is called: `<function=…>`, the commands that the program noted beside the
         reply, or the last fenced block."""
         if call := _written_call(said, id):
@@ -105,7 +108,8 @@ class _Import:
         if not self.by_position:
             return None
         noted = (
-            named(mapping(each).get("command")) for each in listing(mapping(raw.get("extra")).get("actions"))
+            as_name(as_object(each).get("command"))
+            for each in as_list(as_object(raw.get("extra")).get("actions"))
         )
         if commands := list(filter(None, noted)):
             ids = [id, *(f"{id}.{number}" for number in range(1, len(commands)))]
@@ -114,15 +118,15 @@ class _Import:
         fenced = thought_and_command(said)
         return None if fenced is None else (fenced[0], [command_call(fenced[1].strip("\n"), id)])
 
-    def _user(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:
+    def _user(self, parts: list[m.AnyPart], raw: JsonObject, index: int) -> None:
         heading, output = unheaded(parts)
         if not is_output(said_in(raw), {}) and not (self.open and self.by_position):
             self.open = []
             self._say(m.User(declared(parts, (*OPENHANDS, *SWE_AGENT))), raw, index)
             return
         call = self.open.pop(0) if self.open else None
-        answered = call and (not heading.startswith(NAMED) or f"[{call.name}]" in heading)
-        result = printed(call.id if call and answered else "", output)
+        answered = call and (not heading.startswith(OPENHANDS_OUTPUT) or f"[{call.name}]" in heading)
+        result = tool_output(call.id if call and answered else "", output)
         self._say(result, raw, index, **({"heading": heading} if heading else {}))
 
 

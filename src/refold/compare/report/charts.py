@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from refold.compare.report.html import Child, Markup, el
 
 
-def short(number: float) -> str:
+def short_number(number: float) -> str:
     """1234 → 1.2k."""
     for limit, unit in ((1e6, "M"), (1e3, "k")):
         if number >= limit:
@@ -16,7 +16,7 @@ def short(number: float) -> str:
     return f"{number:.0f}"
 
 
-def bar(share: float, cls: str = "") -> Markup:
+def svg_bar(share: float, cls: str = "") -> Markup:
     """A horizontal bar that fills its place."""
     width = max(0.0, min(1.0, share)) * 100
     return _strip(el("rect", width=width, height=8, cls=f"fill {cls}"), aria_hidden="true")

@@ -26,21 +26,21 @@ Child: TypeAlias = "str | int | Iterable[Child] | None"
 """Strings are text and get escaped; `Markup` stays; None is nothing."""
 
 
-def visible(text: str) -> str:
+def page_safe(text: str) -> str:
     """Text without characters that a page must not hold."""
     return _GONE.sub("�", text.replace("\r\n", "\n"))
 
 
-def plain(text: str) -> str:
+def redacted_text(text: str) -> str:
     """Text from outside, without its secrets too."""
-    return visible(redact(text)[0])
+    return page_safe(redact(text)[0])
 
 
-def text(value: str) -> Markup:
-    return value if isinstance(value, Markup) else Markup(html.escape(plain(value)))
+def escaped_text(value: str) -> Markup:
+    return value if isinstance(value, Markup) else Markup(html.escape(redacted_text(value)))
 
 
-def join(children: Iterable[Child]) -> Markup:
+def join_markup(children: Iterable[Child]) -> Markup:
     return Markup("".join(_rendered(child) for child in children))
 
 
@@ -49,15 +49,15 @@ def el(name: str, /, *children: Child, **attributes: str | float | bool | None) 
     given = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Markup(f"<{name}{given}>")
-    return Markup(f"<{name}{given}>{join(children)}</{name}>")
+    return Markup(f"<{name}{given}>{join_markup(children)}</{name}>")
 
 
 def _rendered(child: Child) -> str:
     if child is None:
         return ""
     if isinstance(child, str):
-        return text(child)
-    return str(child) if isinstance(child, int) else join(child)
+        return escaped_text(child)
+    return str(child) if isinstance(child, int) else join_markup(child)
 
 
 def _attribute(key: str, value: str | float | bool | None) -> str:
@@ -67,4 +67,4 @@ def _attribute(key: str, value: str | float | bool | None) -> str:
     if value is True:
         return f" {name}"
     shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-    return f' {name}="{html.escape(plain(shown))}"'
+    return f' {name}="{html.escape(redacted_text(shown))}"'

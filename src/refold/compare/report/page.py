@@ -9,11 +9,11 @@ from functools import cache
 from importlib.resources import files
 
 from refold.compare.measures import MEASURES
-from refold.compare.report import inside, tables
-from refold.compare.report.charts import short
+from refold.compare.report import message_details, tables
+from refold.compare.report.charts import short_number
 from refold.compare.report.html import Child, Markup, el
 from refold.compare.run import Cell, Comparison, Transcript
-from refold.compare.verdict import RULE, Group, Verdict, budget, dollars, groups, verdicts
+from refold.compare.verdict import RULE, PresetGroup, Verdict, budget, dollars, preset_groups, verdicts
 
 
 @cache
@@ -50,13 +50,13 @@ def page(done: Comparison) -> str:
         _presets(done, bests),
         _inside(done, bests),
         _each(done, bests),
-        tables.columns(),
+        tables.column_meanings(),
         _footer(),
     )
     return f"<!doctype html>\n{el('html', head, el('body', main, el('script', Markup(script))), lang='en')}\n"
 
 
-def spoken(text: str) -> Child:
+def with_code(text: str) -> Child:
     """A sentence; names in backticks as code."""
     return [el("code", piece) if n % 2 else piece for n, piece in enumerate(text.split("`"))]
 
@@ -77,8 +77,8 @@ def _opening(done: Comparison, found: Sequence[Verdict]) -> Markup:
         el("p", "refold compare", cls="eyebrow"),
         [
             (
-                el("h2" if number else "h1", spoken(verdict.title)),
-                el("ul", [el("li", spoken(line)) for line in verdict.lines], cls="verdict"),
+                el("h2" if number else "h1", with_code(verdict.title)),
+                el("ul", [el("li", with_code(line)) for line in verdict.lines], cls="verdict"),
             )
             for number, verdict in enumerate(found)
         ],
@@ -87,14 +87,14 @@ def _opening(done: Comparison, found: Sequence[Verdict]) -> Markup:
     )
 
 
-def _presets(done: Comparison, bests: Sequence[Group]) -> Markup:
+def _presets(done: Comparison, bests: Sequence[PresetGroup]) -> Markup:
     many = "Sums over the logs that are larger than the budget. " if len(done.transcripts) > 1 else ""
     notes = el("p", many, RULE, " ", tables.DASH, cls="quiet")
     return el("section", el("h2", "All presets"), notes, _by_budget(done.cells, bests))
 
 
-def _by_budget(cells: Sequence[Cell], bests: Sequence[Group]) -> Iterator[Markup]:
-    listed = groups(cells)
+def _by_budget(cells: Sequence[Cell], bests: Sequence[PresetGroup]) -> Iterator[Markup]:
+    listed = preset_groups(cells)
     for asked, passes in dict.fromkeys((cell.asked, cell.passes) for cell in cells):
         rows = [group for group in listed if group.kind == (asked, passes)]
         best = next((group for group in bests if group.kind == (asked, passes)), None)
@@ -103,7 +103,7 @@ def _by_budget(cells: Sequence[Cell], bests: Sequence[Group]) -> Iterator[Markup
         yield tables.presets(rows, best) if rows else el("p", "fits as it is", cls="quiet")
 
 
-def _inside(done: Comparison, bests: Sequence[Group]) -> Markup:
+def _inside(done: Comparison, bests: Sequence[PresetGroup]) -> Markup:
     """The reader that `explorer.js` fills; the data lies beside it, compressed."""
     best = bests[0].cells[0] if bests else None
     share = 1 / max(len(done.transcripts), 1)
@@ -114,29 +114,31 @@ def _inside(done: Comparison, bests: Sequence[Group]) -> Markup:
         el("h2", "Look inside: every message before and after"),
         el(
             "noscript",
-            el("p", "This part of the page needs its script, which is part of the page.", cls="quiet"),
+            el("p", "This part of the page needs JavaScript; the script is included.", cls="quiet"),
         ),
         el(
             "div",
             Markup(_read("explorer.html").replace("<!-- transcripts -->", chosen)),
             id="explorer",
             hidden=True,
-            data_best=inside.title(best) if best else None,
+            data_best=message_details.cell_title(best) if best else None,
         ),
-        [inside.block(t, done.of(t.file), share) for t in done.transcripts],
+        [message_details.transcript_section(t, done.of(t.file), share) for t in done.transcripts],
         id="inside",
     )
 
 
-def _each(done: Comparison, bests: Sequence[Group]) -> Markup | None:
+def _each(done: Comparison, bests: Sequence[PresetGroup]) -> Markup | None:
     if len(done.transcripts) < 2:
         return None
     parts = [_transcript(done.of(t.file), t, number, bests) for number, t in enumerate(done.transcripts)]
     return el("section", el("h2", "Every transcript"), parts)
 
 
-def _transcript(cells: Sequence[Cell], t: Transcript, number: int, bests: Sequence[Group]) -> Markup:
-    about = f"{t.messages:,} messages, {short(t.tokens)} tokens{_told(cells, bests[0]) if bests else ''}"
+def _transcript(cells: Sequence[Cell], t: Transcript, number: int, bests: Sequence[PresetGroup]) -> Markup:
+    about = (
+        f"{t.messages:,} messages, {short_number(t.tokens)} tokens{_told(cells, bests[0]) if bests else ''}"
+    )
     return el(
         "details",
         el("summary", el("b", name_of(t.file)), " ", el("small", about)),
@@ -146,7 +148,7 @@ def _transcript(cells: Sequence[Cell], t: Transcript, number: int, bests: Sequen
     )
 
 
-def _told(cells: Sequence[Cell], best: Group) -> str:
+def _told(cells: Sequence[Cell], best: PresetGroup) -> str:
     """What the preset of the first verdict does to one log."""
     kind = (best.preset, *best.kind)
     cell = next((cell for cell in cells if (cell.preset, cell.asked, cell.passes) == kind), None)
@@ -154,7 +156,7 @@ def _told(cells: Sequence[Cell], best: Group) -> str:
         return ""
     if not cell.needs_folding:
         return "; fits as it is"
-    return f"; {short(cell.tokens or 0)} with {best.preset}" + ("" if cell.fits else ", does not fit")
+    return f"; {short_number(cell.tokens or 0)} with {best.preset}" + ("" if cell.fits else ", does not fit")
 
 
 def _footer() -> Markup:

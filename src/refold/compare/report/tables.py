@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refold.compare.forms import FORMS, Form
+from refold.compare.forms import FORM_WORDS, MessageForm
 from refold.compare.measures import MEASURES
-from refold.compare.report.charts import bar, stack
+from refold.compare.report.charts import stack, svg_bar
 from refold.compare.report.html import Child, Markup, el
 from refold.compare.run import variant
-from refold.compare.verdict import Group, change, dollars, percent
+from refold.compare.verdict import PresetGroup, change, dollars, percent
 
-COLUMNS: tuple[tuple[str, str], ...] = (
+PRESET_COLUMNS: tuple[tuple[str, str], ...] = (
     ("kept", "the mean of words, files and names, as far as the log has some"),
     ("words", "words that the user typed: sentences that stand in the view word for word"),
     ("files", "files changed or created by a tool that names them, named in the view"),
@@ -36,7 +36,12 @@ COLUMNS: tuple[tuple[str, str], ...] = (
         "cheaper: after a fold the context is cached anew",
     ),
 )
-SHAPES: dict[Form, str] = {"whole": "f-whole", "clipped": "f-clipped", "lines": "f-line", "gone": "f-gone"}
+SHAPES: dict[MessageForm, str] = {
+    "whole": "f-whole",
+    "clipped": "f-clipped",
+    "lines": "f-line",
+    "gone": "f-gone",
+}
 DASH = "–: nothing to measure by in this log."
 
 
@@ -44,9 +49,9 @@ def colour(preset: str) -> str:
     return f"p-{variant(preset)[0]}"
 
 
-def presets(rows: Sequence[Group], best: Group | None) -> Markup:
+def presets(rows: Sequence[PresetGroup], best: PresetGroup | None) -> Markup:
     """Best first; what does not fit or failed comes last and has no shares."""
-    return _table("presets", [("preset", None), *COLUMNS], [_row(group, best) for group in rows])
+    return _table("presets", [("preset", None), *PRESET_COLUMNS], [_row(group, best) for group in rows])
 
 
 def _table(cls: str, heads: Sequence[tuple[str, str | None]], rows: Sequence[Markup]) -> Markup:
@@ -55,14 +60,16 @@ def _table(cls: str, heads: Sequence[tuple[str, str | None]], rows: Sequence[Mar
     return el("table", el("thead", el("tr", named)), el("tbody", rows), cls=cls)
 
 
-def _row(group: Group, best: Group | None) -> Markup:
+def _row(group: PresetGroup, best: PresetGroup | None) -> Markup:
     name = _name(
         group, el("span", "keeps most", cls="badge best") if best and group.preset == best.preset else None
     )
     if not group.fitting:
         error = group.cells[0].error or "does not fit"
         return el(
-            "tr", name, el("td", error, colspan=len(COLUMNS), cls="note quiet" if group.good else "note bad")
+            "tr",
+            name,
+            el("td", error, colspan=len(PRESET_COLUMNS), cls="note quiet" if group.good else "note bad"),
         )
     return el(
         "tr",
@@ -78,7 +85,7 @@ def _row(group: Group, best: Group | None) -> Markup:
 RANKED = "the mean of words, files and names"
 
 
-def _name(group: Group, mark: Markup | None) -> Markup:
+def _name(group: PresetGroup, mark: Markup | None) -> Markup:
     swatch = el("span", cls=f"swatch {colour(group.preset)}")
     same = [el("small", f"and {name.replace(':', ', ')}") for name in group.same]
     return el("th", swatch, group.name, same, mark, scope="row")
@@ -88,7 +95,7 @@ def _cell(label: str, *children: Child, cls: str = "") -> Markup:
     return el("td", *children, data_label=label, cls=cls or None)
 
 
-def _counted(group: Group, measure: str) -> Markup:
+def _counted(group: PresetGroup, measure: str) -> Markup:
     count = group.total(measure)
     return _share(MEASURES[measure][0], count.share, f"{count.kept:,} of {count.of:,}")
 
@@ -96,18 +103,18 @@ def _counted(group: Group, measure: str) -> Markup:
 def _share(label: str, value: float | None, title: str) -> Markup:
     if value is None:
         return _cell(label, el("span", "–", title="nothing to measure by", cls="quiet"))
-    return _cell(label, el("span", percent(value), title=title), bar(value, "share"))
+    return _cell(label, el("span", percent(value), title=title), svg_bar(value, "share"))
 
 
-def _messages(group: Group) -> Markup:
-    counts = {form: group.form(form) for form in FORMS}
+def _messages(group: PresetGroup) -> Markup:
+    counts = {form: group.form(form) for form in FORM_WORDS}
     whole = sum(counts.values())
-    told = ", ".join(f"{counts[form]:,} {FORMS[form]}" for form in FORMS)
-    drawn = stack([(counts[form], SHAPES[form]) for form in FORMS], whole, told)
+    told = ", ".join(f"{counts[form]:,} {FORM_WORDS[form]}" for form in FORM_WORDS)
+    drawn = stack([(counts[form], SHAPES[form]) for form in FORM_WORDS], whole, told)
     return _cell("messages", el("span", f"{counts['gone']:,} not shown"), drawn, cls="messages")
 
 
-def _view(group: Group) -> Markup:
+def _view(group: PresetGroup) -> Markup:
     some = len(group.fitting) < len(group.cells)
     mark = el("small", f"fits {len(group.fitting)} of {len(group.cells)}", cls="bad") if some else None
     return _cell("view", el("span", f"{group.tokens:,}"), mark)
@@ -118,9 +125,9 @@ def _change(cost: float, none: float) -> Markup | None:
     return el("small", told, cls="bad" if cost > none else "good") if told else None
 
 
-def columns() -> Markup:
+def column_meanings() -> Markup:
     return el(
         "section",
         el("h2", "What the columns mean"),
-        el("dl", [(el("dt", name), el("dd", about)) for name, about in COLUMNS]),
+        el("dl", [(el("dt", name), el("dd", about)) for name, about in PRESET_COLUMNS]),
     )

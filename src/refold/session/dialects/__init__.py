@@ -16,7 +16,8 @@ from typing import Any, Protocol, cast
 from refold.errors import RefoldError, UnknownName, WrongType, expect
 from refold.messages import Assistant, Message
 from refold.session.dialects import anthropic, openai_chat, openai_responses
-from refold.session.dialects.common import MESSAGES, Reply, Shown, Wire, WireRules, as_dict, as_list
+from refold.session.dialects.common import MESSAGES, ParsedReply, Renderable, WireRules, as_dict, to_list
+from refold.text.lenient_json import JsonObject
 
 
 class Dialect(Protocol):
@@ -33,25 +34,25 @@ class Dialect(Protocol):
     @property
     def rules(self) -> WireRules: ...
 
-    def speaks(self, raw: Wire) -> bool:
-        """Is this message, reply or request in this dialect without doubt? What could be anybody's is not."""
+    def speaks(self, raw: JsonObject) -> bool:
+        """Whether this message, reply or request is in this dialect without doubt."""
         ...
 
     def parse_list(self, objs: Iterable[Any]) -> list[Message]:
         """The messages of what `render` gives: dicts or SDK objects."""
         ...
 
-    def parse_reply(self, obj: Any) -> Reply:
+    def parse_reply(self, obj: Any) -> ParsedReply:
         """What a model answered, from the provider's reply or from an assistant message alone; `UsageError`
         if it is neither."""
         ...
 
-    def render(self, shown: Shown, *, system: str | None = None) -> Any:
+    def render(self, shown: Renderable, *, system: str | None = None) -> Any:
         """Messages that were repaired by the `rules`: a list or, where the dialect keeps something beside it,
         the fields of a request. Fresh values, the caller may change them."""
         ...
 
-    def render_tools(self, tools: Sequence[Any]) -> list[Wire]:
+    def render_tools(self, tools: Sequence[Any]) -> list[JsonObject]:
         """Tool definitions, given in any dialect's shape."""
         ...
 
@@ -60,8 +61,8 @@ _ROWS: tuple[Dialect, ...] = (openai_chat, openai_responses, anthropic)
 DIALECTS = {row.name: row for row in _ROWS}
 ALIASES = {"openai-responses": "responses"}
 """Second names: what models and files of a dialect are called."""
-PLAIN = openai_chat
-"""Who reads what could be anybody's."""
+DEFAULT_DIALECT = openai_chat
+"""The dialect that reads what is in none without doubt."""
 
 
 def get(name: str) -> Dialect:
@@ -77,9 +78,9 @@ def names() -> tuple[str, ...]:
     return (*DIALECTS, *ALIASES)
 
 
-def of(obj: Any) -> Dialect:
+def dialect_of(obj: Any) -> Dialect:
     """The dialect of a foreign message, reply or request."""
-    return _sure(as_dict(obj)) or PLAIN
+    return _sure(as_dict(obj)) or DEFAULT_DIALECT
 
 
 def parse(obj: Any) -> list[Message]:
@@ -89,10 +90,10 @@ def parse(obj: Any) -> list[Message]:
 
 def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[Message]:
     """The messages of a list (or of a request), whatever dialect it is in. Ours stay as they are."""
-    return read_list(objs)[0]
+    return parse_list_with_dialects(objs)[0]
 
 
-def read_list(objs: Iterable[Any] | Mapping[str, Any]) -> tuple[list[Message], list[Dialect]]:
+def parse_list_with_dialects(objs: Iterable[Any] | Mapping[str, Any]) -> tuple[list[Message], list[Dialect]]:
     """The same, and the dialects that the list may be in: the one that something in it speaks without doubt,
     all where nothing does; none where it is in our own messages, or in several dialects."""
     with _reading("message"):
@@ -101,7 +102,7 @@ def read_list(objs: Iterable[Any] | Mapping[str, Any]) -> tuple[list[Message], l
             dialect = _sure(request)
             if dialect is not None:
                 return dialect.parse_list(request), [dialect]
-            fields = (as_list(request[d.field]) for d in DIALECTS.values() if d.field in request)
+            fields = (to_list(request[d.field]) for d in DIALECTS.values() if d.field in request)
             objs = next(fields, [request])
         given = [obj if isinstance(obj, MESSAGES) else as_dict(obj) for obj in objs]
         sure = [None if isinstance(obj, MESSAGES) else _sure(obj) for obj in given]
@@ -113,19 +114,19 @@ def read_list(objs: Iterable[Any] | Mapping[str, Any]) -> tuple[list[Message], l
         return found, (spoken or [*DIALECTS.values()]) if foreign and len(spoken) < 2 else []
 
 
-def parse_reply(raw: Any) -> Reply:
+def parse_reply(raw: Any) -> ParsedReply:
     """What a model answered: `(message, usage, model)` from a provider's reply, as SDK object or dict, or
     from an assistant message alone (ours or any dialect's)."""
     if isinstance(raw, Assistant):
         return raw, None, None
     with _reading("reply"):
         obj = as_dict(raw)
-        return of(obj).parse_reply(obj)
+        return dialect_of(obj).parse_reply(obj)
 
 
 @contextmanager
 def _reading(what: str) -> Generator[None]:
-    """Foreign objects are asked for what they hold, and theirs is whatever code it is."""
+    """Reads a foreign object, whose code may raise anything."""
     try:
         yield
     except RefoldError:
@@ -135,14 +136,14 @@ def _reading(what: str) -> Generator[None]:
         raise WrongType(f"this {what} cannot be read ({why}): append what it says as a message") from error
 
 
-def _sure(raw: Wire) -> Dialect | None:
+def _sure(raw: JsonObject) -> Dialect | None:
     return next((dialect for dialect in DIALECTS.values() if dialect.speaks(raw)), None)
 
 
 def _runs(objs: Sequence[Any], sure: Sequence[Dialect | None]) -> Iterator[tuple[Dialect | None, list[Any]]]:
-    """Neighbours of one dialect; None: they are ours. What could be anybody's is read like what stands before
-    it, or at the beginning like what comes: some dialects spread one reply over several items."""
-    current: Dialect = next((dialect for dialect in sure if dialect is not None), PLAIN)
+    """Neighbours of one dialect; None: they are ours. What could be of any dialect is read like what stands
+    before it, or at the beginning like what comes: some dialects spread one reply over several items."""
+    current: Dialect = next((dialect for dialect in sure if dialect is not None), DEFAULT_DIALECT)
     readers: list[Dialect | None] = []
     for obj, dialect in zip(objs, sure, strict=True):
         current = dialect or current

@@ -7,38 +7,38 @@ from typing import Any, cast
 
 from refold import messages as m
 from refold.session.dialects.common import (
-    BROKEN,
+    BROKEN_SOURCE,
+    CallLink,
     Given,
-    Link,
-    Reply,
-    Shown,
-    Wire,
+    ParsedReply,
+    Renderable,
     WireRules,
     as_dict,
-    as_list,
     block_types,
     call_object,
-    clean,
+    content_parts,
     count_field,
     describe_part,
-    fields,
-    fresh,
     is_passed,
-    kind_of,
+    json_copy,
     model_of,
+    object_or_empty,
     opaque,
+    opaque_type,
     parse_arguments,
-    parts_of,
     reply_alone,
     stop_of,
     text_field,
+    to_list,
     unpaired,
     wire_id,
     wire_name,
+    without_surrogates,
 )
-from refold.session.dialects.tools import convert, json_schema
+from refold.session.dialects.tools import convert_tool, json_schema
 from refold.session.items import Item
 from refold.text.frames import element
+from refold.text.lenient_json import JsonObject
 
 name = "anthropic"
 field = "messages"
@@ -46,7 +46,7 @@ rules = WireRules(alternates=True)
 
 CITATIONS = "anthropic/citations"
 """The source of the citations of a text."""
-STOPS: dict[str, m.Stop] = {
+STOP_REASONS: dict[str, m.Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
     "tool_use": "tool_use",
@@ -58,7 +58,7 @@ STOPS: dict[str, m.Stop] = {
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def speaks(raw: Wire) -> bool:
+def speaks(raw: JsonObject) -> bool:
     """A request with its `system`, a whole reply, or a message made of this dialect's blocks."""
     if "role" not in raw:
         return "stop_reason" in raw or ("system" in raw and field in raw)
@@ -77,9 +77,9 @@ def parse(obj: Any) -> list[m.Message]:
     role = raw.get("role")
     if role == "assistant":
         stop = raw.get("stop_reason")
-        return [m.Assistant(_reply(raw), None if stop is None else stop_of(stop, STOPS))]
+        return [m.Assistant(_reply(raw), None if stop is None else stop_of(stop, STOP_REASONS))]
     if role in ("system", "developer"):
-        return [m.System(parts_of(raw.get("content"), part_of, "anthropic/system"))]
+        return [m.System(content_parts(raw.get("content"), parse_block, "anthropic/system"))]
     return [given.message for given in _user(raw.get("content"))]
 
 
@@ -87,9 +87,9 @@ def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[m.Message]:
     """A list of messages, or a whole request with its `system`."""
     if isinstance(objs, Mapping):
         request = cast(Mapping[str, Any], objs)
-        system = parts_of(request.get("system"), part_of, "anthropic/system")
+        system = content_parts(request.get("system"), parse_block, "anthropic/system")
         head: list[m.Message] = [m.System(system)] if system else []
-        return head + parse_list(as_list(request.get("messages")))
+        return head + parse_list(to_list(request.get("messages")))
     return [given.message for given in parse_given(objs)]
 
 
@@ -107,20 +107,20 @@ def parse_given(objs: Iterable[Any]) -> list[Given]:
     return found
 
 
-def parse_reply(obj: Any) -> Reply:
+def parse_reply(obj: Any) -> ParsedReply:
     """The reply, its usage and its model from a Message, or from a message alone."""
     raw = as_dict(obj)
     if "stop_reason" not in raw and raw.get("type") != "message":
         return reply_alone(parse(raw))
-    message = m.Assistant(_reply(raw), stop_of(raw.get("stop_reason"), STOPS))
-    return message, usage_of(raw.get("usage")), model_of("anthropic", raw)
+    message = m.Assistant(_reply(raw), stop_of(raw.get("stop_reason"), STOP_REASONS))
+    return message, parse_usage(raw.get("usage")), model_of("anthropic", raw)
 
 
-def _reply(raw: Wire) -> m.Content:
+def _reply(raw: JsonObject) -> m.Content:
     """Citations stand behind the text that they belong to: no other dialect has a place for them."""
     found: list[m.AnyPart] = []
     blocks = _blocks(raw.get("content"))
-    for block, part in zip(blocks, parts_of(blocks, part_of, "anthropic/assistant"), strict=True):
+    for block, part in zip(blocks, content_parts(blocks, parse_block, "anthropic/assistant"), strict=True):
         found.append(part)
         if type(part) is m.Text and block.get("citations"):
             found.append(m.Opaque({"type": "citations", "citations": block["citations"]}, CITATIONS))
@@ -133,18 +133,18 @@ def _user(content: Any) -> list[Given]:
     rest = [b for b in blocks if b.get("type") != "tool_result"]
     if results and not rest:
         return results
-    return [*results, Given(m.User(parts_of(rest, part_of, "anthropic/user")), [_said(rest)])]
+    return [*results, Given(m.User(content_parts(rest, parse_block, "anthropic/user")), [_said(rest)])]
 
 
-def _said(blocks: list[Wire]) -> Wire:
+def _said(blocks: list[JsonObject]) -> JsonObject:
     return {"role": "user", "content": blocks}
 
 
-def _blocks(content: Any) -> list[Wire]:
+def _blocks(content: Any) -> list[JsonObject]:
     """Content in any of its spellings as blocks, without marks for caches."""
     if isinstance(content, str):
         return [_text(content)] if content else []
-    blocks = (_text(block) if isinstance(block, str) else as_dict(block) for block in as_list(content))
+    blocks = (_text(block) if isinstance(block, str) else as_dict(block) for block in to_list(content))
     return [_unmarked(block) for block in blocks]
 
 
@@ -154,18 +154,18 @@ def _unmarked(value: Any, levels: int = 10) -> Any:
         return [_unmarked(each, levels - 1) for each in cast("list[Any]", value)]
     if not isinstance(value, dict) or not levels:
         return cast("Any", value)
-    block, inner = cast("Wire", value), ("content", "source")
+    block, inner = cast("JsonObject", value), ("content", "source")
     return {
         k: _unmarked(v, levels - 1) if k in inner else v for k, v in block.items() if k != "cache_control"
     }
 
 
-def _result(raw: Wire) -> m.Result:
-    content = parts_of(raw.get("content"), part_of, "anthropic/tool")
+def _result(raw: JsonObject) -> m.Result:
+    content = content_parts(raw.get("content"), parse_block, "anthropic/tool")
     return m.Result(text_field(raw, "tool_use_id"), content, is_error=bool(raw.get("is_error")))
 
 
-def part_of(raw: Wire) -> m.AnyPart:
+def parse_block(raw: JsonObject) -> m.AnyPart:
     match raw.get("type"):
         case "text":
             return m.Text(text_field(raw))
@@ -181,20 +181,20 @@ def part_of(raw: Wire) -> m.AnyPart:
             return opaque(raw)
 
 
-def _image(raw: Wire) -> m.AnyPart:
-    source = fields(raw.get("source"))
+def _image(raw: JsonObject) -> m.AnyPart:
+    source = object_or_empty(raw.get("source"))
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
         return m.Image(text_field(source, "media_type") or "image/png", data=source["data"])
     if source.get("type") == "url" and isinstance(source.get("url"), str):
         return m.Image(url=source["url"])
     is_file = isinstance(source.get("file_id"), str)
-    return opaque(raw) if is_file else m.Opaque(dict(raw), BROKEN)
+    return opaque(raw) if is_file else m.Opaque(dict(raw), BROKEN_SOURCE)
 
 
-def usage_of(given: Any) -> m.Usage | None:
+def parse_usage(given: Any) -> m.Usage | None:
     if not given:
         return None
-    raw = fields(given)
+    raw = object_or_empty(given)
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return m.Usage(*(count_field(raw, name) for name in names))
 
@@ -218,13 +218,13 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def render(
-    shown: Shown,
+    shown: Renderable,
     *,
     system: str | None = None,
     tools: Sequence[Any] | None = None,
     cache: bool = False,
     ttl: str | None = None,
-) -> Wire:
+) -> JsonObject:
     """Repaired messages as a request's `system` and `messages` (and `tools`, where given): fresh dicts, the
     caller may change them.
 
@@ -236,7 +236,7 @@ def render(
     messages = [one.message if isinstance(one, Item | Given) else one for one in everything]
     page = _Page(unpaired(messages, _link))
     if system:
-        page.system.append(_text(clean(system)))
+        page.system.append(_text(without_surrogates(system)))
     for one in everything:
         if isinstance(one, Item):
             page.put(one.message, one.fold is not None)
@@ -245,7 +245,7 @@ def render(
         else:
             page.put(one, False)
     page.close()
-    request: Wire = {"system": page.system, "messages": page.messages}
+    request: JsonObject = {"system": page.system, "messages": page.messages}
     if tools is not None:
         request["tools"] = render_tools(tools)
     if cache:
@@ -254,9 +254,9 @@ def render(
     return request
 
 
-def render_tools(tools: Sequence[Any]) -> list[Wire]:
+def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
     """What the provider runs itself goes through as it came."""
-    return [convert(tool, json_schema, lambda raw: "input_schema" in raw) for tool in tools]
+    return [convert_tool(tool, json_schema, lambda raw: "input_schema" in raw) for tool in tools]
 
 
 class _Page:
@@ -264,12 +264,12 @@ class _Page:
 
     def __init__(self, unpaired: Set[str] = frozenset()) -> None:
         self.unpaired = unpaired
-        self.system: list[Wire] = []
-        self.messages: list[Wire] = []
+        self.system: list[JsonObject] = []
+        self.messages: list[JsonObject] = []
         self.role = ""
-        self.blocks: list[Wire] = []
-        self.results: list[Wire] = []
-        self.fold_end: Wire | None = None
+        self.blocks: list[JsonObject] = []
+        self.results: list[JsonObject] = []
+        self.fold_end: JsonObject | None = None
         """The last block that a fold put here."""
 
     def put(self, message: m.Message, folded: bool) -> None:
@@ -315,7 +315,7 @@ class _Page:
         if last and last["role"] == "assistant" and last["content"][-1].get("type") == "text":
             last["content"][-1]["text"] = last["content"][-1]["text"].rstrip()
 
-    def _reply_block(self, part: m.AnyPart) -> Wire | None:
+    def _reply_block(self, part: m.AnyPart) -> JsonObject | None:
         """Anything an assistant says but text."""
         if type(part) is m.Call:
             return {
@@ -328,18 +328,18 @@ class _Page:
             return _thinking_block(part)
         if isinstance(part, m.Opaque) and part.source == CITATIONS:
             if self.blocks and self.blocks[-1]["type"] == "text":
-                self.blocks[-1]["citations"] = fresh(part.raw["citations"])
+                self.blocks[-1]["citations"] = json_copy(part.raw["citations"])
             return None
         if not isinstance(part, m.Opaque) or self._is_unpaired(part):
             return _text(describe_part(part))
         passes = is_passed(part, "anthropic/assistant", _PASSED["assistant"])
-        return fresh(part.raw) if passes else _text(describe_part(part))
+        return json_copy(part.raw) if passes else _text(describe_part(part))
 
     def _is_unpaired(self, part: m.AnyPart) -> bool:
         link = _link(part.raw) if isinstance(part, m.Opaque) else None
         return link is not None and link[0] in self.unpaired
 
-    def breakpoints(self, tools: list[Wire] | None) -> list[Wire]:
+    def breakpoints(self, tools: list[JsonObject] | None) -> list[JsonObject]:
         """The blocks after which a cache may be kept: system (or tools), last fold, two newest user turns."""
         ends = [message["content"][-1] for message in self.messages if message["role"] == "user"]
         head = self.system or tools or []
@@ -349,7 +349,7 @@ class _Page:
 
     def _put_system(self, message: m.System) -> None:
         texts = [p.text if isinstance(p, m.Text) else describe_part(p) for p in message.content]
-        texts = [clean(t) for t in texts if t and not t.isspace()]
+        texts = [without_surrogates(t) for t in texts if t and not t.isspace()]
         if self.role:
             self._turn("user")
             self.blocks.extend(_text(element("system_message", t)) for t in texts)
@@ -368,40 +368,40 @@ class _Page:
         self.role, self.blocks, self.results = role, [], []
 
 
-def _text(text: str) -> Wire:
+def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _text_block(text: str) -> Wire | None:
+def _text_block(text: str) -> JsonObject | None:
     # A text seldom begins with a blank; only then it has to be read to see whether it is nothing else.
     if not text or (text[0].isspace() and text.isspace()):
         return None
-    return {"type": "text", "text": text if text.isascii() else clean(text)}
+    return {"type": "text", "text": text if text.isascii() else without_surrogates(text)}
 
 
-def _is_blank(block: Wire) -> bool:
+def _is_blank(block: JsonObject) -> bool:
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
-def _link(raw: Wire) -> Link | None:
+def _link(raw: JsonObject) -> CallLink | None:
     is_answer = "tool_use_id" in raw
     id = raw.get("tool_use_id" if is_answer else "id")
-    is_linked = is_answer or kind_of(raw).endswith("tool_use")
+    is_linked = is_answer or opaque_type(raw).endswith("tool_use")
     return (id, is_answer) if is_linked and isinstance(id, str) else None
 
 
-def _said_block(part: m.AnyPart, source: str) -> Wire | None:
+def _said_block(part: m.AnyPart, source: str) -> JsonObject | None:
     if type(part) is m.Text:
         return _text_block(part.text)
     if isinstance(part, m.Image):
         return _image_block(part)
     if isinstance(part, m.Opaque):
         passes = is_passed(part, source, _PASSED["user"])
-        return fresh(part.raw) if passes else _text(describe_part(part))
+        return json_copy(part.raw) if passes else _text(describe_part(part))
     return None
 
 
-def _thinking_block(part: m.Thinking) -> Wire | None:
+def _thinking_block(part: m.Thinking) -> JsonObject | None:
     """Only what the provider can verify goes back, and that unchanged."""
     if part.signature:
         return {"type": "thinking", "thinking": part.text, "signature": part.signature}
@@ -410,17 +410,17 @@ def _thinking_block(part: m.Thinking) -> Wire | None:
     return None
 
 
-def _image_block(image: m.Image) -> Wire:
+def _image_block(image: m.Image) -> JsonObject:
     if image.data and image.media_type in _PICTURES:
-        source = {"type": "base64", "media_type": image.media_type, "data": clean(image.data)}
+        source = {"type": "base64", "media_type": image.media_type, "data": without_surrogates(image.data)}
         return {"type": "image", "source": source}
     if image.url and not image.data:
-        return {"type": "image", "source": {"type": "url", "url": clean(image.url)}}
+        return {"type": "image", "source": {"type": "url", "url": without_surrogates(image.url)}}
     return _text(describe_part(image))
 
 
-def _result_block(message: m.Result) -> Wire:
-    block: Wire = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
+def _result_block(message: m.Result) -> JsonObject:
+    block: JsonObject = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
     parts = (_said_block(part, "anthropic/tool") for part in message.content)
     content = [block for block in parts if block is not None]
     if message.is_error:

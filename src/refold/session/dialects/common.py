@@ -14,10 +14,9 @@ import msgspec
 from refold import messages as m
 from refold.errors import UsageError, WrongType
 from refold.session.items import Item
-from refold.text.lenient_json import dump_json, invalid, storable
+from refold.text.lenient_json import JsonObject, dump_json, invalid, storable
 
-Wire: TypeAlias = dict[str, Any]
-Reply: TypeAlias = tuple[m.Assistant, m.Usage | None, str | None]
+ParsedReply: TypeAlias = tuple[m.Assistant, m.Usage | None, str | None]
 """What a model answered: message, usage, model."""
 MESSAGES = (m.User, m.Assistant, m.Result, m.System, m.Bash)
 
@@ -26,12 +25,12 @@ class Given(msgspec.Struct, frozen=True):
     """A message with the very objects of a list that say it, and nothing else. They are sent as they are."""
 
     message: m.Message
-    wire: list[Wire]
+    wire: list[JsonObject]
 
 
-Shown: TypeAlias = Iterable[Item | m.Message | Given]
+Renderable: TypeAlias = Iterable[Item | m.Message | Given]
 """What a dialect renders: items of a view, bare messages, or what a list said already."""
-Link: TypeAlias = tuple[str, bool]
+CallLink: TypeAlias = tuple[str, bool]
 """The id that a call and its answer have in common; is it the answer?"""
 
 
@@ -46,32 +45,32 @@ class WireRules(msgspec.Struct, frozen=True):
 
 MALFORMED = "malformed_arguments"
 """Arguments that are no JSON object travel as the value of this one key: every server parses them."""
-BROKEN = "broken"
+BROKEN_SOURCE = "broken"
 """The source of parts that no server would take: they are told wherever they stand."""
 
 
-def as_dict(obj: Any) -> Wire:
+def as_dict(obj: Any) -> JsonObject:
     """A provider's message, block or reply as a dict: a mapping, an SDK object, a dataclass."""
     if isinstance(obj, dict):
-        return cast(Wire, obj)
+        return cast(JsonObject, obj)
     if isinstance(obj, Mapping):
         return dict(cast(Mapping[str, Any], obj))
     dump: Callable[..., Any] | None = getattr(obj, "model_dump", None)
     if dump is not None:
         try:
-            return cast(Wire, dump(mode="json", exclude_none=True, warnings=False))
+            return cast(JsonObject, dump(mode="json", exclude_none=True, warnings=False))
         except TypeError:  # an object that only looks like pydantic's
-            return cast(Wire, dump())
+            return cast(JsonObject, dump())
     try:
         plain = msgspec.to_builtins(obj)
     except (TypeError, ValueError):
         plain = None
     if not isinstance(plain, dict):
-        raise WrongType(f"a {type(obj).__name__} is no message: pass a dict or an SDK object")
-    return cast(Wire, plain)
+        raise WrongType(f"expected a message, got {type(obj).__name__}: pass a dict or an SDK object")
+    return cast(JsonObject, plain)
 
 
-def as_list(value: Any) -> list[Any]:
+def to_list(value: Any) -> list[Any]:
     """A list of foreign things; None is an empty one, a single thing a list of one."""
     if value is None:
         return []
@@ -82,42 +81,44 @@ def as_list(value: Any) -> list[Any]:
     return [value]
 
 
-def listing(value: Any) -> list[Any]:
+def list_or_empty(value: Any) -> list[Any]:
     """What should be a list: anything else has nothing in it."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def block_types(raw: Wire) -> set[Any]:
+def block_types(raw: JsonObject) -> set[Any]:
     """The types of the parts that a message is made of; none where its content is a text."""
     content = raw.get("content")
-    blocks = () if isinstance(content, str) else as_list(content)
+    blocks = () if isinstance(content, str) else to_list(content)
     types = [as_dict(block).get("type") for block in blocks if not isinstance(block, str)]
     return {kind for kind in types if isinstance(kind, str)}
 
 
-def reply_alone(messages: list[m.Message]) -> Reply:
+def reply_alone(messages: list[m.Message]) -> ParsedReply:
     """An assistant message without the envelope of a reply."""
     if len(messages) == 1 and isinstance(messages[0], m.Assistant):
         return messages[0], None, None
-    raise UsageError("this is no reply of a model: pass a completion, a response or an assistant message")
+    raise UsageError("not a model reply: pass a completion, a response or an assistant message")
 
 
-def parts_of(content: Any, part: Callable[[Wire], m.AnyPart], source: str | None = None) -> m.Content:
+def content_parts(
+    content: Any, part: Callable[[JsonObject], m.AnyPart], source: str | None = None
+) -> m.Content:
     """Content in any of its spellings: nothing, a string, one part or many; strings among the parts too.
     `source` is noted at parts that we do not model."""
     if isinstance(content, str):
         return (m.Text(content),) if content else ()
-    parts = (m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
+    parts = (m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in to_list(content))
     return tuple(m.Opaque(p.raw, p.source or source) if type(p) is m.Opaque else p for p in parts)
 
 
 def is_passed(part: m.Opaque, source: str, kinds: Container[str] = ()) -> bool:
     """Is a part that we do not model written here as it came? Where it does not say what it was read from,
     if it is one of these kinds."""
-    return kind_of(part.raw) in kinds if part.source is None else part.source == source
+    return opaque_type(part.raw) in kinds if part.source is None else part.source == source
 
 
-def unpaired(messages: Sequence[m.Message], link: Callable[[Wire], Link | None]) -> set[str]:
+def unpaired(messages: Sequence[m.Message], link: Callable[[JsonObject], CallLink | None]) -> set[str]:
     """Ids of calls that the provider runs itself of which one half is missing: the call, or its answer. What
     no message of the user follows may be answered yet."""
     calls, answers = set[str](), set[str]()
@@ -132,16 +133,18 @@ def unpaired(messages: Sequence[m.Message], link: Callable[[Wire], Link | None])
     return calls ^ answers
 
 
-def content_of(content: m.Content, part: Callable[[m.AnyPart], Wire | None]) -> str | list[Wire]:
+def wire_content(
+    content: m.Content, part: Callable[[m.AnyPart], JsonObject | None]
+) -> str | list[JsonObject]:
     """Content as it is written where one text may stand as it is."""
     if len(content) == 1:
         only = content[0]
         if type(only) is m.Text:
-            return clean(only.text)
+            return without_surrogates(only.text)
     return [written for each in content if (written := part(each)) is not None] or ""
 
 
-def text_field(raw: Wire, key: str = "text") -> str:
+def text_field(raw: JsonObject, key: str = "text") -> str:
     """A text that should be a string; null counts as empty, anything else as its JSON."""
     value = raw.get(key)
     if value is None:
@@ -165,7 +168,7 @@ def parse_arguments(id: str, name: str, given: Any) -> m.Call:
 def _call(id: str, name: str, value: Any, text: str | None) -> m.Call:
     if not isinstance(value, dict):
         return m.Call(id, name, raw=m.compact_json(value) if text is None else text)
-    arguments = cast(Wire, value)
+    arguments = cast(JsonObject, value)
     if invalid(arguments):
         return m.Call(id, name, raw=dump_json(arguments) if text is None else text)
     if len(arguments) == 1 and isinstance(arguments.get(MALFORMED), str):
@@ -181,7 +184,7 @@ def parse_image(url: str) -> m.Image:
     return m.Image(url=url)
 
 
-def openai_part(raw: Wire) -> m.AnyPart:
+def openai_part(raw: JsonObject) -> m.AnyPart:
     """A part of OpenAI's messages; servers that speak one of its dialects write parts of the other."""
     kind = raw.get("type")
     if kind in ("text", "input_text", "output_text"):
@@ -190,20 +193,20 @@ def openai_part(raw: Wire) -> m.AnyPart:
         return m.Text(text_field(raw, "refusal"))
     if kind in ("image_url", "input_image"):
         given = raw.get("image_url")
-        url = given if isinstance(given, str) else fields(given).get("url")
+        url = given if isinstance(given, str) else object_or_empty(given).get("url")
         if isinstance(url, str) and url:
             return parse_image(url)
-        return opaque(raw) if isinstance(raw.get("file_id"), str) else m.Opaque(dict(raw), BROKEN)
+        return opaque(raw) if isinstance(raw.get("file_id"), str) else m.Opaque(dict(raw), BROKEN_SOURCE)
     return opaque(raw)
 
 
 def image_url(image: m.Image) -> str | None:
     if image.data:
-        return clean(f"data:{image.media_type};base64,{image.data}")
-    return clean(image.url) if image.url else None
+        return without_surrogates(f"data:{image.media_type};base64,{image.data}")
+    return without_surrogates(image.url) if image.url else None
 
 
-def clean(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Text that can be sent: half characters (lone surrogates) are replaced."""
     if text.isascii():
         return text
@@ -214,28 +217,30 @@ def clean(text: str) -> str:
     return text
 
 
-DEEP = 100
+MAX_WIRE_DEPTH = 100
 """Levels of a value that travel as they are: SDKs and servers give up somewhere beyond."""
-LONG = 13_000
+MAX_INT_BITS = 13_000
 """Bits of an integer that Python's own JSON writes (4,300 digits)."""
 
 
-def fresh(value: Any, depth: int = 0) -> Any:
-    """A copy that the caller may change, fit for anybody's JSON: what is too deep for that becomes text."""
+def json_copy(value: Any, depth: int = 0) -> Any:
+    """A copy that the caller may change, fit for any JSON library: what is too deep for that becomes text."""
     if isinstance(value, str):
-        return value if value.isascii() else clean(value)
-    if isinstance(value, (dict, list, tuple)) and depth == DEEP:
-        return clean(m.compact_json(value))
+        return value if value.isascii() else without_surrogates(value)
+    if isinstance(value, (dict, list, tuple)) and depth == MAX_WIRE_DEPTH:
+        return without_surrogates(m.compact_json(value))
     if isinstance(value, dict):
-        copy: Wire = {}
-        for k, v in cast(Wire, value).items():  # nearly all arguments are plain texts
-            copy[clean(str(k))] = v if type(v) is str and v.isascii() else fresh(v, depth + 1)
+        copy: JsonObject = {}
+        for k, v in cast(JsonObject, value).items():  # nearly all arguments are plain texts
+            copy[without_surrogates(str(k))] = (
+                v if type(v) is str and v.isascii() else json_copy(v, depth + 1)
+            )
         return copy
     if isinstance(value, (list, tuple)):
-        return [fresh(v, depth + 1) for v in cast(Iterable[Any], value)]
+        return [json_copy(v, depth + 1) for v in cast(Iterable[Any], value)]
     if isinstance(value, float) and not isfinite(value):
         return None
-    if isinstance(value, int) and value.bit_length() > LONG:
+    if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
         return m.compact_json(value)
     return value
 
@@ -243,26 +248,26 @@ def fresh(value: Any, depth: int = 0) -> Any:
 def call_json(call: m.Call) -> str:
     """The arguments as a JSON text that every server can parse."""
     if call.raw is None:
-        return clean(m.compact_json(call.arguments))
-    return m.compact_json({MALFORMED: clean(call.raw)})
+        return without_surrogates(m.compact_json(call.arguments))
+    return m.compact_json({MALFORMED: without_surrogates(call.raw)})
 
 
-def call_object(call: m.Call) -> Wire:
+def call_object(call: m.Call) -> JsonObject:
     """The arguments as an object of the caller's own."""
-    return fresh(call.arguments) if call.raw is None else {MALFORMED: clean(call.raw)}
+    return json_copy(call.arguments) if call.raw is None else {MALFORMED: without_surrogates(call.raw)}
 
 
-def describe(raw: Wire) -> str:
+def describe_opaque(raw: JsonObject) -> str:
     """An opaque part where the dialect has no place for it: its own text, or what it was."""
     for key in ("text", "output"):
         if isinstance(text := raw.get(key), str) and text.strip():
-            return clean(text)
+            return without_surrogates(text)
     name = raw.get("filename") or raw.get("title") or raw.get("name")
     suffix = f" {name}" if isinstance(name, str) else ""
-    return clean(f"[{kind_of(raw) or 'content'}{suffix}: not shown here]")
+    return without_surrogates(f"[{opaque_type(raw) or 'content'}{suffix}: not shown here]")
 
 
-def kind_of(raw: Wire) -> str:
+def opaque_type(raw: JsonObject) -> str:
     """The type that an opaque part names; empty where that is no word."""
     kind = raw.get("type")
     return kind if isinstance(kind, str) else ""
@@ -271,8 +276,8 @@ def kind_of(raw: Wire) -> str:
 def describe_part(part: m.AnyPart) -> str:
     """Any part that has no place where it stands, in words."""
     if isinstance(part, m.Opaque):
-        return describe(part.raw)
-    return clean(f"[image: {part.media_type}]") if isinstance(part, m.Image) else ""
+        return describe_opaque(part.raw)
+    return without_surrogates(f"[image: {part.media_type}]") if isinstance(part, m.Image) else ""
 
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -304,17 +309,17 @@ def wire_name(name: str) -> str:
     return _BAD.sub("_", name[:64]) or "tool"
 
 
-def opaque(raw: Wire) -> m.Opaque:
+def opaque(raw: JsonObject) -> m.Opaque:
     return m.Opaque(storable(raw))
 
 
-def openai_usage(prompt: Any, output: Any, details: Wire) -> m.Usage:
+def openai_usage(prompt: Any, output: Any, details: JsonObject) -> m.Usage:
     """Usage where the prompt's number includes what came from or went to the cache."""
     read, written = count_field(details, "cached_tokens"), count_field(details, "cache_write_tokens")
     return m.Usage(max(0, as_count(prompt) - read - written), as_count(output), read, written)
 
 
-def count_field(raw: Wire, key: str) -> int:
+def count_field(raw: JsonObject, key: str) -> int:
     return as_count(raw.get(key))
 
 
@@ -326,7 +331,7 @@ def as_count(value: Any) -> int:
         return 0
 
 
-def fields(value: Any) -> Wire:
+def object_or_empty(value: Any) -> JsonObject:
     """What should be an object: anything else has no fields."""
     return as_dict(value) if hasattr(value, "model_dump") or isinstance(value, Mapping) else {}
 
@@ -335,7 +340,7 @@ def stop_of(word: Any, known: Mapping[str, m.Stop]) -> m.Stop:
     return known.get(word, "other") if isinstance(word, str) else "other"
 
 
-def model_of(provider: str, raw: Wire) -> str | None:
+def model_of(provider: str, raw: JsonObject) -> str | None:
     """The model that answered, where it is named."""
     model = raw.get("model")
     return f"{provider}:{model}" if model and isinstance(model, str) else None

@@ -9,35 +9,35 @@ from refold import messages as m
 from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
     Given,
-    Reply,
-    Shown,
-    Wire,
+    ParsedReply,
+    Renderable,
     WireRules,
     as_dict,
-    as_list,
     block_types,
     call_json,
-    clean,
-    content_of,
+    content_parts,
     describe_part,
-    fields,
-    fresh,
     image_url,
     is_passed,
-    kind_of,
+    json_copy,
     model_of,
+    object_or_empty,
+    opaque_type,
     openai_part,
     openai_usage,
     parse_arguments,
-    parts_of,
     reply_alone,
     short_id,
     stop_of,
     text_field,
+    to_list,
+    wire_content,
     wire_name,
+    without_surrogates,
 )
-from refold.session.dialects.tools import convert, json_schema
+from refold.session.dialects.tools import convert_tool, json_schema
 from refold.session.items import Item
+from refold.text.lenient_json import JsonObject
 
 name = "openai"
 field = "messages"
@@ -54,7 +54,7 @@ _STOPS: dict[str, m.Stop] = {
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def speaks(raw: Wire) -> bool:
+def speaks(raw: JsonObject) -> bool:
     """A completion, or a message with something that only this dialect has."""
     if "choices" in raw or raw.get("role") in ("tool", "function"):
         return True
@@ -74,8 +74,8 @@ def parse(obj: Any) -> list[m.Message]:
     if role in ("tool", "function"):
         return [_result(raw)]
     if role in ("system", "developer"):
-        return [m.System(parts_of(raw.get("content"), openai_part, "openai/system"))]
-    return [m.User(parts_of(raw.get("content"), openai_part, "openai/user"))]
+        return [m.System(content_parts(raw.get("content"), openai_part, "openai/system"))]
+    return [m.User(content_parts(raw.get("content"), openai_part, "openai/user"))]
 
 
 def parse_list(objs: Iterable[Any]) -> list[m.Message]:
@@ -87,51 +87,53 @@ def parse_given(objs: Iterable[Any]) -> list[Given]:
     return [Given(message, [as_dict(obj)]) for obj in objs for message in parse(obj)]
 
 
-def parse_reply(obj: Any) -> Reply:
+def parse_reply(obj: Any) -> ParsedReply:
     """The reply, its usage and its model from a chat completion (first choice), or from a message alone."""
     raw = as_dict(obj)
     if "choices" not in raw:
         return reply_alone(parse(raw))
-    choices = as_list(raw.get("choices"))
+    choices = to_list(raw.get("choices"))
     choice = as_dict(choices[0]) if choices else {}
-    message = _assistant(fields(choice.get("message")))
+    message = _assistant(object_or_empty(choice.get("message")))
     stop = message.stop or stop_of(choice.get("finish_reason"), _STOPS)
     if stop in ("end", "other") and message.calls:
         stop = "tool_use"  # several compatible servers say "stop" after a call
     return m.Assistant(message.content, stop), _usage(raw.get("usage")), model_of("openai", raw)
 
 
-def _assistant(raw: Wire) -> m.Assistant:
+def _assistant(raw: JsonObject) -> m.Assistant:
     parts: list[m.AnyPart] = []
     for key in ("reasoning_content", "reasoning"):
         if isinstance(raw.get(key), str) and raw[key]:
             parts.append(m.Thinking(raw[key]))
             break
-    parts.extend(parts_of(raw.get("content"), openai_part, "openai/assistant"))
+    parts.extend(content_parts(raw.get("content"), openai_part, "openai/assistant"))
     refused = bool(raw.get("refusal"))
     if refused:
         parts.append(m.Text(text_field(raw, "refusal")))
-    parts.extend(_call(fields(call)) for call in as_list(raw.get("tool_calls")) if fields(call))
+    parts.extend(
+        _call(object_or_empty(call)) for call in to_list(raw.get("tool_calls")) if object_or_empty(call)
+    )
     if raw.get("function_call"):
-        old = fields(raw["function_call"])
+        old = object_or_empty(raw["function_call"])
         name = text_field(old, "name")
         parts.append(parse_arguments(_legacy_id(name), name, old.get("arguments")))
     return m.Assistant(tuple(parts), "refusal" if refused else None)
 
 
-def _call(raw: Wire) -> m.Call:
+def _call(raw: JsonObject) -> m.Call:
     id = text_field(raw, "id")
     if raw.get("custom"):
-        custom = fields(raw["custom"])
+        custom = object_or_empty(raw["custom"])
         return parse_arguments(id, text_field(custom, "name"), custom.get("input"))
-    function = fields(raw.get("function"))
+    function = object_or_empty(raw.get("function"))
     return parse_arguments(id, text_field(function, "name"), function.get("arguments"))
 
 
-def _result(raw: Wire) -> m.Result:
+def _result(raw: JsonObject) -> m.Result:
     name = raw.get("name") if isinstance(raw.get("name"), str) else None
     id = text_field(raw, "tool_call_id") if raw.get("tool_call_id") else _legacy_id(name or "")
-    return m.Result(id, parts_of(raw.get("content"), openai_part, "openai/tool"), name)
+    return m.Result(id, content_parts(raw.get("content"), openai_part, "openai/tool"), name)
 
 
 def _legacy_id(name: str) -> str:
@@ -142,8 +144,8 @@ def _legacy_id(name: str) -> str:
 def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
-    raw = fields(given)
-    details = fields(raw.get("prompt_tokens_details"))
+    raw = object_or_empty(given)
+    details = object_or_empty(raw.get("prompt_tokens_details"))
     if "prompt_cache_hit_tokens" in raw:  # DeepSeek's spelling
         details = {"cached_tokens": raw["prompt_cache_hit_tokens"]}
     return openai_usage(raw.get("prompt_tokens"), raw.get("completion_tokens"), details)
@@ -156,14 +158,14 @@ _PASSED = {"file": "file", "input_audio": "input_audio"}
 _ID_LIMIT = 40
 
 
-def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
+def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
     """Repaired messages as chat messages: fresh dicts, the caller may change them.
 
     Thinking has no place here. Pictures of tool results follow their batch in a user message, since tool
     messages carry text only.
     """
-    wire: list[Wire] = [{"role": "system", "content": clean(system)}] if system else []
-    pictures: list[Wire] = []
+    wire: list[JsonObject] = [{"role": "system", "content": without_surrogates(system)}] if system else []
+    pictures: list[JsonObject] = []
     waiting = 0  # results the last batch still lacks
     for one in shown:
         message = one.message if isinstance(one, Item | Given) else one
@@ -184,77 +186,77 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
                 wire.append(said)
         elif not isinstance(message, m.Bash):
             part = _system_part if isinstance(message, m.System) else _wire_part
-            wire.append({"role": message.role, "content": content_of(message.content, part)})
+            wire.append({"role": message.role, "content": wire_content(message.content, part)})
         elif not message.hidden:
-            wire.append({"role": "user", "content": clean(message.text)})
+            wire.append({"role": "user", "content": without_surrogates(message.text)})
     if pictures and waiting <= 0:
         wire.append({"role": "user", "content": pictures})
     return wire
 
 
-def render_tools(tools: Sequence[Any]) -> list[Wire]:
+def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
     """What the provider runs itself goes through as it came."""
-    return [convert(tool, _wire_tool, lambda raw: "function" in raw) for tool in tools]
+    return [convert_tool(tool, _wire_tool, lambda raw: "function" in raw) for tool in tools]
 
 
-def _wire_tool(spec: ToolSpec) -> Wire:
+def _wire_tool(spec: ToolSpec) -> JsonObject:
     return {"type": "function", "function": json_schema(spec, "parameters")}
 
 
-def _wire_part(part: m.AnyPart) -> Wire | None:
+def _wire_part(part: m.AnyPart) -> JsonObject | None:
     if isinstance(part, m.Text):
-        return {"type": "text", "text": clean(part.text)} if part.text else None
+        return {"type": "text", "text": without_surrogates(part.text)} if part.text else None
     if isinstance(part, m.Image):
         url = image_url(part)
         return _text(describe_part(part)) if url is None else {"type": "image_url", "image_url": {"url": url}}
     if isinstance(part, m.Opaque):
-        return fresh(part.raw) if _is_whole(part, "openai/user") else _text(describe_part(part))
+        return json_copy(part.raw) if _is_whole(part, "openai/user") else _text(describe_part(part))
     return None
 
 
-def _system_part(part: m.AnyPart) -> Wire | None:
+def _system_part(part: m.AnyPart) -> JsonObject | None:
     if isinstance(part, m.Opaque) and part.source == "openai/system":
-        return fresh(part.raw)
+        return json_copy(part.raw)
     return _wire_part(part)
 
 
 def _is_whole(part: m.Opaque, source: str) -> bool:
     """Is it one that the dialect has, with what it needs?"""
-    needs = _PASSED.get(kind_of(part.raw))
+    needs = _PASSED.get(opaque_type(part.raw))
     return is_passed(part, source, _PASSED) and (needs is None or isinstance(part.raw.get(needs), dict))
 
 
-def _text(text: str) -> Wire:
+def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _shown(part: m.AnyPart, source: str) -> str | Wire | None:
+def _shown(part: m.AnyPart, source: str) -> str | JsonObject | None:
     """A part where hardly anything but text may stand; None: it has no place."""
     if type(part) is m.Text:
-        return clean(part.text) or None
+        return without_surrogates(part.text) or None
     if type(part) is m.Thinking or type(part) is m.Call:
         return None
     if isinstance(part, m.Opaque) and part.source == source:
-        return fresh(part.raw)
+        return json_copy(part.raw)
     return describe_part(part)
 
 
-def _content(shown: Sequence[str | Wire]) -> str | list[Wire]:
+def _content(shown: Sequence[str | JsonObject]) -> str | list[JsonObject]:
     """One text stands as it is."""
     if len(shown) == 1 and isinstance(shown[0], str):
         return shown[0]
     return [_text(each) if isinstance(each, str) else each for each in shown]
 
 
-def _assistant_message(message: m.Assistant) -> Wire:
-    shown: list[str | Wire] = []
-    calls: list[Wire] = []
+def _assistant_message(message: m.Assistant) -> JsonObject:
+    shown: list[str | JsonObject] = []
+    calls: list[JsonObject] = []
     for part in message.content:
         if type(part) is m.Call:
             calls.append(_wire_call(part))
         elif (each := _shown(part, "openai/assistant")) is not None:
             shown.append(each)
-    said: Wire = {"role": "assistant"}
+    said: JsonObject = {"role": "assistant"}
     if shown:
         said["content"] = _content(shown)
     if calls:
@@ -263,15 +265,15 @@ def _assistant_message(message: m.Assistant) -> Wire:
     return said
 
 
-def _wire_call(call: m.Call) -> Wire:
+def _wire_call(call: m.Call) -> JsonObject:
     function = {"name": wire_name(call.name), "arguments": call_json(call)}
     return {"id": short_id(call.id, _ID_LIMIT), "type": "function", "function": function}
 
 
-def _tool_message(message: m.Result, pictures: list[Wire]) -> Wire:
+def _tool_message(message: m.Result, pictures: list[JsonObject]) -> JsonObject:
     id = short_id(message.call_id, _ID_LIMIT)
-    shown: list[str | Wire] = []
-    own: list[Wire] = []
+    shown: list[str | JsonObject] = []
+    own: list[JsonObject] = []
     for part in message.content:
         if type(part) is m.Image and (url := image_url(part)):
             own.append({"type": "image_url", "image_url": {"url": url}})

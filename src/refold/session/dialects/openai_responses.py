@@ -9,39 +9,39 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
+    CallLink,
     Given,
-    Link,
-    Reply,
-    Shown,
-    Wire,
+    ParsedReply,
+    Renderable,
     WireRules,
     as_dict,
-    as_list,
     block_types,
     call_json,
-    clean,
-    content_of,
+    content_parts,
     describe_part,
-    fields,
-    fresh,
     image_url,
     is_passed,
-    kind_of,
+    json_copy,
     model_of,
+    object_or_empty,
+    opaque_type,
     openai_part,
     openai_usage,
     parse_arguments,
-    parts_of,
     reply_alone,
     short_id,
     stop_of,
     text_field,
+    to_list,
     unpaired,
+    wire_content,
     wire_name,
+    without_surrogates,
 )
-from refold.session.dialects.tools import convert, json_schema
+from refold.session.dialects.tools import convert_tool, json_schema
 from refold.session.items import Item
 from refold.text.frames import element
+from refold.text.lenient_json import JsonObject
 
 name = "responses"
 field = "input"
@@ -65,7 +65,7 @@ _BROKEN: dict[str, m.Stop] = {"failed": "error", "cancelled": "aborted"}
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def speaks(raw: Wire) -> bool:
+def speaks(raw: JsonObject) -> bool:
     """A response, or an item: something with a type, but a role only if it is a message."""
     if "role" not in raw:
         return isinstance(raw.get("type"), str) or _is_response(raw)
@@ -77,16 +77,16 @@ def speaks(raw: Wire) -> bool:
 _OWN_PARTS = frozenset(("input_text", "output_text", "input_image"))
 
 
-def _is_response(raw: Wire) -> bool:
+def _is_response(raw: JsonObject) -> bool:
     return raw.get("object") == "response" or isinstance(raw.get("output"), list)
 
 
 def parse(obj: Any) -> list[m.Message]:
     """The message of one input or output item. `parse_list` puts the items of one reply together."""
     raw = as_dict(obj)
-    kind = kind_of(raw)
+    kind = opaque_type(raw)
     if kind in _OUTPUTS:
-        content = parts_of(raw.get("output"), openai_part, "responses/tool")
+        content = content_parts(raw.get("output"), openai_part, "responses/tool")
         return [m.Result(text_field(raw, "call_id"), content)]
     if kind.endswith(_ANSWERS) and (id := _call_id(raw)):
         return [m.Result(id, (m.Opaque(dict(raw), ITEM),))]
@@ -94,10 +94,10 @@ def parse(obj: Any) -> list[m.Message]:
         return [m.Assistant((_item(raw),))]
     role = raw.get("role")
     if role == "assistant":
-        return [m.Assistant(parts_of(raw.get("content"), openai_part, "responses/assistant"))]
+        return [m.Assistant(content_parts(raw.get("content"), openai_part, "responses/assistant"))]
     if role in ("system", "developer"):
-        return [m.System(parts_of(raw.get("content"), openai_part, "responses/system"))]
-    return [m.User(parts_of(raw.get("content"), openai_part, "responses/user"))]
+        return [m.System(content_parts(raw.get("content"), openai_part, "responses/system"))]
+    return [m.User(content_parts(raw.get("content"), openai_part, "responses/user"))]
 
 
 def parse_list(objs: Iterable[Any] | str) -> list[m.Message]:
@@ -122,36 +122,36 @@ def parse_given(objs: Iterable[Any]) -> list[Given]:
     return found
 
 
-def parse_reply(obj: Any) -> Reply:
+def parse_reply(obj: Any) -> ParsedReply:
     """The reply, its usage and its model from a Response, or from an item alone."""
     raw = as_dict(obj)
     if "role" in raw or isinstance(raw.get("type"), str):
         return reply_alone(parse(raw))
     parts: list[m.AnyPart] = []
-    for item in as_list(raw.get("output")):
+    for item in to_list(raw.get("output")):
         parts.extend(p for message in parse(item) for p in message.parts)
-    error = fields(raw.get("error")).get("message")
+    error = object_or_empty(raw.get("error")).get("message")
     message = m.Assistant(tuple(parts), _stop(raw, parts), error if isinstance(error, str) else None)
     return message, _usage(raw.get("usage")), model_of("openai", raw)
 
 
-def _stop(raw: Wire, parts: list[m.AnyPart]) -> m.Stop:
+def _stop(raw: JsonObject, parts: list[m.AnyPart]) -> m.Stop:
     status = raw.get("status")
     if status == "incomplete":
-        return stop_of(fields(raw.get("incomplete_details")).get("reason"), _CUT)
+        return stop_of(object_or_empty(raw.get("incomplete_details")).get("reason"), _CUT)
     if isinstance(status, str) and status in _BROKEN:
         return _BROKEN[status]
     return "tool_use" if any(isinstance(p, m.Call) for p in parts) else "end"
 
 
-def _item(raw: Wire) -> m.AnyPart:
+def _item(raw: JsonObject) -> m.AnyPart:
     kind = raw.get("type")
     if kind == "function_call":
         return parse_arguments(text_field(raw, "call_id"), text_field(raw, "name"), raw.get("arguments"))
     if kind == "custom_tool_call":
         return parse_arguments(text_field(raw, "call_id"), text_field(raw, "name"), raw.get("input"))
     if kind == "reasoning":
-        said = parts_of(raw.get("summary"), _summary) or parts_of(raw.get("content"), _summary)
+        said = content_parts(raw.get("summary"), _summary) or content_parts(raw.get("content"), _summary)
         text = "\n\n".join(p.text for p in said if isinstance(p, m.Text))
         return m.Thinking(
             text, None, text_field(raw, "encrypted_content") or None, text_field(raw, "id") or None
@@ -161,9 +161,9 @@ def _item(raw: Wire) -> m.AnyPart:
     return m.Opaque(dict(raw), ITEM)
 
 
-def _call_id(raw: Wire) -> str | None:
+def _call_id(raw: JsonObject) -> str | None:
     """By which a call of a kind that we do not model, and its answer, belong together."""
-    keys = _IDS.get(kind_of(raw), ("call_id",))
+    keys = _IDS.get(opaque_type(raw), ("call_id",))
     return next((id for key in keys if isinstance(id := raw.get(key), str) and id), None)
 
 
@@ -172,15 +172,15 @@ def _is_item(call: m.Call) -> bool:
     return call.arguments.get("type") == call.name and _call_id(call.arguments) == call.id
 
 
-def _summary(raw: Wire) -> m.Text:
+def _summary(raw: JsonObject) -> m.Text:
     return m.Text(text_field(raw))
 
 
 def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
-    raw = fields(given)
-    details = fields(raw.get("input_tokens_details"))
+    raw = object_or_empty(given)
+    details = object_or_empty(raw.get("input_tokens_details"))
     return openai_usage(raw.get("input_tokens"), raw.get("output_tokens"), details)
 
 
@@ -192,13 +192,13 @@ _PASSED_PARTS = ("input_file", "input_audio")
 _PASSED_ITEMS = re.compile(r"(?:web_search|file_search|computer|code_interpreter|image_generation)_call")
 
 
-def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
+def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
     """Repaired messages as input items: fresh dicts, the caller may change them.
 
     Reasoning is sent back where it came sealed (with its id and encrypted content) and the item it led to
     follows; calls carry no item ids, so none of them demands reasoning that is gone.
     """
-    wire: list[Wire] = [_message("system", clean(system))] if system else []
+    wire: list[JsonObject] = [_message("system", without_surrogates(system))] if system else []
     everything = list(shown)
     alone = _alone([one.message if isinstance(one, Item | Given) else one for one in everything])
     for one in everything:
@@ -210,9 +210,9 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
         elif isinstance(message, m.Result):
             wire.append(_output(message, alone))
         elif not isinstance(message, m.Bash):
-            wire.append(_message(message.role, content_of(message.content, _wire_part)))
+            wire.append(_message(message.role, wire_content(message.content, _wire_part)))
         elif not message.hidden:
-            wire.append(_message("user", clean(message.text)))
+            wire.append(_message("user", without_surrogates(message.text)))
     return wire
 
 
@@ -226,9 +226,9 @@ def _alone(messages: Sequence[m.Message]) -> set[str]:
     return unpaired(messages, _link) | (calls ^ whole) - open_yet
 
 
-def _link(raw: Wire) -> Link | None:
+def _link(raw: JsonObject) -> CallLink | None:
     id = _call_id(raw)
-    return None if id is None else (id, kind_of(raw).endswith("_output"))
+    return None if id is None else (id, opaque_type(raw).endswith("_output"))
 
 
 def _is_answer(result: m.Result) -> bool:
@@ -244,22 +244,22 @@ def _is_alone(part: m.AnyPart, alone: Container[str]) -> bool:
     return id is not None and id in alone
 
 
-def render_tools(tools: Sequence[Any]) -> list[Wire]:
+def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
     """What the provider runs itself goes through as it came."""
-    return [convert(tool, _wire_tool, lambda raw: raw.get("type") == "function") for tool in tools]
+    return [convert_tool(tool, _wire_tool, lambda raw: raw.get("type") == "function") for tool in tools]
 
 
-def _wire_tool(spec: ToolSpec) -> Wire:
+def _wire_tool(spec: ToolSpec) -> JsonObject:
     return {"type": "function", **json_schema(spec, "parameters"), "strict": False}
 
 
-def _message(role: str, content: Any) -> Wire:
+def _message(role: str, content: Any) -> JsonObject:
     return {"type": "message", "role": role, "content": content}
 
 
-def _wire_part(part: m.AnyPart) -> Wire | None:
+def _wire_part(part: m.AnyPart) -> JsonObject | None:
     if isinstance(part, m.Text):
-        return _text(clean(part.text)) if part.text else None
+        return _text(without_surrogates(part.text)) if part.text else None
     if isinstance(part, m.Image):
         url = image_url(part)
         if url is None:
@@ -267,16 +267,16 @@ def _wire_part(part: m.AnyPart) -> Wire | None:
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     if isinstance(part, m.Opaque):
         passes = part.source in _PLACES or is_passed(part, "responses/user", _PASSED_PARTS)
-        return fresh(part.raw) if passes else _text(describe_part(part))
+        return json_copy(part.raw) if passes else _text(describe_part(part))
     return None
 
 
-def _text(text: str) -> Wire:
+def _text(text: str) -> JsonObject:
     return {"type": "input_text", "text": text}
 
 
-def _put_reply(message: m.Assistant, wire: list[Wire], alone: Container[str]) -> None:
-    reasoning: list[Wire] = []  # waits for the item it led to
+def _put_reply(message: m.Assistant, wire: list[JsonObject], alone: Container[str]) -> None:
+    reasoning: list[JsonObject] = []  # waits for the item it led to
     for part in message.content:
         if isinstance(part, m.Thinking):
             if part.id and part.data:
@@ -289,11 +289,11 @@ def _put_reply(message: m.Assistant, wire: list[Wire], alone: Container[str]) ->
             wire.append(item)
 
 
-def _reply_item(part: m.AnyPart, alone: Container[str]) -> Wire | None:
+def _reply_item(part: m.AnyPart, alone: Container[str]) -> JsonObject | None:
     if isinstance(part, m.Call):
         if _is_item(part):
-            told = _message("assistant", clean(m.in_full(m.Assistant((part,)))))
-            return told if part.id in alone else fresh(part.arguments)
+            told = _message("assistant", without_surrogates(m.in_full(m.Assistant((part,)))))
+            return told if part.id in alone else json_copy(part.arguments)
         return {
             "type": "function_call",
             "call_id": short_id(part.id, 64),
@@ -301,27 +301,33 @@ def _reply_item(part: m.AnyPart, alone: Container[str]) -> Wire | None:
             "arguments": call_json(part),
         }
     if isinstance(part, m.Text):
-        return _message("assistant", clean(part.text)) if part.text and not part.text.isspace() else None
+        return (
+            _message("assistant", without_surrogates(part.text))
+            if part.text and not part.text.isspace()
+            else None
+        )
     if isinstance(part, m.Opaque):
         if part.source == "responses/assistant":
-            return _message("assistant", [fresh(part.raw)])
-        known = part.source is None and _PASSED_ITEMS.fullmatch(kind_of(part.raw)) and part.raw.get("id")
+            return _message("assistant", [json_copy(part.raw)])
+        known = part.source is None and _PASSED_ITEMS.fullmatch(opaque_type(part.raw)) and part.raw.get("id")
         passes = known or (part.source == ITEM and not _is_alone(part, alone))
-        return fresh(part.raw) if passes else _message("assistant", describe_part(part))
+        return json_copy(part.raw) if passes else _message("assistant", describe_part(part))
     return _message("assistant", describe_part(part))
 
 
-def _reasoning(part: m.Thinking, sealed: str) -> Wire:
-    summary = [{"type": "summary_text", "text": clean(part.text)}] if part.text else []
+def _reasoning(part: m.Thinking, sealed: str) -> JsonObject:
+    summary = [{"type": "summary_text", "text": without_surrogates(part.text)}] if part.text else []
     return {"type": "reasoning", "id": part.id, "summary": summary, "encrypted_content": sealed}
 
 
-def _output(message: m.Result, alone: Container[str]) -> Wire:
+def _output(message: m.Result, alone: Container[str]) -> JsonObject:
     if message.call_id in alone:
         told = (part.text if isinstance(part, m.Text) else describe_part(part) for part in message.content)
-        return _message("user", clean(element("tool_result", "\n".join(told), call=message.call_id)))
+        return _message(
+            "user", without_surrogates(element("tool_result", "\n".join(told), call=message.call_id))
+        )
     [part] = message.content if _is_answer(message) else (None,)
     if isinstance(part, m.Opaque):
-        return fresh(part.raw)
-    output = content_of(message.content, _wire_part)
+        return json_copy(part.raw)
+    output = wire_content(message.content, _wire_part)
     return {"type": "function_call_output", "call_id": short_id(message.call_id, 64), "output": output}

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from refold.protocols import ToolSpec
-from refold.session.dialects.common import Wire, as_dict, clean, fresh, text_field
+from refold.session.dialects.common import as_dict, json_copy, text_field, without_surrogates
+from refold.text.lenient_json import JsonObject
 
 
 class GivenTool(ToolSpec, frozen=True):
-    """A definition that remembers how it was written. Whoever speaks that shape gets the very same bytes:
+    """A definition that remembers how it was written. A dialect of that shape gets the very same bytes:
     a prompt cache tells definitions apart that mean the same."""
 
     wire: Mapping[str, Any] = {}
@@ -27,7 +28,9 @@ def parse_tool(tool: Any) -> ToolSpec | None:
     custom = raw.get("type") in (None, "function", "custom")
     if not raw.get("name") or not (custom or isinstance(schema, dict)):
         return None
-    return ToolSpec(text_field(raw, "name"), text_field(raw, "description"), fresh(schema) if schema else {})
+    return ToolSpec(
+        text_field(raw, "name"), text_field(raw, "description"), json_copy(schema) if schema else {}
+    )
 
 
 def parse_tools(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
@@ -40,25 +43,27 @@ def given_tools(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
     return tuple(tool if isinstance(tool, ToolSpec) else _given(as_dict(tool)) for tool in tools)
 
 
-def _given(raw: Wire) -> GivenTool:
+def _given(raw: JsonObject) -> GivenTool:
     spec = parse_tool(raw) or ToolSpec(str(raw.get("name") or raw.get("type") or ""))
     return GivenTool(spec.name, spec.description, spec.parameters, raw)
 
 
-def convert(tool: Any, shape: Callable[[ToolSpec], Wire], own: Callable[[Wire], bool]) -> Wire:
+def convert_tool(
+    tool: Any, shape: Callable[[ToolSpec], JsonObject], own: Callable[[JsonObject], bool]
+) -> JsonObject:
     """A definition from any shape into a dialect's; `own` tells one that is in it already."""
     if isinstance(tool, GivenTool):
         raw = dict(tool.wire)
         if own(raw) or parse_tool(raw) is None:
-            return fresh(raw)
+            return json_copy(raw)
     spec = parse_tool(tool)
-    return fresh(as_dict(tool)) if spec is None else shape(spec)
+    return json_copy(as_dict(tool)) if spec is None else shape(spec)
 
 
-def json_schema(spec: ToolSpec, key: str = "input_schema") -> Wire:
+def json_schema(spec: ToolSpec, key: str = "input_schema") -> JsonObject:
     """Name, description and, under `key`, the JSON schema of the parameters: what the dialects wrap."""
-    described = {"description": clean(spec.description)} if spec.description else {}
-    schema: Wire = fresh(dict(spec.parameters))
+    described = {"description": without_surrogates(spec.description)} if spec.description else {}
+    schema: JsonObject = json_copy(dict(spec.parameters))
     if schema.get("type") in (None, "object"):  # without parameters: providers want an object, never nothing
         schema = {"type": "object", "properties": {}, **schema}
-    return {"name": clean(spec.name), **described, key: schema}
+    return {"name": without_surrogates(spec.name), **described, key: schema}

@@ -18,22 +18,22 @@ from refold.session.dialects.common import WireRules
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
-__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "inside_put", "legal", "repair", "repair_by", "settled"]
+__all__ = ["PAIRS", "WIRE", "CutRule", "alternation", "inside_put", "legal", "repair", "repair_by", "settled"]
 
 
-class Rule(Protocol):
+class CutRule(Protocol):
     """Forbids cuts. The other rules never do: what stands in front of a cut can be joined, left out or stood
     in for without a loss."""
 
     def legal(self, items: Sequence[Item], index: int) -> bool: ...
 
 
-WIRE: tuple[Rule, ...] = (batches, pairs, thinking)
-PAIRS: tuple[Rule, ...] = (batches, pairs)
+WIRE: tuple[CutRule, ...] = (batches, pairs, thinking)
+PAIRS: tuple[CutRule, ...] = (batches, pairs)
 """The least that every design promises: calls stay with their results."""
 
 
-def legal(items: Sequence[Item], index: int, rules: Sequence[Rule] = WIRE) -> bool:
+def legal(items: Sequence[Item], index: int, rules: Sequence[CutRule] = WIRE) -> bool:
     """May everything before `items[index]` go? `index` may be `len(items)`."""
     possible = 0 <= index <= len(items) and not inside_put(items, index)
     return possible and all(rule.legal(items, index) for rule in rules)
@@ -54,7 +54,7 @@ def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
 
 
 def repair_by(rules: WireRules, items: Sequence[Item]) -> list[Item]:
-    repaired = empty.repair(thinking.sendable(list(items)))
+    repaired = empty.repair(thinking.without_unsendable(list(items)))
     if not pairs.orderly(repaired, unique=rules.unique_ids):
         repaired = pairs.repair(batches.repair(repaired), unique=rules.unique_ids)
     repaired = first_user.repair(thinking.repair(repaired))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby, pairwise
 
 from refold.messages import Assistant
-from refold.session.invariants.batches import joined
+from refold.session.invariants.batches import join_assistants
 from refold.session.items import Item
 
 
@@ -20,5 +20,5 @@ def repair(items: list[Item]) -> list[Item]:
     repaired: list[Item] = []
     for is_reply, side in groupby(items, key=lambda item: isinstance(item.message, Assistant)):
         run = list(side)
-        repaired += [joined(run)] if is_reply and len(run) > 1 else run
+        repaired += [join_assistants(run)] if is_reply and len(run) > 1 else run
     return repaired

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import msgspec
 
 from refold.messages import Assistant, Call, Result
-from refold.session.invariants.empty import BROKEN, blank
+from refold.session.invariants.empty import BROKEN_STOPS, blank
 from refold.session.items import Item
 
 
-class Batch(msgspec.Struct):
+class CallBatch(msgspec.Struct):
     """The calls of one reply and the results that stand behind it. Numbers are positions in the items."""
 
     heads: list[int]
@@ -42,7 +42,7 @@ def calls_of(message: object) -> list[Call]:
     return [p for p in message.content if type(p) is Call] if isinstance(message, Assistant) else []
 
 
-def read(items: Sequence[Item], start: int) -> Batch:
+def read_batch(items: Sequence[Item], start: int) -> CallBatch:
     """The batch whose first assistant message is `items[start]`."""
     heads, results, blanks, end = _extent(items, start)
     calls = [call for h in heads for call in calls_of(items[h].message)]
@@ -58,10 +58,10 @@ def read(items: Sequence[Item], start: int) -> Batch:
             given[numbers.pop(0)] = position
         else:
             extras.append(position)
-    return Batch(heads, calls, given, extras, blanks, end)
+    return CallBatch(heads, calls, given, extras, blanks, end)
 
 
-def around(items: Sequence[Item], index: int) -> Batch | None:
+def around(items: Sequence[Item], index: int) -> CallBatch | None:
     """The batch that a cut directly before `items[index]` might split. Scans this batch only."""
     if index < len(items) and _stands_alone(items, index):
         return None
@@ -74,7 +74,7 @@ def around(items: Sequence[Item], index: int) -> Batch | None:
             start = i
         elif not blank(message) and (start is not None or not isinstance(message, Result)):
             break
-    return None if start is None else read(items, start)
+    return None if start is None else read_batch(items, start)
 
 
 def legal(items: Sequence[Item], index: int) -> bool:
@@ -94,14 +94,14 @@ def repair(items: list[Item]) -> list[Item]:
             repaired.append(item)
             i += 1
             continue
-        batch = read(items, i)
-        repaired.append(item if len(batch.heads) == 1 else joined([items[h] for h in batch.heads]))
+        batch = read_batch(items, i)
+        repaired.append(item if len(batch.heads) == 1 else join_assistants([items[h] for h in batch.heads]))
         repaired += [items[at] for at in (*batch.blanks, *batch.results, *batch.extras)]
         i = batch.end
     return repaired
 
 
-def joined(pieces: Sequence[Item]) -> Item:
+def join_assistants(pieces: Sequence[Item]) -> Item:
     """Several assistant items as one."""
     content = tuple(p for piece in pieces for p in piece.message.parts)
     last = pieces[-1].message
@@ -124,7 +124,7 @@ def _stands_alone(items: Sequence[Item], index: int) -> bool:
 def _continues(message: object) -> bool:
     """Another message with calls directly behind this one is a piece of the same reply. A reply that broke
     off is not continued: what follows is a new attempt."""
-    return isinstance(message, Assistant) and message.stop not in BROKEN
+    return isinstance(message, Assistant) and message.stop not in BROKEN_STOPS
 
 
 def _extent(items: Sequence[Item], start: int) -> tuple[list[int], list[int], list[int], int]:

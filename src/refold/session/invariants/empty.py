@@ -11,7 +11,7 @@ import msgspec
 from refold.messages import Assistant, Bash, Message, Result, Text, Thinking
 from refold.session.items import Item
 
-BROKEN = ("error", "aborted")
+BROKEN_STOPS = ("error", "aborted")
 
 
 def blank(message: Message) -> bool:
@@ -47,7 +47,7 @@ def repair(items: list[Item]) -> list[Item]:
 
 
 def _thinks(message: Assistant) -> bool:
-    return message.stop not in BROKEN and any(isinstance(p, Thinking) for p in message.content)
+    return message.stop not in BROKEN_STOPS and any(isinstance(p, Thinking) for p in message.content)
 
 
 def _joined(waiting: list[Item], item: Item, message: Assistant) -> Item:

@@ -2,7 +2,7 @@
 
 A missing result gets a stand-in, but only once a later message closes the call: as long as the batch is at
 the very end, results may still come. A result that arrives after that, a second one for the same call and
-one that nobody asked for are shown where they arrived, as a note. Ids that occur again are renamed.
+one without a call are shown where they arrived, as a note. Ids that occur again are renamed.
 Everything is derived from what came before, so a settled prefix is repaired the same way forever.
 """
 
@@ -13,20 +13,20 @@ from collections.abc import Sequence
 import msgspec
 
 from refold.messages import Assistant, Call, Result, Text, Thinking, User
-from refold.session.invariants.batches import Batch, around, calls_of, read
+from refold.session.invariants.batches import CallBatch, around, calls_of, read_batch
 from refold.session.items import Item
 from refold.text.frames import element
 
-MISSING = "(no result was recorded for this call)"
+MISSING_RESULT = "(no result was recorded for this call)"
 LATE = "unpaired_tool_result"
 
 
 def stand_in(call: Call) -> Result:
     """What a call gets that was never answered."""
-    return Result(call.id, (Text(MISSING),), call.name, is_error=True)
+    return Result(call.id, (Text(MISSING_RESULT),), call.name, is_error=True)
 
 
-def note(result: Result) -> User:
+def orphan_note(result: Result) -> User:
     """A result that belongs to no open call, as a record."""
     text = element(LATE, result.text, call=result.call_id, tool=result.name)
     others = (p for p in result.content if not isinstance(p, (Text, Thinking)))
@@ -71,7 +71,7 @@ def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
     return _Walk(items, unique).run()
 
 
-def repeated(items: Sequence[Item], position: int, batch: Batch) -> bool:
+def repeated(items: Sequence[Item], position: int, batch: CallBatch) -> bool:
     """The same result again, word for word, of a call of this batch: said once is enough."""
     message = items[position].message
     return any(g is not None and items[g].message == message for g in batch.given)
@@ -93,13 +93,15 @@ class _Walk:
         while i < len(items):
             message = items[i].message
             if calls_of(message):
-                i = self._batch(read(items, i))
+                i = self._batch(read_batch(items, i))
                 continue
-            self.repaired.append(items[i].saying(note(message)) if type(message) is Result else items[i])
+            self.repaired.append(
+                items[i].saying(orphan_note(message)) if type(message) is Result else items[i]
+            )
             i += 1
         return self.repaired
 
-    def _batch(self, batch: Batch) -> int:
+    def _batch(self, batch: CallBatch) -> int:
         if not self.unique:
             self.used, self.counts = set(), {}
         calls = [call for head in batch.heads for call in self._head(head)]
@@ -114,11 +116,11 @@ class _Walk:
         for i in extras:
             message = self.items[i].message
             if isinstance(message, Result):
-                self.repaired.append(self.items[i].saying(note(message)))
+                self.repaired.append(self.items[i].saying(orphan_note(message)))
         return batch.end
 
     def _head(self, position: int) -> list[Call]:
-        """Puts an assistant message with ids nobody used before; gives its calls."""
+        """Puts an assistant message with unused ids; gives its calls."""
         item = self.items[position]
         parts = tuple(self._fresh(p) if type(p) is Call else p for p in item.message.parts)
         message = item.message

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from refold.messages import Assistant, Message, Result, Text, Thinking, User, in_full
-from refold.session.dialects.common import clean
+from refold.session.dialects.common import without_surrogates
 from refold.session.invariants.empty import blank
 from refold.session.items import Item
 from refold.text.frames import frame
@@ -67,7 +67,7 @@ def legal(items: Sequence[Item], index: int) -> bool:
     return True
 
 
-def sendable(items: list[Item]) -> list[Item]:
+def without_unsendable(items: list[Item]) -> list[Item]:
     """The items without thinking that no body can hold. Done before anything else: it takes calls away."""
     if not any(isinstance(item.message, Assistant) and _halved(item.message) for item in items):
         return items
@@ -98,7 +98,7 @@ def _halved(message: Assistant) -> bool:
     for part in message.content:
         if type(part) is Thinking:
             texts = (part.text, part.signature, part.data, part.id)
-            if any(text and clean(text) != text for text in texts):
+            if any(text and without_surrogates(text) != text for text in texts):
                 return True
     return False
 

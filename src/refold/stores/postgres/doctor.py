@@ -8,13 +8,13 @@ from functools import partial
 
 from refold.errors import FormatError, StorageError
 from refold.protocols import Finding
-from refold.stores.doctor import counted, done
+from refold.stores.doctor import check_tally, done
 from refold.stores.postgres import schema, search
-from refold.stores.postgres.links import Link, Links, transaction
+from refold.stores.postgres.connections import Link, Links, transaction
 from refold.stores.postgres.tables import Tables
-from refold.stores.rows import Tally
+from refold.stores.rows import SessionTally
 
-PATIENCE = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
+IDLE_TIMEOUT_SQL = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 """A long session takes a while to be looked through."""
 
 
@@ -39,7 +39,7 @@ def _index(link: Link, where: str, repair: bool) -> Iterator[Finding]:
     if not there:
         if repair:
             with transaction(link):
-                link.say(f"SET LOCAL statement_timeout = 0; {schema.WORDS}")
+                link.say(f"SET LOCAL statement_timeout = 0; {schema.WORDS_INDEX}")
         yield Finding(where, "the index of words is missing: every search reads all entries", done(repair))
 
 
@@ -59,16 +59,16 @@ def _orphans(link: Link, where: str, repair: bool) -> list[Finding]:
 
 def _session(link: Link, *, tables: Tables, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
-        link.say(PATIENCE)
+        link.say(IDLE_TIMEOUT_SQL)
         key, tally = tables.tally(link, id, "FOR UPDATE" if repair else "")
         found = [row for _, row in tables.rows(link, key, tally)]
-        put: Callable[[Tally], None] | None = partial(tables.put_tally, link, key) if repair else None
-        return list(counted(f"{tables.address}#{id}", tally, found, put))
+        put: Callable[[SessionTally], None] | None = partial(tables.put_tally, link, key) if repair else None
+        return list(check_tally(f"{tables.address}#{id}", tally, found, put))
 
 
 def _words(link: Link, *, tables: Tables, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
-        link.say(PATIENCE)
+        link.say(IDLE_TIMEOUT_SQL)
         key, tally = tables.tally(link, id, "FOR UPDATE" if repair else "")
         rows = link.ask("SELECT place FROM entries WHERE session = %s AND words IS NOT NULL", key)
         there = {place for (place,) in rows}

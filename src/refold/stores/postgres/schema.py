@@ -11,13 +11,13 @@ from collections.abc import Callable
 from psycopg import sql
 
 from refold.errors import StorageError
-from refold.stores.postgres.links import IDLE, Link, transaction
+from refold.stores.postgres.connections import IDLE, Link, transaction
 from refold.stores.schema import hashed, migrate
 
-VERSION = 1
-PARTS = 16
+SCHEMA_VERSION = 1
+PARTITIONS = 16
 """Forgetting rewrites one of them, not everything; and none gets so large that its upkeep takes long."""
-LOCK = 0x52464C44  # RFLD
+SCHEMA_LOCK = 0x52464C44  # RFLD
 
 TABLES = """
 CREATE TABLE about(version integer NOT NULL);
@@ -32,30 +32,36 @@ CREATE TABLE entries(
   words tsvector, PRIMARY KEY (session, place)
 ) PARTITION BY HASH (session);
 """
-PART = "CREATE TABLE entries_{n} PARTITION OF entries FOR VALUES WITH (MODULUS {parts}, REMAINDER {n});"
-WORDS = "CREATE INDEX IF NOT EXISTS entries_words ON entries USING gin (words);"
+PARTITION_SQL = (
+    "CREATE TABLE entries_{n} PARTITION OF entries FOR VALUES WITH (MODULUS {parts}, REMAINDER {n});"
+)
+WORDS_INDEX = "CREATE INDEX IF NOT EXISTS entries_words ON entries USING gin (words);"
 
 MIGRATIONS: dict[int, Callable[[Link], None]] = {}
 """`MIGRATIONS[n]` makes tables of version n + 1 of those of version n. It runs inside a transaction that is
 only kept if every line is still there afterwards."""
 
 
-def prepare(link: Link, schema: str, timeout: float) -> None:
+def prepare_tables(link: Link, schema: str, timeout: float) -> None:
     """Settings of a connection; the tables, made in a new schema, brought up to date in an older one."""
     _settle(link, schema, timeout)
-    if version(link, schema) == VERSION:
+    if version(link, schema) == SCHEMA_VERSION:
         return
     with transaction(link):
-        link.ask("SELECT pg_advisory_xact_lock(%s)", LOCK)  # of many who come to a new database, one makes it
+        link.ask(
+            "SELECT pg_advisory_xact_lock(%s)", SCHEMA_LOCK
+        )  # of many who come to a new database, one makes it
         if version(link, schema) is None:
             link.say(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)};" + TABLES)
-            link.say("".join(PART.format(n=n, parts=PARTS) for n in range(PARTS)) + WORDS)
-            link.ask("UPDATE about SET version = %s", VERSION)
+            link.say(
+                "".join(PARTITION_SQL.format(n=n, parts=PARTITIONS) for n in range(PARTITIONS)) + WORDS_INDEX
+            )
+            link.ask("UPDATE about SET version = %s", SCHEMA_VERSION)
             return
         link.say("LOCK TABLE about, sessions, entries IN ACCESS EXCLUSIVE MODE")
         found = version(link, schema) or 0
-        migrate(link, f"the schema {schema}", found, VERSION, MIGRATIONS, digest)
-        link.ask("UPDATE about SET version = %s", VERSION)
+        migrate(link, f"the schema {schema}", found, SCHEMA_VERSION, MIGRATIONS, lines_digest)
+        link.ask("UPDATE about SET version = %s", SCHEMA_VERSION)
 
 
 def _settle(link: Link, schema: str, timeout: float) -> None:
@@ -64,7 +70,7 @@ def _settle(link: Link, schema: str, timeout: float) -> None:
         raise StorageError(f"the database is encoded as {encoding}: make one with the encoding UTF8")
     if process == link.info.backend_pid:
         link.say(settings(schema, timeout, local=False))
-    else:  # somebody stands between, who may hand every transaction to another process
+    else:  # a pooler in between may hand every transaction to another process
         link.local = settings(schema, timeout, local=True)
         link.prepare_threshold = None
 
@@ -101,7 +107,7 @@ def version(link: Link, schema: str) -> int | None:
     return link.ask("SELECT version FROM about")[0][0]
 
 
-def digest(link: Link) -> tuple[int, str]:
+def lines_digest(link: Link) -> tuple[int, str]:
     """How many lines there are, and a hash over which session says what, in order."""
     with link.cursor("digest", binary=True) as cursor:
         cursor.execute(

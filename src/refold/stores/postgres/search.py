@@ -1,6 +1,6 @@
 """Candidates for recall by PostgreSQL's full-text search.
 
-The lexemes are those of the one ranker (`text/words.py`), with the single characters of scripts without
+The lexemes are those of the one ranker (`text/search_text.py`), with the single characters of scripts without
 spaces, as in the SQLite store: dictionaries of the server are not asked, so every server finds the same.
 """
 
@@ -12,16 +12,16 @@ from itertools import islice
 from typing import Any
 
 from refold.entries import AnyEntry
-from refold.stores import words
-from refold.stores.postgres.links import Link
+from refold.stores import search_text
+from refold.stores.postgres.connections import Link
 from refold.text.words import UNSPACED, terms
 
 MAX_BYTES = 600_000
 """Of the lexemes of one entry. PostgreSQL takes a megabyte."""
-ROWS = 20_000
+TARGET_ROWS = 20_000
 """About so many entries are looked at for a question. Words that alone would give more do not choose, they
 only weigh: otherwise a question with `the file` in it reads half of a large database."""
-MOST = 5 * ROWS
+MAX_SEARCHED_ROWS = 5 * TARGET_ROWS
 """Where the rarest word is that common, more are left out, whatever they say."""
 FRESH = 600.0
 """Seconds after which statistics are asked for again."""
@@ -31,7 +31,7 @@ WEIGHED = 16
 
 def vector(entry: AnyEntry | None) -> str | None:
     """What an entry is found by, as PostgreSQL reads a `tsvector`; None: nothing."""
-    text = words.of_entry(entry) if entry is not None else ""
+    text = search_text.of_entry(entry) if entry is not None else ""
     lexemes, size = list[str](), 0
     for term in _terms(text):
         size += len(term.encode())
@@ -43,8 +43,8 @@ def vector(entry: AnyEntry | None) -> str | None:
 
 def lexemes(asked: Iterable[str]) -> list[str]:
     """What a question looks for."""
-    some = islice(asked, words.MAX_TERMS)
-    texts = (words.prepared(term[: words.MAX_TERM], query=True) for term in some)
+    some = islice(asked, search_text.MAX_TERMS)
+    texts = (search_text.prepared(term[: search_text.MAX_TERM], query=True) for term in some)
     return list(dict.fromkeys(term for text in texts for term in _terms(text)))
 
 
@@ -58,7 +58,7 @@ def _terms(text: str) -> list[str]:
     )
 
 
-def best(
+def best_entries(
     link: Link,
     asked: Iterable[str],
     limit: int,
@@ -92,7 +92,7 @@ def best(
         *map(_quoted, weighed),
         query,
         *(() if key is None else (key,)),
-        MOST,
+        MAX_SEARCHED_ROWS,
         limit,
     )
 
@@ -103,7 +103,7 @@ def _chosen(wanted: list[str], common: Mapping[str, float]) -> tuple[list[str], 
     choosing, entries = wanted[:1], common.get(wanted[0], 0.0)
     for lexeme in wanted[1:]:
         entries += common.get(lexeme, 0.0)
-        if entries > ROWS:
+        if entries > TARGET_ROWS:
             break
         choosing.append(lexeme)
     return choosing, wanted[:WEIGHED]

@@ -18,18 +18,18 @@ from refold.errors import Conflict, ReadOnly, SessionExists, StorageError, Unkno
 from refold.format import VERSION
 from refold.protocols import Candidate, Finding, Loaded, SessionInfo, Watch
 from refold.stores import rows
-from refold.stores.postgres import doctor, listening, schema, search
-from refold.stores.postgres.links import Address, Link, Links, Unanswered, snapshot, transaction
-from refold.stores.postgres.tables import READ, Tables, bytes_of, place_of, select_rows
-from refold.stores.quoted import Quoted
-from refold.stores.rows import Row, Tally, replaced
-from refold.stores.schema import text_of
-from refold.stores.watching import Looking
+from refold.stores.entry_search import Quoted
+from refold.stores.postgres import doctor, notifications, schema, search
+from refold.stores.postgres.connections import Address, Link, Links, Unanswered, snapshot, transaction
+from refold.stores.postgres.tables import TALLY_SELECT, Tables, bytes_of, place_of, select_rows
+from refold.stores.rows import SessionTally, StoredLine, replaced
+from refold.stores.schema import decoded_text
+from refold.stores.watcher import Looking
 
 T = TypeVar("T")
 SIZE = 10
 """Connections of one store at most."""
-BEGINNING = f"SELECT {READ} FROM sessions WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
+BEGINNING = f"SELECT {TALLY_SELECT} FROM sessions WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
 
 _APPEND = """
 WITH owner AS (
@@ -73,16 +73,16 @@ class PostgresStore:
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
     def create(self, info: SessionInfo) -> None:
-        values = rows.columns(rows.fresh(info, self._clock()), bytes_of)
+        values = rows.tally_values(rows.new_tally(info, self._clock()), bytes_of)
         marks, sent = ", ".join(["%s"] * len(values)), list[bool]()
 
         def work(link: Link) -> None:
             try:
                 with transaction(link):
-                    link.ask(f"INSERT INTO sessions({rows.COLUMNS}) VALUES ({marks})", *values)
+                    link.ask(f"INSERT INTO sessions({rows.TALLY_COLUMNS}) VALUES ({marks})", *values)
                     sent.append(True)
             except errors.UniqueViolation:
-                found = link.ask(f"SELECT {rows.COLUMNS} FROM sessions WHERE id = %s", values[0])
+                found = link.ask(f"SELECT {rows.TALLY_COLUMNS} FROM sessions WHERE id = %s", values[0])
                 if not sent or found != [values]:
                     raise SessionExists(info.id) from None
 
@@ -110,8 +110,8 @@ class PostgresStore:
         def work(link: Link) -> list[bytes]:
             with snapshot(link):
                 key, _ = self.tables.tally(link, session)
-                found = select_rows(link, key, 0, rows.END)
-                return [rows.current(line, version) for _, _, version, line in found]
+                found = select_rows(link, key, 0, rows.LAST_PLACE)
+                return [rows.upgraded_line(line, version) for _, _, version, line in found]
 
         return iter(self._links.run(work))
 
@@ -174,9 +174,10 @@ class PostgresStore:
 
         def work(link: Link) -> list[Candidate]:
             key = None if session is None else self.tables.tally(link, session)[0]
-            found = search.best(link, asked, limit, self._statistics.common(link), key=key)
+            found = search.best_entries(link, asked, limit, self._statistics.common(link), key=key)
             return [
-                Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score, *_ in found
+                Candidate(decoded_text(owner) or "", decoded_text(id) or "", score)
+                for owner, id, score, *_ in found
             ]
 
         return self._links.run(work)
@@ -184,20 +185,20 @@ class PostgresStore:
     def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
         asked = tuple(terms)
         found = self._links.run(
-            lambda link: search.best(link, asked, limit, self._statistics.common(link), every=every)
+            lambda link: search.best_entries(link, asked, limit, self._statistics.common(link), every=every)
         )
         made = (
-            (owner, rows.of_line(line, version, text_of(id)).entry, score)
+            (owner, rows.of_line(line, version, decoded_text(id)).entry, score)
             for owner, id, score, version, line in found
         )
-        return [Quoted(text_of(owner) or "", entry, score) for owner, entry, score in made if entry]
+        return [Quoted(decoded_text(owner) or "", entry, score) for owner, entry, score in made if entry]
 
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def watch(self, session: str) -> Watch:
         try:
-            return listening.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
-        except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: no notifications
+            return notifications.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
+        except (notifications.Deaf, ReadOnly):  # a pooler between, or a standby: no notifications
             return Looking(self, session)
 
     def grouped(self) -> AbstractContextManager[None]:
@@ -209,10 +210,10 @@ class PostgresStore:
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
     def run(self, work: Callable[[Link], T]) -> T:
-        """What `work` makes of a connection; it may be called again."""
+        """The result of `work` with a connection; `work` may be called again."""
         return self._links.run(work)
 
-    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+    def _add(self, session: str, new: list[StoredLine], after: str | None) -> None:
         if not new:
             return
         values = self._appended(session, new, after)
@@ -238,29 +239,29 @@ class PostgresStore:
                 ) from error
             raise
 
-    def _appended(self, session: str, new: list[Row], after: str | None) -> tuple[Any, ...]:
+    def _appended(self, session: str, new: list[StoredLine], after: str | None) -> tuple[Any, ...]:
         """The values of `_APPEND`."""
-        more = Tally(id=session)
+        more = SessionTally(id=session)
         more.add(new)
         ids = [None if row.entry is None else bytes_of(row.entry.id) for row in new]
         return (
-            rows.newest(new) or self._clock(),
+            rows.newest_time(new) or self._clock(),
             *map(bytes_of, (more.name, more.cwd)),
             *(more.entries, more.bytes, more.bad, bytes_of(more.tip)),
-            *(bytes_of(session), any(row.moves for row in new), bytes_of(after), schema.VERSION),
+            *(bytes_of(session), any(row.moves for row in new), bytes_of(after), schema.SCHEMA_VERSION),
             *(len(new), VERSION),
             *(ids, [row.line for row in new], [search.vector(row.entry) for row in new]),
-            listening.LOCK,
+            notifications.WATCH_LOCK,
         )
 
-    def _is_there(self, link: Link, session: str, new: list[Row], key: int, place: int) -> bool:
+    def _is_there(self, link: Link, session: str, new: list[StoredLine], key: int, place: int) -> bool:
         """Whether what was appended there is ours. Waits for the holder of the session's row: its transaction
         may be the one that was not answered."""
         link.ask("SELECT 1 FROM sessions WHERE id = %s FOR UPDATE", bytes_of(session))
         found = select_rows(link, key, place, place + len(new))
         return [line for *_, line in found] == [row.line for row in new]
 
-    def _replace(self, link: Link, key: int, tally: Tally, entries: Mapping[str, AnyEntry]) -> None:
+    def _replace(self, link: Link, key: int, tally: SessionTally, entries: Mapping[str, AnyEntry]) -> None:
         for place, row in list(self.tables.rows(link, key, tally)):
             new = replaced(row, entries)
             if new is not row:
@@ -273,7 +274,7 @@ class PostgresStore:
         self.tables.put_tally(link, key, tally)
 
     def _set_up(self, link: Link) -> None:
-        schema.prepare(link, self.address.schema, self._links.timeout)
+        schema.prepare_tables(link, self.address.schema, self._links.timeout)
 
 
 _PART = """

@@ -10,13 +10,13 @@ from psycopg import errors
 from refold.errors import UnknownName
 from refold.stores import rows
 from refold.stores.postgres import schema
-from refold.stores.postgres.links import Address, Link
-from refold.stores.rows import Row, Tally
-from refold.stores.schema import check, text_of
+from refold.stores.postgres.connections import Address, Link
+from refold.stores.rows import SessionTally, StoredLine
+from refold.stores.schema import check_schema_version, decoded_text
 
-PAGE = 500
+FETCH_SIZE = 500
 """Entries that are fetched at once."""
-READ = f"(SELECT version FROM about), key, {rows.COLUMNS}"
+TALLY_SELECT = f"(SELECT version FROM about), key, {rows.TALLY_COLUMNS}"
 
 
 class Tables:
@@ -25,41 +25,43 @@ class Tables:
     def __init__(self, address: Address) -> None:
         self.address = address
 
-    def rows(self, link: Link, key: int, tally: Tally, first: int = 0) -> Iterator[tuple[int, Row]]:
+    def rows(
+        self, link: Link, key: int, tally: SessionTally, first: int = 0
+    ) -> Iterator[tuple[int, StoredLine]]:
         """(place, row) of a session's rows from a place on."""
 
         def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
             try:
                 for place, id, version, line in select_rows(link, key, first, end):
-                    yield place, text_of(id), version, line
+                    yield place, decoded_text(id), version, line
             except errors.InternalError:
                 link.rollback()  # the snapshot is over; what follows is read without one
                 raise
 
-        return rows.placed(select, first, tally.entries + tally.bad, errors.InternalError)
+        return rows.rows_by_place(select, first, tally.entries + tally.bad, errors.InternalError)
 
-    def tally(self, link: Link, session: str, how: str = "") -> tuple[int, Tally]:
-        found = link.ask(f"SELECT {READ} FROM sessions WHERE id = %s {how}", bytes_of(session))
+    def tally(self, link: Link, session: str, how: str = "") -> tuple[int, SessionTally]:
+        found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions WHERE id = %s {how}", bytes_of(session))
         if not found:
             raise UnknownName("session", session)
         return self.checked(found[0])
 
-    def tallies(self, link: Link) -> list[tuple[int, Tally]]:
+    def tallies(self, link: Link) -> list[tuple[int, SessionTally]]:
         """Keys and tallies of all sessions, newest first."""
-        found = link.ask(f"SELECT {READ} FROM sessions ORDER BY updated DESC, key DESC")
+        found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions ORDER BY updated DESC, key DESC")
         return [self.checked(row) for row in found]
 
-    def put_tally(self, link: Link, key: int, tally: Tally) -> None:
+    def put_tally(self, link: Link, key: int, tally: SessionTally) -> None:
         marks = ", ".join(["%s"] * 9)
         link.ask(
-            f"UPDATE sessions SET ({rows.COLUMNS}) = ({marks}) WHERE key = %s",
-            *rows.columns(tally, bytes_of),
+            f"UPDATE sessions SET ({rows.TALLY_COLUMNS}) = ({marks}) WHERE key = %s",
+            *rows.tally_values(tally, bytes_of),
             key,
         )
 
-    def checked(self, row: tuple[Any, ...]) -> tuple[int, Tally]:
+    def checked(self, row: tuple[Any, ...]) -> tuple[int, SessionTally]:
         version, key, *columns = row
-        check(str(self.address), version, schema.VERSION)
+        check_schema_version(str(self.address), version, schema.SCHEMA_VERSION)
         return key, rows.of_columns(columns)
 
 
@@ -68,10 +70,10 @@ def select_rows(link: Link, key: int, first: int, end: int) -> Iterator[tuple[An
         page = link.ask(
             "SELECT place, id, version, line FROM entries"
             " WHERE session = %s AND place >= %s AND place < %s ORDER BY place LIMIT %s",
-            *(key, first, end, PAGE),
+            *(key, first, end, FETCH_SIZE),
         )
         yield from page
-        first = page[-1][0] + 1 if len(page) == PAGE else end
+        first = page[-1][0] + 1 if len(page) == FETCH_SIZE else end
 
 
 def place_of(link: Link, key: int, start: int) -> int:
@@ -80,7 +82,7 @@ def place_of(link: Link, key: int, start: int) -> int:
         "SELECT place FROM entries WHERE session = %s AND id IS NOT NULL ORDER BY place LIMIT 1 OFFSET %s",
         *(key, start),
     )
-    return found[0][0] if found else rows.END
+    return found[0][0] if found else rows.LAST_PLACE
 
 
 def bytes_of(text: str | None) -> bytes | None:

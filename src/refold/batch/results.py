@@ -1,0 +1,103 @@
+"""Work that is done and need not be done again: a session of a store, one entry for each result.
+
+So it has what sessions have: it is durable when a process is killed, several may write it, and it can lie in
+any store. The newest entry of a key counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from refold.entries import State
+from refold.errors import SessionExists, StorageError, UnknownName
+from refold.messages import compact_json
+from refold.protocols import SessionInfo, Store
+from refold.session.tree import random_id
+
+DAYS = 30
+"""How long results are kept after the last addition."""
+
+
+class StoredResults:
+    """Results by key. `store` belongs to the caller."""
+
+    def __init__(self, store: Store, id: str, *, anew: bool = False) -> None:
+        """`anew`: as if nothing had been done before."""
+        self.store, self.id = store, id
+        self.failure: str | None = None
+        """Why nothing is written any more. Work goes on without."""
+        try:
+            entries = store.load(id).entries
+        except UnknownName:
+            entries = ()
+            with suppress(SessionExists):  # another process does the same work
+                store.create(SessionInfo(id=id))
+        states = [entry for entry in entries if isinstance(entry, State) and not anew]
+        self._values = {entry.name: entry.value for entry in states}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def put(self, key: str, value: Any) -> None:
+        """`value` is JSON. It is written, and not held here."""
+        if self.failure is not None:
+            return
+        try:
+            entry = State(id=random_id(), time=time.time(), name=key, value=value)
+            self.store.append(self.id, (entry,), after=None)
+        except StorageError as error:
+            self.failure = str(error)
+
+
+def forget_old(store: Store, now: float) -> None:
+    """Drop results without additions for so long."""
+    for info in list(store.sessions()):
+        if info.updated < now - DAYS * 86_400:
+            store.delete(info.id)
+
+
+def short_digest(*parts: Any) -> str:
+    """A short name for values that can be written as JSON."""
+    return hashlib.blake2b(compact_json(parts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def file_key(path: Path, *parts: Any) -> str | None:
+    """What is asked about a file: another name, or other content, is another key. None: it cannot be read;
+    the job itself says why."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            content = hashlib.file_digest(stream, "blake2b").hexdigest()
+    except (OSError, ValueError):
+        return None
+    return short_digest(str(path), content, *parts)
+
+
+@cache
+def release() -> str:
+    """What results depend on beside their input: this package as it is (a version number does not change with
+    every change of the code) and who counts tokens."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    root = Path(__file__).parents[1]
+    total = hashlib.blake2b(digest_size=12)
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            total.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    try:
+        counter = version("splintr-rs")
+    except PackageNotFoundError:
+        counter = ""
+    return f"{total.hexdigest()} {counter}"

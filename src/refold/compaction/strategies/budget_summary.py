@@ -1,0 +1,280 @@
+"""Summarise everything before a token-budgeted cut, iteratively: the newest part of the path stays up to a
+budget; a turn that is cut through gets a summary of its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction import transcript
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext
+from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
+from refold.compaction.transcript import Source, sources
+from refold.digest import Source as DigestSource
+from refold.digest.sections import checkpoint, turn_prefix
+from refold.messages import Bash, Message, Result, User, content
+from refold.preserve.tools import listed_files, touched
+from refold.protocols import Request, TokenCounter
+from refold.session.history import History
+
+STYLE = transcript.Style()
+SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part follows verbatim):**\n\n"
+
+
+@dataclass(frozen=True)
+class BudgetSummary:
+    keep_tokens: int
+    reserve_tokens: int
+    name: str = "summary"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        path = s.session.path
+        if path and isinstance(path[-1], e.Fold) and path[-1].summary:
+            return Reason("just_folded", "nothing was said since the last fold")
+        previous, changes = s.projection.newest_summary, changed(s)
+        start, cut = s.boundary(previous), self._cut(s, previous, changes)
+        said = (entry for entry in path[start : cut.position] if entry.id not in changes)
+        files = listed_files(
+            (_touched(s.session, entry) for entry in said if isinstance(entry, e.MessageEntry)),
+            previous.files if previous else e.Files(),
+        )
+
+        def shown(first: int, last: int) -> tuple[Source, ...]:
+            said = sources(s.session, first, last)
+            return tuple(_as_shown(source, changes) for source in said if changes.get(source.id, True))
+
+        history = shown(start, cut.turn_start if cut.split else cut.position)
+        prefix = shown(cut.turn_start, cut.position) if cut.split else ()
+        if not history and not prefix:
+            return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
+        return self._proposal(s, cut, previous, files, history, prefix)
+
+    def _cut(self, s: PlanContext, previous: e.Fold | None, changes: Changes) -> Cut:
+        path, start = _path(s.session, changes), s.boundary(previous)
+
+        def size(entry: e.Entry) -> int:
+            # Summaries of compactions take no room: the new one replaces all of them.
+            if isinstance(entry, e.MessageEntry) and entry.id not in changes:
+                return s.session.cached_count(entry.id, entry.message, s.measure)
+            return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
+
+        wanted = s.wanted_cut
+        if wanted is None:
+            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size, previous=previous)
+        return cut_at(path, start, s.projection.position_of(wanted))
+
+    def _proposal(
+        self,
+        s: PlanContext,
+        cut: Cut,
+        previous: e.Fold | None,
+        files: e.Files,
+        history: tuple[Source, ...],
+        prefix: tuple[Source, ...],
+    ) -> Proposal:
+        path, earlier = s.session.path, previous.summary if previous else None
+        listed = (s.counter.text(_listed_path(path)) + 2 for path in (*files.read, *files.modified))
+        lists = 2 * FRAME_TOKENS + sum(listed)
+        parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
+        asks = tuple(self._ask(s, lists, *part) for part in parts if part[1])
+        first, last = path[s.projection.floor].id, path[cut.position - 1].id
+        hidden = s.hidden_edits(after=cut.position)
+
+        def finish(answers: Sequence[str]) -> Finished:
+            text = answers[0] if history else earlier or "(nothing before this turn)"
+            text += SPLIT_HEADING + answers[-1] if prefix else ""
+            framed = framing(text, files)
+            edit = e.Edit(first, last, (User(content(framed)),))
+            return Finished(edits=(edit, *hidden), framed=True, summary=text, files=files)
+
+        limit = int(0.8 * self.reserve_tokens) + (int(0.5 * self.reserve_tokens) if prefix else 0)
+        kept = s.sizes.overhead + s.sizes.kept_from(cut.position)
+        return Proposal(
+            rung=self.name,
+            finish=finish,
+            asks=asks,
+            stretch=(first, last),
+            fold=tuple(x.id for x in history),
+            turn_prefix=tuple(x.id for x in prefix),
+            first_kept=path[cut.position].id if cut.position < len(path) else None,
+            split=cut.split,
+            previous_summary=earlier,
+            files=files,
+            smaller=False,
+            tokens_after=kept + limit + lists,
+            measured_before=s.sizes.anchored(bare=True),
+        )
+
+    def _ask(
+        self,
+        s: PlanContext,
+        lists: int,
+        purpose: str,
+        sources: tuple[Source, ...],
+        previous: str | None,
+        share: float,
+    ) -> Ask:
+        limit = int(share * self.reserve_tokens)
+
+        def render(sources: Sequence[Source], previous: str | None) -> Request:
+            name = "pi_turn_prefix" if purpose == "turn_prefix" else "pi_update" if previous else "pi_summary"
+            text = prompt(
+                name,
+                conversation=transcript.render(sources, STYLE),
+                previous=transcript.inert(previous or ""),
+                focus=focus_line(s.instructions),
+            )
+            return stand_alone(text, max_tokens=limit, purpose=purpose)
+
+        def by_rule(sources: Sequence[DigestSource], budget: int, counter: TokenCounter) -> str:
+            if purpose == "turn_prefix":
+                return turn_prefix(sources, budget, counter)
+            # The lists of files come on top; what the previous summary says has a claim of its own.
+            room = max(limit - lists, limit // 2)
+            return checkpoint(
+                sources, min(budget + counter.text(previous or ""), room), counter, previous or ""
+            )
+
+        return Ask(
+            sources=sources,
+            by_rule=by_rule,
+            render=render,
+            previous=previous,
+            purpose=purpose,
+            target_tokens=limit,
+        )
+
+
+# ── messages that are shown otherwise, or hidden ────────────────────────────────────────────────
+
+Changes: TypeAlias = Mapping[str, tuple[Message, ...]]
+"""What the view shows for an entry: another message, or nothing."""
+
+
+def changed(s: PlanContext) -> Changes:
+    """Where folds of this design hide a message or replace it: what is not shown is not summarised either."""
+    edits = (edit for fold in s.projection.folds if fold.preset == "pi" for edit in fold.edits)
+    return {edit.first: edit.put for edit in edits if edit.kind in ("hide", "clip")}
+
+
+def _as_shown(source: Source, changes: Changes) -> Source:
+    return msgspec.structs.replace(source, message=changes[source.id][0]) if source.id in changes else source
+
+
+def _path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
+    """The path with what is shown for its entries."""
+    if not changes:
+        return session.path
+    path = list(session.path)
+    for id, put in changes.items():
+        at = session.position(id)
+        if at is not None:
+            hidden = e.Other(id=id, parent=path[at].parent, time=path[at].time)
+            path[at] = e.MessageEntry(id=id, parent=path[at].parent, message=put[0]) if put else hidden
+    return path
+
+
+_listed_path = lru_cache(8_192)(framed_path)
+
+
+def _touched(session: History, entry: e.MessageEntry) -> tuple[list[str], list[str]]:
+    """Files that an entry reads and modifies (B12), read once."""
+    known = session.derived.of(touched, dict[str, tuple[list[str], list[str]]])
+    if entry.id not in known:
+        known[entry.id] = touched(entry.message)
+    return known[entry.id]
+
+
+# ── the cut (B8, B10) ───────────────────────────────────────────────────────────────────────────
+
+
+class Cut(NamedTuple):
+    """`position` is the first path entry kept. `turn_start` is where the turn begins that the cut goes
+    through, −1 where it goes through none."""
+
+    position: int
+    turn_start: int = -1
+
+    @property
+    def split(self) -> bool:
+        return self.turn_start >= 0
+
+
+def in_context(entry: e.Entry) -> bool:
+    """Does the entry show up in a context of this design?"""
+    if isinstance(entry, e.Fold):
+        return bool(entry.summary)
+    return isinstance(entry, e.MessageEntry) or _speaks_for_user(entry)
+
+
+def _speaks_for_user(entry: e.Entry) -> bool:
+    """A program's message, or the summary of a branch, unless that is empty."""
+    return isinstance(entry, e.Note) or (isinstance(entry, e.BranchSummary) and bool(entry.summary))
+
+
+def is_cut_point(entry: e.Entry) -> bool:
+    """May a kept part begin here? Never at a tool result: its call would be missing."""
+    if isinstance(entry, e.MessageEntry):
+        return not isinstance(entry.message, Result)
+    return _speaks_for_user(entry)
+
+
+def begins_turn(entry: e.Entry) -> bool:
+    """User messages and whatever else speaks for the user begin a turn."""
+    if isinstance(entry, e.MessageEntry):
+        return isinstance(entry.message, (User, Bash))
+    return _speaks_for_user(entry)
+
+
+def size_of(entry: e.Entry, measure: TokenCounter) -> int:
+    match entry:
+        case e.MessageEntry(message=message):
+            return measure.message(message)
+        case e.Note(content=content):
+            return measure.message(User(content))
+        case e.BranchSummary(summary=summary) | e.Fold(summary=summary):
+            return measure.text(summary)
+        case _:
+            return 0
+
+
+def cut_by_budget(
+    path: Sequence[e.AnyPathEntry],
+    *,
+    start: int,
+    keep: int,
+    size: Callable[[e.Entry], int],
+    previous: e.Fold | None = None,
+) -> Cut:
+    """Walk back from the end until `keep` is reached; cut at the first legal point from there on, or at
+    the last one before. Metadata directly in front of the cut stays with it, also where only the `previous`
+    fold is between: its summary stands at the beginning. Costs what is kept."""
+    left, reached = keep, start
+    for index in range(len(path) - 1, start - 1, -1):
+        tokens = size(path[index])
+        left -= tokens
+        if tokens and left <= 0:
+            reached = index
+            break
+    behind, before = range(reached, len(path)), range(len(path) - 1, start - 1, -1)
+    point = next((i for i in chain(behind, before) if is_cut_point(path[i])), None)
+    if point is None:
+        return Cut(start)
+    position = at = point
+    while at > start and (path[at - 1] is previous or not in_context(path[at - 1])):
+        at -= 1
+        position = position if path[at] is previous else at
+    return Cut(position, cut_at(path, start, point).turn_start)
+
+
+def cut_at(path: Sequence[e.AnyPathEntry], start: int, point: int) -> Cut:
+    """The cut directly before `point`."""
+    turns = (i for i in range(point - 1, start - 1, -1) if begins_turn(path[i]))
+    return Cut(point, -1 if begins_turn(path[point]) else next(turns, -1))

@@ -1,0 +1,414 @@
+"""The strategies of the default design: grade the view (R19); what lies before the graded part is written by
+a model, or stands as lines. They differ only in how that stretch is written."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction import transcript
+from refold.compaction.clips import Form
+from refold.compaction.details import Check, RefoldDetails
+from refold.compaction.layout import Layout, clip_kept, lay_out
+from refold.compaction.path_index import path_index
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
+from refold.compaction.record import Composer, FoldBudget, Record, Room, check_floor
+from refold.compaction.requests import choose_form, continued, prompt, stand_alone
+from refold.compaction.transcript import Source, for_digest, message_of, source_of, sources
+from refold.errors import BadAnswer
+from refold.protocols import Request
+from refold.text.frames import defuse
+from refold.text.truncate import in_short
+
+NOTED = 300
+"""Files that a fold lists, and entries whose words it says are not all there: the newest. Lists of all that
+there ever were would make the log grow with the square of its length."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What a strategy has decided: the layout, and who composes the record before it."""
+
+    s: PlanContext
+    shape: FoldBudget
+    goal: int
+    """Tokens for items and record."""
+    layout: Layout
+    composer: Composer
+
+    @property
+    def in_place(self) -> bool:
+        """Nothing leaves its place."""
+        return self.layout.first <= self.s.projection.first
+
+    @property
+    def position(self) -> int:
+        return self.layout.position
+
+    def finished(self, record: Record | None) -> Finished:
+        s, path, left_out = self.s, self.s.session.path, record.left_out if record else ()
+        if len(left_out) > NOTED:
+            left_out = sorted(left_out, key=lambda entry: s.session.position(entry) or 0)
+        edits = list(self.layout.edits(s.items))
+        if record is not None:
+            stretch = path[s.projection.floor].id, path[self.position - 1].id
+            edits.insert(0, e.Edit(*stretch, (record.message,)))
+        return Finished(
+            framed=True,
+            edits=(*edits, *s.hidden_edits(after=self.position)),
+            first_kept=path[self.position].id if self.position < len(path) else None,
+            summary=record.summary if record else "",
+            files=self.composer.index.state.files(NOTED),
+            details=RefoldDetails(
+                calibration=s.sizes.calibration_note,
+                words_left_out=list(left_out[-NOTED:]),
+                words_left_out_before=max(len(left_out) - NOTED, 0),
+                sources=record.sources if record else None,
+            ).stored(),
+        )
+
+    def recorded(self, _: Sequence[str], summary: str | None = None) -> Finished:
+        """With a record made by code, around a summary that was written before."""
+        room = self.goal - self.layout.tokens
+        record = None if self.in_place else self.composer.record(self.layout, room, summary)
+        return self.finished(record)
+
+    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished]) -> Proposal:
+        s, path = self.s, self.s.session.path
+        previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
+        last = path[self.position - 1].id if self.position else path[0].id
+        turn = _split_turn(s, self.position)
+        whole = self.position if turn is None else turn
+        first = s.boundary(previous)
+        return Proposal(
+            rung=name,
+            finish=finish,
+            stretch=(floor_id, floor_id if self.in_place else last),
+            fold=() if self.in_place else _told((*path[first:whole], *self._left())),
+            turn_prefix=() if turn is None else _told(path[turn : self.position]),
+            clipped=self.layout.clipped(s.items),
+            words_left_out=() if self.in_place else self.composer.words_left_out(self.layout),
+            first_kept=path[self.position].id if self.position < len(path) else None,
+            split=turn is not None,
+            previous_summary=previous.summary if previous else None,
+            files=self.composer.index.state.files(NOTED),
+            tokens_after=s.sizes.at_most(self.shape.goal),
+            min_gain=self.shape.min_gain,
+        )
+
+    def _left(self) -> Iterable[e.Entry]:
+        s = self.s
+        return (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
+
+
+def grading(
+    s: PlanContext, shape: FoldBudget, *, written: int | None = None, factor: float = 1.0
+) -> Graded | Reason:
+    """The view graded to the goal, once for all strategies that ask. `written`: tokens of a summary that
+    replaces the lines; `factor`: how much of the usual room messages get before they are clipped."""
+    key = (grading, shape, written, factor)
+    if key not in s.memo:
+        s.memo[key] = _grade(s, shape, written, factor)
+    return s.memo[key]
+
+
+def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float) -> Graded | Reason:
+    check_floor(s, shape.budget)
+    shape = shape.within(s)
+    room, goal = _room(s, shape), shape.goal - s.sizes.fixed
+    if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
+        return EVERYTHING_FITS
+    s = s.restored
+    composer = Composer(s, path_index(s.session), room)
+    curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
+    limit = shape.budget - s.sizes.fixed
+    layout = lay_out(s, goal, limit, curve, partial(composer.size, written=written))
+    if layout.first <= s.projection.first and not layout.forms:
+        return EVERYTHING_FITS
+    return Graded(s, shape, goal, layout, composer)
+
+
+def _room(s: PlanContext, shape: FoldBudget) -> Room:
+    """Without tools nothing is done that lines or a state could tell, and half of all that is said is the
+    user's."""
+    room = shape.room(s)
+    if s.uses_tools:
+        return room
+    return replace(room, words=min(room.words, room.goal // WORDS), state=0, lines=0)
+
+
+EVERYTHING_FITS = Reason("everything_fits", "the conversation already fits")
+NOT_ENOUGH = Reason("not_enough", "clipping messages in their place would not free enough")
+
+
+def _told(entries: Iterable[e.Entry]) -> tuple[str, ...]:
+    """Those of the entries that say something."""
+    return tuple(x.id for x in entries if isinstance(x, e.MessageEntry) or message_of(x) is not None)
+
+
+def _split_turn(s: PlanContext, position: int) -> int | None:
+    """Start of the turn that a cut goes through; None where it goes through none."""
+    turns = s.session.turns
+    before = bisect_left(turns, position)
+    if not before or position in turns[before : before + 1] or position >= len(s.session.path):
+        return None
+    return turns[before - 1]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Old and large messages clipped in their place. No model is asked, nothing leaves."""
+
+    shape: FoldBudget
+    name: str = "clip"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        if is_long_dialogue(s, self.shape):
+            return Reason("dialogue", "the conversation has no tool results to clip")
+        view = grading(s, self.shape)
+        if isinstance(view, Reason):
+            return view
+        if not view.in_place:
+            return NOT_ENOUGH
+        return view.proposal(self.name, lambda _: view.finished(None))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What lies before the graded part as lines; without tools, as a dialogue. Needs no model, so it ends
+    every sequence of strategies."""
+
+    shape: FoldBudget
+    name: str = "lines"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        if not s.uses_tools:
+            return Dialogue(self.shape).propose(s)
+        view = grading(s, self.shape)
+        return view if isinstance(view, Reason) else view.proposal(self.name, view.recorded)
+
+
+STYLE = transcript.Style(result_limit=2_000, ends=True)
+KEPT = transcript.Style(text_limit=1_200, result_limit=600, total_limit=24_000, ends=True)
+"""Of the messages that stay: enough to know where the work stands."""
+UNSHOWN = 300
+"""Characters of a message of the user that there is no room for, where the writer of notes is told of it."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A structured, iterative summary; checked before it is used. Own words, state, pins and the graded part
+    stand beside it, so it is asked only for what code cannot know."""
+
+    shape: FoldBudget
+    factor: float = 1.0
+    name: str = "summary"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        if not s.has_model:
+            return Reason("no_model", "no model is configured")
+        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
+        view = grading(s, self.shape, written=target, factor=self.factor)
+        if isinstance(view, Reason):
+            return view
+        if view.in_place:
+            return Reason("in_place", "nothing to summarise: everything stays in place")
+        previous = s.projection.newest_summary
+        unread = sources(s.session, s.boundary(previous), view.position)
+        if not unread:
+            if previous is None or not view.layout.left:
+                return Reason("nothing_new", "nothing new since the last summary")
+            # Only steps from between the messages leave: what was written before them still holds.
+            return view.proposal(self.name, partial(view.recorded, summary=previous.summary))
+        ask = self._ask(view, unread, previous.summary if previous else None, target)
+        # A second attempt is made in the other form: a model that went on working instead of summarising
+        # would do so again.
+        shape, wanted = self.shape, self.shape.request if self.factor == 1.0 else "stand-alone"
+        form = choose_form(s, wanted, ttl=shape.cache_ttl, redact=shape.redact, output=target * 2)
+        if form == "cached-prefix":
+            ask = replace(ask, prefix=lambda: self._continued(s, view, target))
+        seen = [source_of(s.session, x) for x in (s.items if ask.prefix else s.items[view.layout.first :])]
+        evidence = (*unread, *seen)
+
+        def finish(answers: Sequence[str]) -> Finished:
+            known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
+            from refold.compaction.verify import verify
+
+            checked = verify(answers[0], evidence, known, action=shape.unverified)
+            if checked.foreign:
+                unknown = f"{checked.wrong} of {checked.claims} names, numbers and quotations"
+                raise BadAnswer(
+                    "unsupported", f"the summary does not match the conversation: {unknown} are unknown"
+                )
+            laid = self._around(checked.text, target, s, view)
+            record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
+            if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
+                raise BadAnswer("too_long", "the summary is longer than the space for it")
+            report = Check(not checked.unverified, checked.claims, list(checked.unverified))
+            return msgspec.structs.replace(laid.finished(record), check=report.stored())
+
+        return replace(view.proposal(self.name, finish), asks=(ask,))
+
+    def _around(self, notes: str, target: int, s: PlanContext, view: Graded) -> Graded:
+        """The view as it was planned, or graded anew around notes that are longer than was asked for."""
+        written = s.counter.text(notes)
+        if written <= target:
+            return view
+        # Longer notes cost more of the newest messages than they tell (compactions at 8,000 tokens).
+        if written > max(target * 4 // 3, view.goal // 4):
+            raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {target:,}")
+        laid = grading(s, self.shape, written=written, factor=self.factor)
+        return laid if isinstance(laid, Graded) and not laid.in_place else view
+
+    def _continued(self, s: PlanContext, view: Graded, target: int) -> Request:
+        kept = s.items[view.layout.first].message.text if view.layout.first < len(s.items) else ""
+        begins = defuse(" ".join(kept.split())[:120])
+        said = f' The messages from the one that begins "{begins}" on stay as they are.' if begins else ""
+        text = prompt("refold_continue", kept=said, notes=_notes(view, target))
+        return continued(s, text, max_tokens=target * 2)
+
+    def _ask(self, view: Graded, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
+        s, style = view.s, replace(STYLE, redacts=self.shape.redact)
+        newer = replace(KEPT, redacts=self.shape.redact, total_limit=_beside(s))
+
+        @cache
+        def unchanging() -> tuple[str, str]:
+            """What each part of a conversation is read beside: the messages that stay, what is asked for."""
+            kept = sources(s.session, view.position, len(s.session.path))
+            return transcript.render(kept, newer) or "(nothing)", _notes(view, target)
+
+        def render(unread: Sequence[Source], previous: str | None) -> Request:
+            known = transcript.inert(previous or "", redacts=style.redacts)
+            notes = f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else ""
+            kept, asked = unchanging()
+            text = prompt(
+                "refold_summary",
+                conversation=transcript.render(unread, style),
+                kept=kept,
+                previous=notes,
+                notes=asked,
+            )
+            return stand_alone(text, max_tokens=target * 2, system="refold_system")
+
+        return Ask(sources=unread, render=render, previous=previous, target_tokens=target)
+
+
+def _notes(view: Graded, target: int) -> str:
+    """What the notes have to be like, in either form of asking."""
+    s, layout = view.s, view.layout
+    asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
+    left_out, shown = view.composer.words_left_out(layout), _beside(s) // UNSHOWN // 4
+    if left_out and shown:
+        texts = {saying.id: saying.text for saying in view.composer.index.sayings}
+        said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
+        rows = ("These words of the user will not be shown in full. Note what still holds of them:", *said)
+        asked += "\n" + "\n- ".join(rows)
+    return prompt("refold_notes", words=str(int(target * 0.6)), focus=asked)
+
+
+def _beside(s: PlanContext) -> int:
+    """Characters of what the writer of notes reads beside the conversation: an eighth of a small window."""
+    window = s.writer.window if s.writer else None
+    return KEPT.total_limit if window is None else min(KEPT.total_limit, window // 2)
+
+
+# ── where no tools were used ────────────────────────────────────────────────────────────────────
+
+TAIL = 0.25
+"""Share of the goal for the newest messages, whole: at least."""
+DENSE = 0.35
+"""Tokens of extracted sentences for a token of what was said: so much room is left for them where the
+conversation is not too long for that. M1 at 8,000 tokens: 74.0, 74.7 and 74.6 with 0.25, 0.35 and 0.45."""
+WORDS = 16
+"""Own words get at most this part of the record: half of all that is said here is the user's."""
+LONG = 2
+"""A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
+SPARE = 8
+"""Tokens by which a record may be smaller than its room."""
+
+
+def is_long_dialogue(s: PlanContext, shape: FoldBudget) -> bool:
+    """Whether no tools were used and much more was said than the goal can hold."""
+    goal = shape.within(s).goal - s.sizes.fixed
+    return not s.uses_tools and not s.sizes.fits(s.projection.first, len(s.items), LONG * goal)
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """For long conversations without tools: the newest messages whole, what lies before them as
+    extracted sentences. People who talk do not work on one thing: what was said once may be asked for at any
+    time, and the digest holds more of that per token than messages in their place (M1)."""
+
+    shape: FoldBudget
+    name: str = "digest"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        check_floor(s, self.shape.budget)
+        view = self._view(s, self.shape.within(s))
+        if view.in_place and not view.layout.forms:
+            return EVERYTHING_FITS
+
+        def finish(_: Sequence[str]) -> Finished:
+            return view.finished(None if view.in_place else digested(view))
+
+        return view.proposal(self.name, finish)
+
+    def _view(self, s: PlanContext, shape: FoldBudget) -> Graded:
+        goal = shape.goal - s.sizes.fixed
+        composer = Composer(s, path_index(s.session), _room(s, shape))
+        total = s.sizes.items(s.projection.first, len(s.items))
+        if total <= goal:
+            cut = s.projection.first
+        elif s.wanted_cut:
+            cut = s.wanted_cut
+        else:
+            frame = composer.size(s.projection.position_of(len(s.items)), 0.0)
+            whole = (goal - frame - DENSE * total) / (1 - DENSE)
+            cut = legal_cut(s, _newest(s, int(max(whole, goal * TAIL))), goal // 10)
+        tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, Form]()
+        record = composer.size(s.projection.position_of(cut), 0.0)
+        least = goal - (record if cut > s.projection.first else 0)
+        if tokens > least:
+            forms = clip_kept(s, cut, least)
+            tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
+        if tokens > least and may_leave(s):
+            cut, tokens, forms = len(s.items), 0, {}
+        layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
+        return Graded(s, shape, goal, layout, composer)
+
+
+def digested(view: Graded) -> Record:
+    """The record of a conversation without tools: extracted sentences instead of lines."""
+    from refold.digest import Digest
+
+    s, room = view.s, view.goal - view.layout.tokens
+    told = for_digest(sources(s.session, s.projection.floor, view.position))
+    kept = for_digest(sources(s.session, view.position, len(s.session.path)))
+    left = room - view.composer.size(view.position, 0.0)
+    made = Digest(told, kept=kept)
+    grows = True  # what the own words do not use is found out by making the record, and used once
+    while True:
+        record = view.composer.record(view.layout, room, made.text(left, s.counter))
+        over = s.counter.message(record.message) - room
+        grows = grows and over < -SPARE
+        if (over <= 0 and not grows) or left <= 0:
+            return record
+        left -= over + SPARE
+        grows = False
+
+
+def _newest(s: PlanContext, tokens: int) -> int:
+    """Index of the first of the newest items that have at most so many tokens together."""
+    index, last = len(s.items), newest_step(s)
+    while index > s.projection.first:
+        tokens -= s.sizes.item(index - 1)
+        if tokens < 0 and index <= last:
+            break
+        index -= 1
+    return index

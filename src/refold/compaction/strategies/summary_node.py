@@ -1,0 +1,193 @@
+"""The summary node: one exchange in place of the head. It holds an abridged history, the model's own summary,
+and once more the calls whose results the tail begins with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.details import AugmentDetails
+from refold.compaction.exchanges import (
+    SEGMENT,
+    Exchange,
+    bounded,
+    grouped,
+    head_sources,
+    last_of_head,
+    newest_first,
+    node_of,
+    paired,
+)
+from refold.compaction.path_index import path_index
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext
+from refold.compaction.requests import cached_prefix
+from refold.compaction.transcript import Source, messages_between
+from refold.messages import Assistant, Call, Message, Result, User, assistant, content
+from refold.preserve import abridged
+from refold.preserve.tools import Names
+from refold.protocols import Request
+from refold.session import redacted
+from refold.session.dialects.tools import parse_tools
+from refold.text.frames import quote
+
+_SLOT = re.compile(r"\{(abridged_history|summary)\}")
+OWN_TAGS = ("supervisor", "summary", "abridged_history")
+PREVIOUS = (
+    "\n\nEarlier parts are known only from this previous summary; carry over what still matters:\n{text}"
+)
+
+
+@dataclass(frozen=True)
+class SummaryNode:
+    prompt: str
+    template: str
+    acknowledgement: str
+    tail_chars: int
+    min_tail: int = 1
+    limits: abridged.Limits = abridged.Limits()
+    carry_previous: bool = False
+    """Give the previous summary to the model. Off: what it covered lives on in the abridged history alone."""
+    segment: int = SEGMENT
+    summary_tokens: int = 2_000
+    names: Names | None = None
+    """What further tools do (A16)."""
+    off: str = ""
+    """Why this design does not fold at all, not even on request."""
+    name: str = "summary_node"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        if self.off:
+            return Reason("off", self.off)
+        last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
+        head = head_sources(s, last.last) if last else ()
+        if last is None or not head:
+            return Reason("everything_fits", "there is nothing before the exchanges that stay")
+        return self._proposal(s, last, head)
+
+    def _proposal(self, s: PlanContext, last: Exchange, head: tuple[Source, ...]) -> Proposal:
+        path, position = s.session.path, s.projection.position_of(last.last)
+        previous = _previous(s) if self.carry_previous else None
+        ask = self._ask(s, head, previous)
+        first, end = path[s.projection.floor].id, path[position - 1].id
+        response = assistant(self.acknowledgement, *_open_calls(s, last))
+        node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
+        node += s.counter.text(self._outline(s, position))
+        files = path_index(s.session).state.files()
+
+        def finish(answers: Sequence[str]) -> Finished:
+            request = User(content(self.node_text(s, position, answers[0])))
+            edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
+            details = AugmentDetails(is_history_summary=True).stored()
+            return Finished(edits=edits, framed=True, summary=answers[0], files=files, details=details)
+
+        return Proposal(
+            rung=self.name,
+            finish=finish,
+            asks=(ask,),
+            stretch=(first, end),
+            fold=tuple(source.id for source in head),
+            first_kept=path[position].id if position < len(path) else None,
+            previous_summary=previous,
+            files=files,
+            tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node,
+            smaller=False,
+        )
+
+    def node_text(self, s: PlanContext, position: int, summary: str) -> str:
+        """The template with both slots filled in one pass."""
+        # Where the tail begins with tool results, the agent was still at work.
+        goes_on = position < len(s.session.path) and not _asks(s, position)
+        said = messages_between(s.session, s.projection.floor, position)
+        groups = outline_of(said, continues=goes_on, names=self.names)
+        values = {
+            "abridged_history": abridged.xml(groups, self.limits),
+            "summary": quote(summary, *OWN_TAGS),
+        }
+        return _SLOT.sub(lambda slot: values[slot[1]], self.template)
+
+    def _outline(self, s: PlanContext, position: int) -> str:
+        """The abridged history, read from the newest turns back, as far as it will show them."""
+        turns = [turn for turn in s.session.turns if turn < position]
+        count = 32
+        while True:
+            first = turns[-count] if count < len(turns) else s.projection.floor
+            said = messages_between(s.session, first, position)
+            groups = outline_of(said, names=self.names)
+            text = abridged.xml(groups, self.limits)
+            if count >= len(turns) or text.count("<user>") < len(groups):
+                return text
+            count *= 2
+
+    def _ask(self, s: PlanContext, head: tuple[Source, ...], previous: str | None) -> Ask:
+        system, tools = s.system, parse_tools(s.tools)
+        focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
+
+        @cache  # a request is rendered for every piece that is measured
+        def calls() -> dict[str, Call]:
+            return {call.id: call for item in s.items for call in item.message.calls}
+
+        def render(sources: Sequence[Source], previous: str | None) -> Request:
+            earlier = PREVIOUS.format(text=redacted.text(previous)) if previous else ""
+            sent = bounded(grouped(paired(sources, calls())), self.segment)
+            chat = Request(
+                messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
+            )
+            return cached_prefix(chat, self.prompt + earlier + focus, max_tokens=2 * self.summary_tokens)
+
+        return Ask(
+            sources=head,
+            render=render,
+            previous=previous,
+            target_tokens=self.summary_tokens,
+            tools=True,
+        )
+
+
+def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool) -> Sequence[e.Fold]:
+    """Which folds count: of the summary nodes only the newest one of this version. Switched off, none."""
+    nodes = {fold.id: fold.version for fold in folds if AugmentDetails.of(fold).is_history_summary}
+    newest = [id for id, made_by in nodes.items() if made_by == version and not off][-1:]
+    return [fold for fold in folds if fold.id not in nodes or fold.id in newest]
+
+
+def _previous(s: PlanContext) -> str | None:
+    nodes = [fold for item in s.items if (fold := node_of(s, item))]
+    return nodes[-1].summary if nodes else None
+
+
+def _asks(s: PlanContext, position: int) -> bool:
+    index = s.projection.item_at(position)
+    return index < len(s.items) and isinstance(s.items[index].message, User)
+
+
+def _open_calls(s: PlanContext, last: Exchange) -> tuple[Call, ...]:
+    """Calls of the last head exchange, unless the conversation went on without their results."""
+    after = s.items[last.last].message if last.last < len(s.items) else None
+    if after is not None and not isinstance(after, Result):
+        return ()
+    replies = (item.message for item in s.items[last.first : last.last])
+    return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
+
+
+def outline_of(
+    sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
+) -> tuple[abridged.Group, ...]:
+    """The groups of a stretch of the log, their texts quoted."""
+    groups = list(abridged.groups(sources, continues=continues, names=names))
+    for number, group in enumerate(groups):
+        groups[number] = msgspec.structs.replace(
+            group,
+            user=quote(group.user, *OWN_TAGS),
+            response=quote(group.response, *OWN_TAGS),
+            **{name: tuple(quote(x, *OWN_TAGS) for x in getattr(group, name)) for name in _LISTS},
+        )
+    return tuple(groups)
+
+
+_LISTS = ("modified", "created", "deleted", "viewed", "commands")

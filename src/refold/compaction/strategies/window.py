@@ -1,0 +1,218 @@
+"""Two strategies that count messages: summarise a fixed window at the beginning, or just drop the oldest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from refold import entries as e
+from refold.compaction import transcript
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan_context import PlanContext
+from refold.compaction.requests import prompt
+from refold.compaction.transcript import Source, message_of_item
+from refold.digest.sections import DIGEST
+from refold.digest.source import ROLES
+from refold.messages import System, system, user
+from refold.protocols import Request
+from refold.session.invariants import PAIRS, legal
+from refold.session.items import Item
+from refold.text.frames import quote
+from refold.text.truncate import head
+
+STYLE = transcript.Style(
+    user="[user] ",
+    assistant="[assistant] ",
+    thinking="",
+    calls="[tool call] ",
+    result="[tool result] ",
+    system=None,
+    text_limit=500,
+    result_limit=200,
+    total_limit=12_000,
+    arguments=False,
+    separator="\n",
+)
+STYLE_ZH = replace(
+    STYLE,
+    user="[用户] ",
+    assistant="[助手] ",
+    calls="[工具调用] ",
+    result="[工具结果] ",
+    cut="[… 省略 {cut} 个字符]",
+    total_cut="[… 记录在 {limit} 个字符处截断]",
+)
+_ZH_TITLES = dict(zip(DIGEST, ["目标", "已完成", "事实"], strict=True))
+_ZH_SPEAKERS = dict(zip(ROLES.values(), ["用户", "助手", "工具", "用户执行", "系统"], strict=True))
+_DIGEST_LABEL = re.compile(
+    rf"^## (?P<title>{'|'.join(_ZH_TITLES)})$"
+    rf"|^(?P<day>\d{{1,2}} [A-Z][a-z]{{2,8}} \d{{4}} )?(?P<speaker>{'|'.join(_ZH_SPEAKERS)}): ",
+    re.M,
+)
+
+
+def digest_zh(text: str) -> str:
+    """A digest as a Chinese reply is asked for. Its content is in the conversation's own language anyway."""
+
+    def label(match: re.Match[str]) -> str:
+        if title := match["title"]:
+            return f"## {_ZH_TITLES[title]}"
+        return f"{match['day'] or ''}{_ZH_SPEAKERS[match['speaker']]}："
+
+    return f"对话摘要：\n{_DIGEST_LABEL.sub(label, text)}"
+
+
+KEEP = 10
+"""At least this many messages stay as they are."""
+
+
+class Wording(NamedTuple):
+    """What a language changes."""
+
+    request: str
+    heading: str = "[Conversation summary: early context]"
+    previous: str = "Summary of what came before:"
+    style: transcript.Style = STYLE
+    digest: Callable[[str], str] = str
+    """How a summary without a model is put."""
+
+    @classmethod
+    def of(cls, language: str) -> Wording:
+        return WORDINGS.get(language) or cls(f"Write in: {language}.")
+
+
+WORDINGS = {
+    "auto": Wording("Write in the language of the conversation."),
+    "zh": Wording(
+        "用中文书写，以「对话摘要：」开头。",
+        "[对话摘要 - 早期上下文]",
+        "此前内容的摘要：",
+        STYLE_ZH,
+        digest_zh,
+    ),
+}
+
+
+def counted(items: Sequence[Item]) -> int:
+    """How many messages there are, as this design counts: a system message of the log is none, a summary is
+    one."""
+    return sum(item.fold is not None or not isinstance(item.message, System) for item in items)
+
+
+def kept_from(s: PlanContext) -> int:
+    """Index of the first of the newest `KEEP` messages, which stay whatever happens; 0: all of them do."""
+    at, kept = len(s.items), 0
+    while at > 0 and kept < KEEP:
+        at -= 1
+        kept += counted(s.items[at : at + 1])
+    return at if kept == KEEP else 0
+
+
+def safe_end(s: PlanContext, ideal: int, start: int = 0) -> int | None:
+    """The largest number of items ≤ `ideal` that can be taken without parting a call from its results."""
+    ends, whole = range(min(ideal, len(s.items)), start, -1), len(s.items)
+    return next((end for end in ends if end == whole or legal(s.items, end, PAIRS)), None)
+
+
+@dataclass(frozen=True)
+class WindowSummary:
+    window: int
+    max_chars: int
+    language: str = "auto"
+    temperature: float = 0.3
+    timeout: float = 30.0
+    name: str = "summary"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        start, wording = s.projection.first, Wording.of(self.language)
+        last_end = min(start + self.window, kept_from(s))
+        if last_end <= start:
+            return Reason("nothing_to_fold", f"only the {KEEP} newest messages are left, and they stay")
+        end = s.wanted_cut or safe_end(s, last_end, start)
+        if end is None:
+            return Reason("no_safe_end", "every possible cut separates a tool call from its results")
+        taken = s.items[start:end]
+        if all(x.fold is not None or isinstance(x.message, System) for x in taken):
+            return Reason("nothing_to_fold", "the window holds nothing but the last summary")
+        if len(taken) < 2 or s.sizes.items(start, end) <= s.counter.message(system(wording.heading)):
+            return Reason("no_gain", "a summary would not be smaller than the messages")
+        previous = next((s.projection.fold_of(item) for item in taken if item.fold), None)
+        sources = tuple(Source(x.entries[-1], message_of_item(s.session, x)) for x in taken if x.fold is None)
+        first, last = taken[0].entries[0], taken[-1].entries[-1]
+
+        def finish(answers: Sequence[str]) -> Finished:
+            text = head(answers[0], self.max_chars)
+            shown = quote(text if s.has_model else wording.digest(text))
+            edit = e.Edit(first, last, (system(f"{wording.heading}\n{head(shown, self.max_chars)}"),))
+            return Finished(edits=(edit,), framed=True, summary=text)
+
+        earlier = previous.summary if previous else None
+        kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
+        return Proposal(
+            rung=self.name,
+            finish=finish,
+            asks=(self._ask(sources, earlier, wording),),
+            stretch=(first, last),
+            fold=tuple(source.id for source in sources),
+            first_kept=s.items[end].entries[0] if end < len(s.items) else None,
+            previous_summary=earlier,
+            tokens_after=s.sizes.overhead + kept + self.max_chars,
+            smaller=False,
+            timeout=self.timeout,
+        )
+
+    def _ask(self, sources: tuple[Source, ...], previous: str | None, wording: Wording) -> Ask:
+        def render(sources: Sequence[Source], previous: str | None) -> Request:
+            text = prompt(
+                "window_summary",
+                conversation=transcript.render(sources, wording.style),
+                limit=str(self.max_chars),
+                language=wording.request,
+                previous=f"\n{wording.previous}\n{transcript.inert(previous)}\n" if previous else "",
+            )
+            return Request(messages=(user(text),), temperature=self.temperature, purpose="summary")
+
+        return Ask(
+            sources=sources,
+            render=render,
+            previous=previous,
+            target_tokens=self.max_chars // 4,
+        )
+
+
+@dataclass(frozen=True)
+class HardTrim:
+    """Drop the oldest messages until at most `most` are left; pairs stay whole, a summary stays first. Needs
+    no model."""
+
+    most: int
+    name: str = "hard_trim"
+
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
+        items, start = s.items, s.projection.first
+        surplus = counted(items) - self.most
+        if surplus <= 0:
+            return Reason("below_cap", f"{surplus + self.most} messages; the limit is {self.most}")
+        while (
+            start < len(items)
+            and items[start].fold is not None
+            and s.projection.fold_of(items[start]).summary
+        ):
+            start += 1
+        end = next((i for i in range(start + surplus, len(items)) if legal(items, i, PAIRS)), None)
+        if end is None:
+            return Reason("no_safe_end", "every possible cut separates a tool call from its results")
+        dropped = items[start:end]
+        first, last = dropped[0].entries[0], dropped[-1].entries[-1]
+        edit = e.Edit(first, last, (), "trim")
+        kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
+        return Proposal(
+            rung=self.name,
+            finish=lambda _: Finished(edits=(edit,)),
+            stretch=(first, last),
+            fold=tuple(id for item in dropped for id in item.entries),
+            first_kept=items[end].entries[0],
+            tokens_after=s.sizes.overhead + kept,
+        )

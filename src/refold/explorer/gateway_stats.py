@@ -1,0 +1,135 @@
+"""What a running gateway did: only what was measured.
+
+Requests and the time they took here are the gateway's own counts. Tokens, cache reads and folds are read
+from the sessions it wrote, where a provider said what it counted; a reply that says nothing is counted as
+such. Money is that at list prices. What the same requests would have cost unfolded is an estimate in favour
+of not folding: all that the request before had sent is taken to be in the cache, if that was in use at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from refold import entries as e
+from refold.costs import Prices, known
+from refold.costs.prices import CACHE_SECONDS
+from refold.explorer.session_list import reply_usage
+from refold.messages import Usage
+from refold.session import Session
+from refold.session.edits import active_folds
+from refold.text.lenient_json import JsonObject
+
+GATEWAY_ID = re.compile(r"(?<=\.)[0-9a-f]{32}\Z")
+"""How a gateway names its sessions."""
+_LINE = re.compile(r'^(\w{1,200}+)(?:\{what="([^"\n]{0,200})"\})? ([0-9.e+-]{1,40})', re.MULTILINE)
+
+
+class GatewayCounts(msgspec.Struct):
+    """Of replies since a gateway was started."""
+
+    replies: int = 0
+    unmeasured: int = 0
+    """Replies whose provider did not say what it counted."""
+    prompt: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_misses: int = 0
+    """Replies to a prompt that went on from the one before, of which the cache gave less than half."""
+    folds: int = 0
+    dollars: float = 0.0
+    unfolded: float = 0.0
+    """The same replies without folding; an estimate."""
+    unpriced: int = 0
+    """Measured replies of models without known prices."""
+
+
+def counts(sessions: Iterable[Session], since: float) -> GatewayCounts:
+    total = GatewayCounts()
+    for session in sessions:
+        _add(total, session, since)
+    return total
+
+
+def _add(total: GatewayCounts, session: Session, since: float) -> None:
+    total.folds += sum(fold.time >= since for fold in session.annotations(e.Fold))
+    counted = reply_usage(session)
+    before: tuple[int, int, float] | None = None
+    """Prompt of the reply before, what it would have been unfolded, and when that was."""
+    active: list[e.Entry] = []
+    for entry in session.path:
+        if isinstance(entry, (e.Fold, e.Undo, e.Redo)):
+            active.append(entry)
+        if not isinstance(entry, e.MessageEntry) or entry.message.role != "assistant":
+            continue
+        if entry.id not in counted:
+            total.replies += entry.time >= since
+            total.unmeasured += entry.time >= since
+            continue
+        usage = counted[entry.id][1]
+        saved = sum(max(f.tokens_before - f.tokens_after, 0) for f in active_folds(active))
+        if entry.time >= since:
+            total.replies += 1
+            _count(total, usage, before)
+            _price(total, entry, usage, saved, before)
+        before = usage.prompt, usage.prompt + saved, entry.time
+
+
+def _count(total: GatewayCounts, usage: Usage, before: tuple[int, int, float] | None) -> None:
+    total.prompt += usage.prompt
+    total.output += usage.output
+    total.cache_read += usage.cache_read
+    if before and usage.prompt >= before[0] and usage.cache_read < before[0] / 2:
+        total.cache_misses += 1
+
+
+def _price(
+    total: GatewayCounts,
+    entry: e.MessageEntry,
+    usage: Usage,
+    saved: int,
+    before: tuple[int, int, float] | None,
+) -> None:
+    about = known(entry.model) if entry.model else None
+    if about is None or about.prices is None:
+        total.unpriced += 1
+        return
+    total.dollars += about.prices.cost(usage)
+    total.unfolded += _unfolded(about.prices, usage, saved, before, entry.time)
+
+
+def _unfolded(
+    prices: Prices, usage: Usage, saved: int, before: tuple[int, int, float] | None, now: float
+) -> float:
+    """What the request would have cost with all that folds took out of it."""
+    if not saved:
+        return prices.cost(usage)
+    in_use = usage.cache_read or usage.cache_write
+    recent = before is not None and now - before[2] < CACHE_SECONDS["5m"]
+    warm = min(before[1], usage.prompt + saved) if before and in_use and recent else 0
+    whole = usage.prompt + saved
+    prompt = prices.prompt(warm, whole - warm) if in_use else Usage(input=whole)
+    return prices.cost(msgspec.structs.replace(prompt, output=usage.output))
+
+
+def metrics(text: str) -> JsonObject:
+    """What the gateway's `/metrics` says, as far as the page shows it."""
+    events: dict[str, int] = {}
+    values: dict[str, float] = {}
+    for name, what, value in _LINE.findall(text):
+        if what:
+            events[what] = int(float(value))
+        else:
+            values[name] = float(value)
+    asked, seconds = (values.get(f"refold_gateway_added_seconds_{part}", 0.0) for part in ("count", "sum"))
+    return {
+        "requests": events.get("requests", 0),
+        "folded": events.get("fold", 0),
+        "failed": events.get("status 5xx", 0),
+        "unrecorded": events.get("unrecorded", 0),
+        "inside": int(values.get("refold_gateway_inside", 0)),
+        "started": values.get("refold_gateway_started_seconds"),
+        "added": seconds / asked if asked else None,
+    }

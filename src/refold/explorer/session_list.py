@@ -1,0 +1,321 @@
+"""Sessions that the explorer shows: those of the MCP server's collections, each of which may fail alone.
+
+The list of sessions is looked at again and again; what a row shows beyond its id, time and folder is read
+from the session itself when the row comes into sight, and kept until the session changes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from shlex import quote
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.requests import last_model
+from refold.compare.report.html import redacted_text
+from refold.costs import known
+from refold.errors import RefoldError, UnknownName, UsageError
+from refold.explorer.timeline import Timeline, list_line
+from refold.mcp.collections import Collections
+from refold.messages import Usage
+from refold.preserve.words import typed
+from refold.protocols import Placed, SessionInfo
+from refold.registry.engine import Engine
+from refold.registry.sessions import stored
+from refold.session import Session
+from refold.session.edits import active_folds
+from refold.text.lenient_json import JsonObject
+
+MAX_HITS_PER_COLLECTION = 200
+"""Entries that a search finds in one collection."""
+SUMMARIES = 50_000
+TIMELINES = 6
+RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
+"""Collections whose program can resume a session, as `refold compact --resume` calls it."""
+MISSING = object()
+SETTLED_SECONDS = 2.0
+"""After which what a file's time says of its contents can be relied on."""
+
+
+class SessionList:
+    """Sessions by name, `COLLECTION:ID`. `specs`: collection → how commands name its store; empty: the
+    user's own."""
+
+    def __init__(self, collections: Collections, specs: Mapping[str, str] | None = None) -> None:
+        self.collections, self.specs = collections, dict(specs or {})
+        self.engine = Engine()
+        self.errors: dict[str, str] = {}
+        """Collection → why its sessions cannot be listed."""
+        self._rows: dict[str, dict[str, SessionInfo]] = {name: {} for name in collections.by_name}
+        self._states: dict[str, object] = {}
+        self._untold: tuple[list[tuple[str, SessionInfo]], list[str]] = ([], [])
+        """What changed when a page asked for the whole list: the other pages are to hear of it."""
+        self._summaries: OrderedDict[tuple[str, int, float], JsonObject] = OrderedDict()
+        self._timelines: OrderedDict[tuple[str, str], Timeline] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # ── the list ────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self) -> tuple[list[tuple[str, SessionInfo]], list[str]]:
+        """Sessions that are new or changed since the last look, and names of those that are gone."""
+        changed: list[tuple[str, SessionInfo]] = []
+        gone: list[str] = []
+        for name in self.collections.by_name:
+            state = self._state(name)
+            if state is not None and state == self._states.get(name, MISSING):
+                continue
+            try:
+                now = {row.name: row.info for row in self.collections.rows(name)}
+                self.errors.pop(name, None)
+            except (RefoldError, OSError) as error:
+                self.errors[name] = redacted_text(str(error))
+                continue
+            self._states[name] = state
+            before, self._rows[name] = self._rows[name], now
+            changed += [(key, info) for key, info in now.items() if before.get(key) != info]
+            gone += [key for key in before if key not in now]
+        return changed, gone
+
+    def _state(self, name: str) -> object:
+        """What changes when a store in a file does; None: it has to be read to know. That is the case shortly
+        after a write: a second one in the same tick of the clock leaves no trace."""
+        store = self.collections.by_name[name].store
+        if not isinstance(store, Placed):
+            return None
+        path = str(store.path)
+        try:
+            if Path(path).is_dir():
+                return None
+            stats = [file.stat() for file in (Path(path), Path(f"{path}-wal")) if file.exists()]
+        except OSError:
+            return None
+        newest = max((stat.st_mtime for stat in stats), default=0.0)
+        if time.time() - newest < SETTLED_SECONDS:
+            return None
+        return [(stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats]
+
+    def list(self) -> JsonObject:
+        """All sessions, the one that changed last first."""
+        with self._lock:
+            changed, gone = self._look()
+            self._untold = [*self._untold[0], *changed], [*self._untold[1], *gone]
+            rows = [_row(key, info) for collection in self._rows.values() for key, info in collection.items()]
+        rows.sort(key=lambda row: -row["time"])
+        return {"rows": rows, **self.status()}
+
+    def changes(self) -> JsonObject | None:
+        """What changed in the list since the last look; None: nothing."""
+        with self._lock:
+            before = dict(self.errors)
+            changed, gone = self._look()
+            changed, gone = [*self._untold[0], *changed], [*self._untold[1], *gone]
+            self._untold = [], []
+            if not changed and not gone and before == self.errors:
+                return None
+            return {"rows": [_row(key, info) for key, info in changed], "gone": gone, **self.status()}
+
+    def status(self) -> JsonObject:
+        return {"errors": dict(self.errors), "unread": self.collections.unread}
+
+    def summaries(self, names: Iterable[str]) -> JsonObject:
+        """What rows show beyond that; a session that cannot be read says why."""
+        return {name: self._summary(name) for name in names}
+
+    def _summary(self, name: str) -> JsonObject:
+        collection_name, _, id = name.partition(":")
+        info = self._rows.get(collection_name, {}).get(name)
+        if info is None:
+            return {"error": "this session is gone"}
+        key = name, info.entries, info.updated
+        if key not in self._summaries:
+            try:
+                made = session_summary(
+                    stored(self.collections.by_name[collection_name].store, id), self.engine
+                )
+            except (RefoldError, OSError) as error:
+                return {"error": redacted_text(str(error))}
+            while len(self._summaries) >= SUMMARIES:
+                self._summaries.popitem(last=False)
+            self._summaries[key] = made
+        return self._summaries[key]
+
+    def search(self, query: str) -> JsonObject:
+        """Sessions that say it, best first, each with what it says; then those that are called so."""
+        found: dict[str, JsonObject] = {}
+        words = query.lower().split()
+        for collection in self.collections.by_name:
+            try:
+                hits = list(
+                    self.collections.recall(
+                        query, limit=MAX_HITS_PER_COLLECTION, file=None, collection=collection
+                    )
+                )
+            except (RefoldError, OSError) as error:
+                self.errors[collection] = redacted_text(str(error))
+                continue
+            for _, hit in hits:
+                row = found.setdefault(f"{collection}:{hit.session}", {"hits": 0, "score": hit.hit.score})
+                row["hits"] += 1
+                row.setdefault("text", list_line(hit.hit.text))
+                row.setdefault("entry", hit.hit.entry_id)
+            for name, info in self._rows[collection].items():
+                called = f"{name} {info.name or ''} {info.cwd or ''}".lower()
+                if words and all(word in called for word in words):
+                    found.setdefault(name, {"hits": 0, "score": 0.0})
+        best = sorted(found.items(), key=lambda pair: -pair[1]["score"])
+        return {"found": [{"name": name, **row} for name, row in best], **self.status()}
+
+    # ── one session ─────────────────────────────────────────────────────────────────────────────
+
+    def timeline(self, name: str, leaf: str = "") -> Timeline:
+        """A session as it is now, or as it is at another leaf."""
+        session = self.collections.session(name)
+        kept = self._timelines.pop((name, leaf), None)
+        if kept is None or (kept.session is not session if not leaf else len(kept.session) <= len(session)):
+            kept = Timeline(at_leaf(session, leaf) if leaf else session, self.engine)
+        self._timelines[name, leaf] = kept
+        while len(self._timelines) > TIMELINES:
+            self._timelines.popitem(last=False)
+        return kept
+
+    def session(self, name: str, leaf: str = "", start: int = 0, last: str = "") -> JsonObject:
+        timeline = self.timeline(name, leaf)
+        session, collection = timeline.session, self.collections.by_name[name.partition(":")[0]]
+        return {
+            "name": name,
+            "client": collection.name,
+            "writable": collection.writable and not leaf,
+            "folder": redacted_text(session.info.cwd or ""),
+            "other_leaf": bool(leaf),
+            "commands": self._commands(name),
+            **session_summary(session, self.engine),
+            **timeline.shown(start, last),
+        }
+
+    def copy(self, name: str, leaf: str) -> Session:
+        """A session in memory, of what is there now."""
+        session = self.collections.session(name)
+        return at_leaf(session, leaf or session.leaf)
+
+    def change(self, name: str, deed: str, target: str | None) -> JsonObject:
+        """Undo, redo, pin or unpin, in a session that is the user's own."""
+        session = self.collections.session(name, writing=True)
+        match deed:
+            case "undo":
+                self.engine.undo(session, target)
+            case "redo":
+                self.engine.redo(session, target)
+            case "pin" if target:
+                self.engine.pin(session, target)
+            case "unpin" if target:
+                self.engine.unpin(session, target)
+            case _:
+                raise UsageError(f"cannot do {deed!r}: there are undo, redo, pin and unpin")
+        return {"done": deed, "tokens": self.engine.view(session).tokens}
+
+    def _commands(self, name: str) -> JsonObject:
+        """What is not done from here, as commands to copy."""
+        collection_name, _, id = name.partition(":")
+        collection = self.collections.by_name[collection_name]
+        if collection.synced is not None:
+            place = collection.synced.place_of(id)
+        else:
+            spec = self.specs.get(collection_name, "")
+            place = f"{spec}#{id}" if spec else id
+        if place is None:
+            return {}
+        file = quote(redacted_text(place))
+        resume = RESUMABLE_CLIENTS.get(collection_name, "claude")
+        told = {
+            "resume": f"refold compact {file} --budget 40k --resume {resume}",
+            "export": f"refold export {file} --to markdown -o session.md",
+            "compare": f"refold compare {file} --html report.html",
+        }
+        return told | ({"forget": f"refold forget {file} KEY"} if collection.writable else {})
+
+
+@lru_cache(maxsize=4_096)
+def _folder(path: str) -> str:
+    return redacted_text(path)
+
+
+def _row(name: str, info: SessionInfo) -> JsonObject:
+    """What the list says at once; titles have to be looked at for secrets and come with the summaries."""
+    return {
+        "name": name,
+        "folder": _folder(info.cwd or ""),
+        "client": name.partition(":")[0],
+        "time": info.updated or info.created,
+        "entries": info.entries,
+    }
+
+
+def at_leaf(session: Session, leaf: str | None) -> Session:
+    """The same log at another leaf, in memory."""
+    if leaf is not None and leaf not in session:
+        raise UnknownName("entry", leaf[:80])
+    copy = Session(session.entries, id=session.id, info=session.info)
+    copy.share_counts(session)
+    copy.move(leaf)
+    return copy
+
+
+def session_summary(session: Session, engine: Engine) -> JsonObject:
+    """What a list says of a session: title in typed words, model, tokens, folds, and money as far as the
+    providers said what they counted and prices are known."""
+    said = (entry.message for entry in session.path if isinstance(entry, e.MessageEntry))
+    title = next((text for message in said if (text := typed(message).strip())), "")
+    named = session.name if session.name != session.id else None
+    priced, unpriced = spent(session)
+    return {
+        "title": list_line(named or title),
+        "model": redacted_text((last_model(session) or "").rpartition(":")[2]),
+        "tokens": engine.view(session).tokens,
+        "folds": len(active_folds(session.path)),
+        "dollars": round(priced, 4) if priced or not unpriced else None,
+        "unpriced": unpriced,
+        "replies": len(session.replies),
+    }
+
+
+def reply_usage(session: Session) -> dict[str, tuple[e.MessageEntry, Usage]]:
+    """What providers counted for the replies of a log, on every branch: also where a gateway noted it behind
+    an answer that the client had told first."""
+    noted = {state.target: state.value for state in session.annotations(e.State) if state.name == "usage"}
+    found: dict[str, tuple[e.MessageEntry, Usage]] = {}
+    for entry in session.annotations(e.MessageEntry):
+        usage = entry.usage
+        if usage is None and entry.id in noted:
+            try:
+                usage = msgspec.convert(noted[entry.id], Usage)
+            except msgspec.ValidationError:
+                usage = None
+        if usage is not None and usage.total:
+            found[entry.id] = entry, usage
+    return found
+
+
+def spent(session: Session) -> tuple[float, int]:
+    """Dollars by list prices for all replies and folds whose tokens were counted; and how many replies say
+    nothing, or have no known price."""
+    dollars, unpriced = 0.0, 0
+    counted = reply_usage(session)
+    for entry in session.annotations(e.MessageEntry):
+        if entry.message.role != "assistant":
+            continue
+        about = known(entry.model) if entry.model else None
+        if entry.id in counted and about and about.prices:
+            dollars += about.prices.cost(counted[entry.id][1])
+        else:
+            unpriced += 1
+    for fold in session.annotations(e.Fold):
+        about = known(fold.author) if fold.requests and fold.author else None
+        if about and about.prices and fold.usage:
+            dollars += about.prices.cost(fold.usage)
+    return dollars, unpriced

@@ -1,0 +1,80 @@
+"""Lines that the protocol's own reader refuses. A program that cuts a text in the middle of a character
+sends half of one (`"\\ud83d"`): such a request is mended, and one with a number that is too long. Whatever
+else cannot be read is answered, so that no client waits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import anyio
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from mcp import types
+from refold.errors import RefoldError
+from refold.session.dialects.common import json_copy
+from refold.text.lenient_json import load_json
+
+
+class LenientStream:
+    """The stream of what a client sends, and where to answer what is no request."""
+
+    def __init__(self, incoming: Any, outgoing: Any) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
+
+    @property
+    def last_context(self) -> Any:
+        return self._incoming.last_context
+
+    async def receive(self) -> SessionMessage | Exception:
+        while True:
+            item = await self._incoming.receive()
+            if not isinstance(item, Exception):
+                return item
+            value = _value(item)
+            if message := _message(value):
+                return SessionMessage(message)
+            await self._outgoing.send(SessionMessage(_refusal(value)))
+
+    def __aiter__(self) -> LenientStream:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._incoming.aclose()
+
+    async def __aenter__(self) -> LenientStream:
+        return self
+
+    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
+        await self.aclose()
+
+
+def _value(error: Exception) -> Any:
+    """The JSON value of a line that was refused; None where it has none."""
+    line = error.errors()[0].get("input") if isinstance(error, ValidationError) else None
+    try:
+        return load_json(line) if isinstance(line, str | bytes) else line
+    except RefoldError:
+        return None
+
+
+def _message(value: Any) -> types.JSONRPCMessage | None:
+    try:
+        text = json.dumps(json_copy(value), ensure_ascii=False)
+        return types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _refusal(value: Any) -> types.JSONRPCError:
+    id = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
+    known = isinstance(id, int | str) and not isinstance(id, bool) and len(str(id)) < 100
+    error = types.ErrorData(code=types.PARSE_ERROR, message="this line is not a readable request")
+    return types.JSONRPCError(jsonrpc="2.0", id=id if known else None, error=error)

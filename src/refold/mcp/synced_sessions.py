@@ -1,0 +1,165 @@
+"""Sessions that other programs keep as files, copied into a database of refold so that they can be searched.
+
+The database is a cache: a changed file is read again, a deleted file is removed from it, and deleting the
+database only costs the time of reading everything again. The files themselves are never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from refold.errors import RefoldError, UnknownName
+from refold.protocols import SessionInfo, Store
+from refold.registry.client_sessions import folders
+from refold.stores import data_folder, open_store
+from refold.stores.disk import Disk, locked, make_folder, place_file
+from refold.transcripts import read_all
+from refold.transcripts.importing import append_all, find_transcripts
+
+MAX_SYNCED_BYTES = 256 * 1024 * 1024
+RESCAN_SECONDS = 20.0
+"""Seconds after which the files are looked at again."""
+SAVED = 50
+"""Files after which it is noted what was read."""
+
+
+class SyncedFile(msgspec.Struct):
+    """A file as it was read."""
+
+    size: int
+    time: int
+    ids: list[str]
+
+
+class SyncedSessions:
+    """The sessions of one program. Several servers may share one database: one of them at a time reads."""
+
+    def __init__(
+        self, program: str, folder: Path, database: Path, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.program, self.folder = program, folder
+        make_folder(Disk(), database.parent)
+        self.store: Store = open_store(f"sqlite:{database}").store
+        self._notes = database.with_suffix(".files.json")
+        self._known: dict[str, SyncedFile] = {}
+        self._clock, self._last = clock, float("-inf")
+        self._lock = threading.Lock()
+        self.ready = threading.Event()
+        """Everything was read once."""
+
+    @property
+    def stale(self) -> bool:
+        """Is it time to look at the files again?"""
+        return self._clock() - self._last >= RESCAN_SECONDS
+
+    def place_of(self, id: str) -> str | None:
+        """What commands call a session: its file, with a number where that holds several."""
+        for name, known in list(self._known.items()):
+            if id in known.ids:
+                return f"{name}#{known.ids.index(id)}" if len(known.ids) > 1 else name
+        return None
+
+    def refresh(self) -> None:
+        """Read what changed, unless another thread or another process is at it."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            with self._alone():
+                self._known = self._remembered()
+                self._read(path for path, _ in find_transcripts([self.folder]))
+            self._last = self._clock()
+            self.ready.set()
+        except (RefoldError, OSError):
+            self._last = self._clock()  # another server reads, or the disk is full: what is there is served
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        fd = os.open(self._notes.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            with locked(fd, self._notes, shared=False, timeout=0.0):
+                yield
+        finally:
+            os.close(fd)
+
+    def _read(self, paths: Iterable[Path]) -> None:
+        found: dict[str, os.stat_result] = {}
+        for path in paths:
+            try:
+                found[str(path)] = path.stat()
+            except OSError:
+                continue  # gone since it was listed
+        for name in [name for name in self._known if name not in found]:
+            self._drop(self._known.pop(name).ids)
+        taken = {id for known in self._known.values() for id in known.ids}
+        changed = 0
+        for name, state in found.items():
+            known = self._known.get(name)
+            if known and (known.size, known.time) == (state.st_size, state.st_mtime_ns):
+                continue
+            if known:
+                self._drop(known.ids)
+                taken.difference_update(known.ids)
+            ids = self._take(Path(name), taken) if state.st_size <= MAX_SYNCED_BYTES else []
+            self._known[name] = SyncedFile(state.st_size, state.st_mtime_ns, ids)
+            changed += 1
+            if changed % SAVED == 0:
+                self._remember()
+        self._remember()
+
+    def _remember(self) -> None:
+        place_file(Disk(), self._notes, msgspec.json.encode(self._known), replace=True)
+
+    def _take(self, path: Path, taken: set[str]) -> list[str]:
+        """Read a file; `taken` are the ids of all sessions that are there already, and grows by these."""
+        ids: list[str] = []
+        try:
+            for _, loaded in read_all(path):
+                info = loaded.info or SessionInfo(id=path.stem)
+                if not any(entry.on_path for entry in loaded.entries):
+                    ids.append("")  # commands count this one, too
+                    continue
+                id = info.id
+                if id in taken:  # several files may hold copies of one session
+                    mark = hashlib.blake2b(str(path).encode("utf-8", "surrogatepass"), digest_size=4)
+                    id = f"{id}~{mark.hexdigest()}"
+                self._drop([id])  # of a reading that was broken off
+                self.store.create(msgspec.structs.replace(info, id=id))
+                ids.append(id)
+                taken.add(id)
+                append_all(self.store, id, loaded.entries)
+        except RefoldError:
+            pass  # no transcript, or a damaged one: what was read of it stays
+        return ids
+
+    def _drop(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            try:
+                self.store.delete(id)
+            except UnknownName:
+                continue
+
+    def _remembered(self) -> dict[str, SyncedFile]:
+        try:
+            return msgspec.json.decode(self._notes.read_bytes(), type=dict[str, SyncedFile])
+        except (OSError, msgspec.DecodeError):
+            for info in list(self.store.sessions()):  # it is unknown which files these came from
+                self.store.delete(info.id)
+            return {}
+
+
+def synced_collections(folder: Path | None = None) -> list[SyncedSessions]:
+    """One for each program that has sessions on this machine."""
+    base = folder or data_folder() / "found"
+    return [
+        SyncedSessions(name, path, base / f"{name}.db") for name, path in folders().items() if path.exists()
+    ]

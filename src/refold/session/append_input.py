@@ -1,0 +1,48 @@
+"""What callers hand to `session.append`, as messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Any, cast
+
+from refold.errors import UsageError, WrongType, expect
+from refold.messages import Message, MessageBase, user
+from refold.session.dialects import parse
+
+MESSAGE_ROLES = ("user", "assistant", "system", "developer", "tool", "function")
+ACCEPTED_INPUT = "pass a message (refold.messages), a text, a dict with a role, or an entry"
+
+
+def messages_of(said: object) -> Sequence[Message]:
+    """A text is the user's; a dict is a message, or an item, of whatever dialect it is in. One dict may hold
+    several messages: Anthropic sends all tool results of a turn in one."""
+    if isinstance(said, MessageBase):
+        return (cast("Message", said),)
+    if isinstance(said, str):
+        return (user(said),)
+    if not isinstance(said, Mapping):
+        hint = "; a reply of an SDK goes to engine.observe" if hasattr(type(said), "model_dump") else ""
+        raise WrongType(f"expected a message, got {type(said).__name__}: {ACCEPTED_INPUT}{hint}")
+    wire = dict(cast("Mapping[str, Any]", said))
+    _check(wire)
+    try:
+        return parse(wire)
+    except UsageError as error:
+        raise WrongType(f"this dict is not a message: {error}") from None
+
+
+def _check(wire: Mapping[str, Any]) -> None:
+    """What `parse`, which is lenient with the lists of frameworks, would take for an empty user message."""
+    if not isinstance(wire.get("role", wire.get("type")), str):
+        raise WrongType(f"this dict has no role: {ACCEPTED_INPUT}")
+    if wire.get("role", "user") not in MESSAGE_ROLES:
+        raise WrongType(f"unknown role {wire['role']!r}; roles are: {', '.join(MESSAGE_ROLES)}")
+    if wire.get("role", "assistant") != "assistant" and "content" not in wire:
+        raise WrongType(f"this {wire['role']} message has no content")
+
+
+def plain_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What goes with an entry, as a dict of its own."""
+    expect(meta, (Mapping, NoneType), "meta must be a dict")
+    return dict(meta or {})

@@ -1,0 +1,102 @@
+"""Digests of what paths say, and the place of a list of messages in a session by them.
+
+The digest of an entry covers every part of everything that its path says, so a list that differs anywhere has
+nothing in common with a path behind the difference, whatever the kinds of the parts are. For lists of people
+who share a session and must not learn from it what they did not say themselves; a list that a framework
+hands back is recognised more freely (`refold.session.merge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from itertools import accumulate
+
+from refold import entries as e
+from refold.messages import Message
+from refold.session.edits import said_by
+from refold.session.merge import MessagePiece, message_pieces
+from refold.session.repair import parent_of
+from refold.session.tree import Session
+
+EMPTY_DIGEST = b""
+"""The digest where nothing is said."""
+
+
+class _Digests:
+    """The digest of each path entry of a log, in the order of the log."""
+
+    def __init__(self) -> None:
+        self.of: dict[str | None, bytes] = {None: EMPTY_DIGEST}
+        self.places: dict[str | None, int] = {None: -1}
+        self.read = 0
+
+
+def digest_at(session: Session, id: str | None) -> bytes:
+    """The digest of all that is said on the path to an entry. What says nothing (folds) changes nothing, nor
+    do the notes of programs, which no list has."""
+    return _indexed(session).of[id]
+
+
+def write_list(session: Session, messages: Sequence[Message], since: str | None = None) -> None:
+    """Make the path say what is said up to `since` and then what the list says, and nothing else. What the
+    session says already is not written again."""
+    place, known = _place_of(session, messages, since)
+    session.move(place)
+    new: list[e.MessageEntry] = []
+    for message in messages[known:]:
+        parent = new[-1].id if new else place
+        new.append(session.make(e.MessageEntry, message=message, parent=parent))
+    session.extend(new)
+
+
+def _place_of(session: Session, messages: Sequence[Message], since: str | None) -> tuple[str | None, int]:
+    """The entry at or below `since` up to which the session says most of what the list says, and how many of
+    its messages these are. Where several do, the newest: a fold comes before what it folds."""
+    index = _indexed(session)
+    start = index.of[since]
+    after = digests(messages, start)
+    inside = {digest for each in after for digest in each}
+    ends = {start: 0} | {each[-1]: count for count, each in enumerate(after, 1)}
+    best = (ends[start], index.places[since], since)
+    below = [since]
+    for parent in below:
+        for id in session.children(parent):
+            digest = index.of[id]
+            if digest == start or digest in inside:
+                below.append(id)
+            if digest in ends:
+                best = max(best, (ends[digest], index.places[id], id))
+    return best[2], best[0]
+
+
+def digests(messages: Iterable[Message], since: bytes = EMPTY_DIGEST) -> list[list[bytes]]:
+    """The digests after the parts of each message, going on from a digest: the same however the parts are
+    spread over messages."""
+    after: list[list[bytes]] = []
+    for message in messages:
+        after.append([*accumulate(message_pieces([message]), _extended, initial=since)])
+        since = after[-1][-1]
+    return after
+
+
+def _indexed(session: Session) -> _Digests:
+    index = session.derived.of(_Digests, _Digests)
+    entries = session.entries
+    for place in range(index.read, len(entries)):
+        entry = entries[place]
+        if entry.on_path:
+            said = None if isinstance(entry, e.Note) else said_by(entry)
+            before = index.of[parent_of(entry)]
+            index.of[entry.id] = before if said is None else digests([said], before)[0][-1]
+            index.places[entry.id] = place
+    index.read = len(entries)
+    return index
+
+
+def _extended(digest: bytes, piece: MessagePiece) -> bytes:
+    said = blake2b(digest, digest_size=32)
+    for field in (piece.hint, *piece.content):
+        data = b"" if field is None else field.encode("utf-8", "surrogatepass")
+        said.update(b"%d:" % (-1 if field is None else len(data)) + data)
+    return said.digest()
