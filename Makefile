@@ -111,7 +111,7 @@ check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/test_docs.py tests/test_architecture.py
+	$(BIN)/python -m pytest tests/test_docs.py tests/test_architecture.py tests/test_generated_docs.py
 	@$(MAKE) --no-print-directory audit
 
 bench-continuation: $(READY)
