@@ -16,8 +16,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
-from refold.compaction.grade import Curve
-from refold.compaction.layout import Layout
+from refold.compaction.grade import Curve, Layout
 from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted

@@ -98,28 +98,9 @@ def _holds(s: PlanContext, output: int) -> bool:
 
 
 def last_model(session: History) -> str | None:
-    """The model that talks to the user: the newest one the path names. Costs what is new."""
-    return session.derived.of(_Models, lambda: _Models(session)).newest()
-
-
-class _Models:
-    """The newest model that a path names, as far as it was read."""
-
-    def __init__(self, session: History) -> None:
-        self.session, self.epoch, self.length = session, session.epoch, 0
-        self.name: str | None = None
-
-    def newest(self) -> str | None:
-        path = self.session.path
-        if self.epoch != self.session.epoch:
-            self.epoch, self.length, self.name = self.session.epoch, 0, None
-        for at in range(len(path) - 1, self.length - 1, -1):
-            entry = path[at]
-            if isinstance(entry, (e.MessageEntry, e.ModelChange)) and entry.model:
-                self.name = entry.model
-                break
-        self.length = len(path)
-        return self.name
+    """The model that talks to the user: the newest one the path names."""
+    named = (x.model for x in reversed(session.path) if isinstance(x, (e.MessageEntry, e.ModelChange)))
+    return next(filter(None, named), None)
 
 
 def continued(s: PlanContext, instruction: str, *, max_tokens: int | None = None) -> Request:

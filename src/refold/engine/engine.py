@@ -265,12 +265,12 @@ class Engine:
 
     async def _fold(self, session: Session, watch: Watch | None, request: PlanRequest) -> None:
         """Everything that may have to be done before the next call."""
-        limits, reason = self.planner.limits(), "disabled"
-        if self.planner.auto:
-            await maintain(self.planner, session, request, limits=limits, notes=watch is None)
+        planner, limits, reason = self.planner, self.planner.limits(), "disabled"
+        if planner.auto:
+            if planner.preset.maintains:
+                await maintain(planner, session, request, limits=limits, notes=watch is None)
             reason = await self._fold_if_due(session, watch, request, limits)
-        folds = reason != "disabled"
-        await make_fit(self.planner, session, request, limits=limits, folds=folds)
+        await make_fit(planner, session, request, limits=limits, folds=reason != "disabled")
 
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline

@@ -36,12 +36,12 @@ async def perform(
                 proposal = await worker.run_in_worker(partial(plan.at, offer))
             except StalePlan:
                 return stale(plan)
-            if not _is_at(session, plan) and not (budget and _came(session, plan)):
+            if session.base != plan.made_from and not (budget and _came(session, plan)):
                 return stale(plan)
             if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
                 continue
             outcome = await make_fold(session, plan, proposal, summariser, limits)
-            if isinstance(outcome, e.Fold) and not _is_at(session, plan):
+            if isinstance(outcome, e.Fold) and session.base != plan.made_from:
                 moves = budget and _came(session, plan)
                 moved = await moved_on(session, plan.context, outcome, budget) if budget and moves else None
                 outcome = moved or stale(proposal, outcome.requests)
@@ -50,7 +50,7 @@ async def perform(
                 return outcome
             failed = plan.context.memo[Failed] = outcome
             record_failure(session, plan.preset, failed)
-            if not _is_at(session, plan):
+            if session.base != plan.made_from:
                 break
         return failed
     finally:
@@ -61,10 +61,6 @@ def stale(proposal: Proposal, requests: int = 0) -> Failed:
     return Failed(
         "stale", "the conversation continued while the summary was written", proposal.rung, requests
     )
-
-
-def _is_at(session: Session, plan: Plan) -> bool:
-    return session.base == plan.made_from
 
 
 def _came(session: Session, plan: Plan) -> bool:
@@ -98,8 +94,9 @@ async def make_fold(
         before = await worker.run_in_worker(lambda: plan.tokens_before)
         words = plan.prompt
         asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
-        answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
-        await run_pending(proposal.pending, limits)
+        answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout) if asks else []
+        if proposal.pending:
+            await run_pending(proposal.pending, limits)
         author = summariser.name if proposal.asks else proposal.author
         if not plan.holds(session):
             return stale(proposal, limits.quota.spent - spent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import NoneType
@@ -41,11 +42,6 @@ class Planner:
     auto: bool
     clock: Callable[[], float]
 
-    @property
-    def measure(self) -> TokenCounter:
-        """Decides when and where. Follows `preset`, which may be swapped at any time."""
-        return counter_named(self.preset.measure)
-
     def preset_for(self, session: History, model: str | None = None) -> Preset:
         """The preset, for the window that refusals of this model (the log's newest) taught us where that is
         smaller."""
@@ -56,7 +52,7 @@ class Planner:
 
     def limits(self) -> Deadline:
         """What everything that is asked of a summariser from now on may take together."""
-        return Deadline.begin(self.preset.settings.summary_seconds)
+        return Deadline(asyncio.get_running_loop().time() + self.preset.settings.summary_seconds)
 
     def plan(self, session: Session, request: PlanRequest) -> Plan | Reason:
         expect(session, Session, WANTED)
@@ -102,7 +98,7 @@ class Planner:
             session=session,
             projection=self.projection(session),
             counter=self.counter,
-            measure=self.measure,
+            measure=counter_named(self.preset.measure),
             window=self.preset_for(session, request.model).window,
             now=now,
             writer=writer_of(self.summariser),
