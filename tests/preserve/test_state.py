@@ -15,8 +15,7 @@ from refold import tokens
 from refold.messages import Message
 from refold.preserve import state
 from refold.preserve.file_history import FileNote
-from refold.preserve.lines import lines_of
-from refold.preserve.rows import joined
+from refold.preserve.lines import joined, lines_of
 from refold.preserve.state import WorkState
 from refold.preserve.state_text import Catalogue, Shows, render, state_rows
 from refold.text.redact import redact

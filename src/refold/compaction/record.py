@@ -21,11 +21,9 @@ from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
-from refold.messages import AnyPart, Message, System, Text, User, compact_json, in_full, user
-from refold.preserve import pins, words
-from refold.preserve.lines import render
-from refold.preserve.rows import Row, joined
-from refold.preserve.state_text import state_rows
+from refold.messages import AnyPart, Message, Result, System, Text, User, compact_json, in_full, user
+from refold.preserve import words
+from refold.preserve.lines import Row, joined, render
 from refold.protocols import TokenCounter
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
@@ -140,7 +138,7 @@ class Composer:
         that from the lines. (The state is measured at its most, not at its room: that grows with the goal,
         and what it lets in must not cost an item its form.) `written`: tokens of a summary, not lines."""
         counter = self.s.counter
-        state = self.index.state_size(position, self.room.state_most, counter)
+        state = self.index.catalogue.size(position, self.room.state_most, counter)
         own = min(self.index.typed_size(position, counter), self.room.words)
         total = self._fixed + min(state, self.room.state) + own
         lines, told = (self.room.lines, 0) if written is None else (BESIDE * self.room.lines, written)
@@ -173,8 +171,8 @@ class Composer:
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
         shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
-        files = self.index.filed().catalogue
-        state = state_rows(self.index.state, most, counter, shown.shows, files=files)
+        files = self.index.catalogue
+        state = files.rows(most, counter, shown.shows)
         room -= counter.text(joined(state))
         chosen = self._chosen(quotes, room)
         others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
@@ -387,10 +385,14 @@ def pins_text(session: History) -> str:
 
 
 def pin_text(entry: e.Entry, message: Message) -> str:
+    """A pinned message in full (R9), with who said it and its recall key: all that was said and done, and
+    thoughts are neither. Nothing is cut: what the user pinned is part of the floor that has to fit."""
+    key, text = e.key(entry.id), in_full(message, thoughts=False)
     if isinstance(entry, e.MessageEntry) and isinstance(message, User):
-        return defuse(pins.block(entry.id, message))
-    source, text = pins.who(message), in_full(message, thoughts=False)
-    return frame("pin", text, source=source, key=e.key(entry.id))
+        return defuse(f"[{key}] user:\n{text}")
+    who = {"bash": "user's shell", "tool": "tool result"}.get(message.role, message.role)
+    named = isinstance(message, Result) and message.name
+    return frame("pin", text, source=f"{who} ({message.name})" if named else who, key=key)
 
 
 def floor(s: PlanContext) -> dict[str, int]:

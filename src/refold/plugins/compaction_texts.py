@@ -28,7 +28,7 @@ from refold.messages import Assistant
 from refold.plugins.hook import texts_folder
 from refold.preserve import words
 from refold.preserve.lines import render
-from refold.preserve.rows import joined
+from refold.preserve.lines import joined
 from refold.preserve.state_text import state_rows
 from refold.registry.sessions import load, stored
 from refold.session import Session

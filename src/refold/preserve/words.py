@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold.messages import Message, Text, is_typed
-from refold.preserve.rows import Row, joined
+from refold.preserve.lines import Row, joined
 from refold.protocols import TokenCounter
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import boundary
