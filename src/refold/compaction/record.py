@@ -391,8 +391,9 @@ def pin_text(entry: e.Entry, message: Message) -> str:
     if isinstance(entry, e.MessageEntry) and isinstance(message, User):
         return defuse(f"[{key}] user:\n{text}")
     who = {"bash": "user's shell", "tool": "tool result"}.get(message.role, message.role)
-    named = isinstance(message, Result) and message.name
-    return frame("pin", text, source=f"{who} ({message.name})" if named else who, key=key)
+    if isinstance(message, Result) and message.name:
+        who = f"{who} ({message.name})"
+    return frame("pin", text, source=who, key=key)
 
 
 def floor(s: PlanContext) -> dict[str, int]:

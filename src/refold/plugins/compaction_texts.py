@@ -29,7 +29,6 @@ from refold.plugins.hook import texts_folder
 from refold.preserve import words
 from refold.preserve.lines import render
 from refold.preserve.lines import joined
-from refold.preserve.state_text import state_rows
 from refold.registry.sessions import load, stored
 from refold.session import Session
 from refold.stores import open_store
@@ -83,7 +82,7 @@ def hook_texts(session: Session) -> Iterator[tuple[str, str]]:
         return Said(for_digest(said)).lines(room, counter, "readable")
 
     def state(room: int) -> str:
-        return joined(state_rows(told.state, room, counter, files=told.filed().catalogue))
+        return joined(told.catalogue.rows(room, counter))
 
     def lines(room: int) -> str:
         return joined(render(told.lines_before(end), room, counter))
