@@ -130,6 +130,7 @@ class Composer:
         self.s, self.index, self.room = s, index, room
         self._opening, self._doing = opening(s, index), doing(index)
         self._pins = pin_rows(s.session)
+        self._own: dict[int, words.Rendered] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
 
@@ -149,7 +150,7 @@ class Composer:
         Composed again where that is too long after all: without secrets
         and forged tags a text can be longer than it was."""
         counter, quotes, least, smaller = self.s.counter, self._quotes(layout), 0, None
-        own = self._own(layout)
+        own = self.own_words(layout.position)
         left = room - self._fixed - counter.text(own.text) - counter.text(summary or "")
         while True:
             record = self._rendered(own, self._sections(layout, quotes, left, summary), summary or "")
@@ -238,18 +239,12 @@ class Composer:
                 texts[index] = text
         return dict(sorted(texts.items()))
 
-    def words_left_out(self, layout: Layout) -> tuple[str, ...]:
-        """Entries whose typed words are not all there."""
-        own = self._own(layout)
-        return (*own.clipped, *own.left_out)
-
-    def _own(self, layout: Layout) -> words.Rendered:
-        """The user's words, and whose words are not all there."""
-        s = self.s
-        sayings = words.once(self.index.sayings, layout.position)
-        return words.rendering(
-            sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
-        )
+    def own_words(self, position: int) -> words.Rendered:
+        """What the user typed before a position, within its room: the same for every text that is tried."""
+        if position not in self._own:
+            sayings = words.once(self.index.sayings, position)
+            self._own[position] = words.rendering(sayings, self.room.words, self.s.counter)
+        return self._own[position]
 
     def _rendered(self, own: words.Rendered, sections: Sequence[Section], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
@@ -267,7 +262,7 @@ class Composer:
         page.enclose(body)
         page.add([Row(go_on(self.s.recall_tool))])
         message = User((Text("\n".join(page.lines), "summary"),))
-        return Record(message, summary, page.sources, (*own.clipped, *own.left_out))
+        return Record(message, summary, page.sources, own.incomplete)
 
 
 class _Page:

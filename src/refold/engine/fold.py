@@ -11,7 +11,7 @@ from refold import entries as e
 from refold import worker
 from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
-from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.record import quoted
 from refold.engine.limits import Deadline, run_pending
@@ -31,9 +31,15 @@ async def perform(
     meanwhile, if the view then fits it; without one, they make the plan stale."""
     failed = Failed("nothing", "nothing could be folded")
     try:
-        for offer in plan.offers():
+        for strategy in (None, *plan.remaining):
             try:
-                proposal = await worker.run_in_worker(partial(plan.at, offer))
+                proposal = (
+                    plan
+                    if strategy is None
+                    else await worker.run_in_worker(
+                        partial(plan.at, partial(propose, strategy, plan.context))
+                    )
+                )
             except StalePlan:
                 return stale(plan)
             if session.base != plan.made_from and not (budget and _came(session, plan)):
