@@ -123,11 +123,15 @@ class Clips:
         """The message of an entry at one level; level 0: whole, without its thinking."""
         form = self.forms.get((id, level))
         if form is None:
+            small = message
             if level:
-                number, texts = f"#{self.session.position(id)}", self._texts_of(id, message)
+                if id not in self._texts:
+                    self._texts[id] = Texts(self.counter, self._text_size(id, message))
+                number, texts = f"#{self.session.position(id)}", self._texts[id]
                 small = clip_message(message, level, texts, key=number, kind=shown_by(call))
-            else:
-                small = _without_thinking(message)
+            elif isinstance(message, Assistant):
+                said = tuple(part for part in message.content if not isinstance(part, Thinking))
+                small = msgspec.structs.replace(message, content=said)
             form = self.forms[id, level] = Form(small, self.counter.message(small))
             self.sizes.setdefault(id, {})[level] = form.size
         return form
@@ -144,11 +148,6 @@ class Clips:
         self.sizes = {id: sizes for id, sizes in self.sizes.items() if id in read}
         self.facts = {id: fact for id, fact in self.facts.items() if id in read}
 
-    def _texts_of(self, id: str, message: Message) -> Texts:
-        if id not in self._texts:
-            self._texts[id] = Texts(self.counter, self._text_size(id, message))
-        return self._texts[id]
-
     def _text_size(self, id: str, message: Message) -> dict[str, int]:
         """Tokens of a message's one text, where its own count tells that."""
         parts, counter = message.parts, self.counter
@@ -162,13 +161,6 @@ class Clips:
 def empty_size(message: Message, counter: TokenCounter) -> int:
     """Tokens that a message costs without what it says."""
     return counter.message(msgspec.structs.replace(message, content=()))
-
-
-def _without_thinking(message: Message) -> Message:
-    if not isinstance(message, Assistant):
-        return message
-    content = tuple(part for part in message.content if not isinstance(part, Thinking))
-    return msgspec.structs.replace(message, content=content)
 
 
 def least_step(s: PlanContext) -> int:
@@ -255,13 +247,6 @@ class ItemReader:
         while len(self.read) <= place:
             self.read.append(self._read(len(self.items) - 1 - len(self.read)))
         return self.read[place]
-
-    def _is_stale(self, made: int) -> bool:
-        """Whether a result's call was made again later in just the same way: the newest tells more."""
-        stale = made in self._made
-        if made:
-            self._made.add(made)
-        return stale
 
     def known_size(self, place: int, level: int) -> int | None:
         """Tokens of an item at a level, where no form has to be made to know them."""
@@ -355,7 +340,10 @@ class ItemReader:
         s, item = self.s, self.items[index]
         message, extra, fact = item.message, self._extra(index), self._fact(item)
         now = whole = self._count(index) + extra
-        stale = self._is_stale(fact.made if type(message) is Result else 0)
+        # Its call was made again later in just the same way: the newest result tells more.
+        stale = type(message) is Result and fact.made in self._made
+        if type(message) is Result and fact.made:
+            self._made.add(fact.made)
         if item.fold is not None or len(item.entries) != 1:
             if not self._one_entry(index, item):
                 return ItemStats(now, now, cap=0)

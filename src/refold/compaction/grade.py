@@ -144,7 +144,8 @@ def _add(items: ItemReader, view: ScaleView, more: ScaleView, room: int) -> None
         if not new and cap == caps[place]:
             continue
         stats = items.stats(place)
-        now = stats.now + (stats.sealed if more.stays(place) else 0)
+        stays = more.in_place is None or place < more.in_place
+        now = stats.now + (stats.sealed if stays else 0)
         shown = 0 if new else size(place, now, caps[place])
         added = size(place, now, cap) - shown
         if added <= room:
@@ -192,9 +193,6 @@ class ScaleView:
     """Places of items whose step is quoted in the record."""
     in_place: int | None = None
     """How many of the newest stay in their place, where older ones are quoted; None: all do."""
-
-    def stays(self, place: int) -> bool:
-        return self.in_place is None or place < self.in_place
 
     @property
     def begins(self) -> int:
@@ -286,9 +284,6 @@ class Layout:
             first = first if index - 1 in self.left else index
             if index + 1 not in self.left:
                 yield e.Edit(items[first].entries[0], items[index].entries[-1], (), e.LEFT)
-
-    def clipped(self, items: Sequence[Item]) -> tuple[str, ...]:
-        return tuple(items[index].entries[0] for index in sorted(self.forms))
 
 
 def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordSize) -> Layout:

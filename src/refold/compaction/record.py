@@ -21,7 +21,7 @@ from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
-from refold.messages import AnyPart, Message, Result, System, Text, User, compact_json, in_full, user
+from refold.messages import Message, Result, System, Text, User, compact_json, in_full, user
 from refold.preserve import words
 from refold.preserve.lines import Row, joined, render
 from refold.protocols import TokenCounter
@@ -116,13 +116,6 @@ class Record(NamedTuple):
     """Entries whose typed words are not all there."""
 
 
-class Section(NamedTuple):
-    """A heading and what stands below it."""
-
-    title: str
-    rows: Sequence[Row]
-
-
 class Composer:
     """Builds the record for the path before a position."""
 
@@ -167,8 +160,8 @@ class Composer:
 
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
-    ) -> list[Section]:
-        """State, lines (or summary) and quotations."""
+    ) -> dict[str, list[Row]]:
+        """State, lines (or summary) and quotations, by their headings."""
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
         shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
@@ -185,8 +178,8 @@ class Composer:
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
         through = (self.s.projection.floor, layout.position - 1)
-        written = [Section(SUMMARY, [Row(summary, through, through=True)])] if summary is not None else []
-        return [Section(STATE, state), *written, Section(LINES, lines), Section(QUOTES, quoted)]
+        written = [] if summary is None else [Row(summary, through, through=True)]
+        return {STATE: state, SUMMARY: written, LINES: lines, QUOTES: quoted}
 
     def _lines(self, before: int, room: int, root: str) -> list[Row]:
         """The newest lines before a position. Where not all fit: of older turns what was said at their end
@@ -246,7 +239,7 @@ class Composer:
             self._own[position] = words.rendering(sayings, self.room.words, self.s.counter)
         return self._own[position]
 
-    def _rendered(self, own: words.Rendered, sections: Sequence[Section], summary: str) -> Record:
+    def _rendered(self, own: words.Rendered, sections: Mapping[str, list[Row]], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
         what others said inside, defused and without secrets."""
         page = _Page(self.index)
@@ -255,9 +248,9 @@ class Composer:
         page.add(self._pins)
         body = _Page(self.index)
         body.add(self._doing, quote)
-        for title, rows in sections:
+        for title, rows in sections.items():
             # What a model wrote has headings of its own: one above them would say that nothing is below it.
-            headed = title == SUMMARY and rows[0].text.startswith("## ")
+            headed = title == SUMMARY and joined(rows).startswith("## ")
             body.add([*([] if headed else [Row(f"## {title}")]), *rows] if joined(rows) else [], quote)
         page.enclose(body)
         page.add([Row(go_on(self.s.recall_tool))])
@@ -304,7 +297,13 @@ def quoted(fold: e.Fold, session: History) -> e.Fold:
         shortened = len(said) == 1 and type(said[0]) is type(message)
         if not isinstance(message, (User, System)) or shortened or message in said:
             return message
-        return msgspec.structs.replace(message, content=tuple(map(_framed, message.content)))
+        parts = (
+            Text(frame("summary", redact(part.text)[0], note=NOTE), "summary")
+            if isinstance(part, Text)
+            else part
+            for part in message.content
+        )
+        return msgspec.structs.replace(message, content=tuple(parts))
 
     edits = list[e.Edit]()
     for place in edit_stretches((fold,), session.position):
@@ -312,12 +311,6 @@ def quoted(fold: e.Fold, session: History) -> e.Fold:
         put = tuple(safe(message, covered) for message in place.edit.put)
         edits.append(msgspec.structs.replace(place.edit, put=put))
     return msgspec.structs.replace(fold, edits=tuple(edits))
-
-
-def _framed(part: AnyPart) -> AnyPart:
-    if not isinstance(part, Text):
-        return part
-    return Text(frame("summary", redact(part.text)[0], note=NOTE), "summary")
 
 
 class _Shown:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
 from refold import entries as e
@@ -91,17 +92,15 @@ class Watch:
         """Begin to write what the design notes of finished rounds (D1), unless that is under way."""
         idle = self._writing is None or self._writing.done()
         if idle and self.planner.auto and self._unless_broken(self.planner.preset.annotator) is not None:
-            self._writing = asyncio.ensure_future(_quietly(self._write, self._last_call))
-
-    async def _write(self, request: PlanRequest) -> None:
-        await write_notes(self.planner, self.session, request, self.planner.limits())
+            write = partial(write_notes, self.planner, self.session, self._last_call)
+            self._writing = asyncio.ensure_future(_quietly(write, self.planner.limits()))
 
     # ── preparing ahead ─────────────────────────────────────────────────────────────────────────
 
     def consider(self, request: PlanRequest) -> None:
         """Begin to prepare a fold if the soft threshold is passed and none is under way or ready."""
         self._last_call = PlanRequest(system=request.system, tools=request.tools)
-        if self._busy() or self.ready() is not None:
+        if (self._preparing and not self._preparing.done()) or self.ready() is not None:
             return
         preset = self.planner.preset_for(self.session)
         soft = self._unless_broken(preset.soft_trigger)
@@ -129,9 +128,6 @@ class Watch:
         asked = replace(prepared.plan.context, system=request.system, tools=request.tools)
         fold = await moved_on(self.session, asked, prepared.fold, budget)
         return self.session.append(fold, after=self.session.base) if fold else None
-
-    def _busy(self) -> bool:
-        return self._preparing is not None and not self._preparing.done()
 
     async def _prepare(self, asked: tuple[PlanRequest, Due]) -> None:
         request, due = asked
@@ -162,12 +158,9 @@ class Watch:
         self.write_notes()
         now = self.planner.clock()
         replied = self.session.path[-1].time if self.session.path else now
-        delay = self._unless_broken(lambda: self._delay(now - replied))
+        delay = self._unless_broken(lambda: self.planner.preset_for(self.session).cache_delay(now - replied))
         if delay is not None and delay > 0 and self.planner.auto:
             self._timer = asyncio.ensure_future(_quietly(self._expire, delay))
-
-    def _delay(self, age: float) -> float | None:
-        return self.planner.preset_for(self.session).cache_delay(age)
 
     def _unless_broken(self, ask: Callable[[], T]) -> T | None:
         """Nothing here is needed: where a part of the preset fails, the conversation goes on without it."""

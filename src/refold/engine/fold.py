@@ -127,14 +127,11 @@ def _make(
     """The fold, if it makes the view smaller."""
     finished = finish(proposal, [redact(answer.text)[0] for answer in answers])
     s, requests = plan.context, sum(answer.requests for answer in answers)
-    session, replaced = s.session, s.sizes.stretch(proposal.stretch)
-    if (
-        proposal.shorter
-        and proposal.asks
-        and finished.summary
-        and s.measure.text(finished.summary) >= replaced > 0
-    ):
-        return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
+    session = s.session
+    if proposal.shorter and proposal.asks and finished.summary and proposal.stretch:
+        first, last = (session.position(id) or 0 for id in proposal.stretch)
+        if s.measure.text(finished.summary) >= s.sizes.shown(first, last, s.measure) > 0:
+            return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
     fold = msgspec.structs.replace(
         empty,
         edits=finished.edits,

@@ -93,7 +93,7 @@ class Graded:
             stretch=(floor_id, floor_id if self.in_place else last),
             fold=() if self.in_place else _told((*path[first:whole], *left)),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
-            clipped=self.layout.clipped(s.items),
+            clipped=tuple(s.items[index].entries[0] for index in sorted(self.layout.forms)),
             words_left_out=() if self.in_place else self.composer.own_words(self.position).incomplete,
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
