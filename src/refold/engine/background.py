@@ -100,7 +100,7 @@ class Watch:
     def consider(self, request: PlanRequest) -> None:
         """Begin to prepare a fold if the soft threshold is passed and none is under way or ready."""
         self._last_call = PlanRequest(system=request.system, tools=request.tools)
-        if (self._preparing and not self._preparing.done()) or self.ready() is not None:
+        if self._busy() or self.ready() is not None:
             return
         preset = self.planner.preset_for(self.session)
         soft = self._unless_broken(preset.soft_trigger)
@@ -128,6 +128,9 @@ class Watch:
         asked = replace(prepared.plan.context, system=request.system, tools=request.tools)
         fold = await moved_on(self.session, asked, prepared.fold, budget)
         return self.session.append(fold, after=self.session.base) if fold else None
+
+    def _busy(self) -> bool:
+        return self._preparing is not None and not self._preparing.done()
 
     async def _prepare(self, asked: tuple[PlanRequest, Due]) -> None:
         request, due = asked

@@ -10,13 +10,13 @@ from types import NoneType
 from refold import entries as e
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.plan_context import Due, PlanContext, PlanRequest
-from refold.compaction.planning import look, make_plan
+from refold.compaction.plan_context import Due, PlanContext, PlanRequest, Writer
+from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import last_model, rests
 from refold.engine.limits import Deadline
 from refold.engine.replica import at_replica, on_replica
-from refold.engine.summarise import Summariser, writer_of
+from refold.engine.summarise import ByModel, Summariser
 from refold.errors import expect
 from refold.hooks import Hooks
 from refold.protocols import TokenCounter
@@ -63,7 +63,7 @@ class Planner:
         if self.preset.maintains or not self._is_quick(session):
             return None
         s = self.context(session, request)
-        if self.auto and isinstance(look(self.preset_for(session, request.model), s), Due):
+        if self.auto and isinstance(self.preset_for(session, request.model).due(s), Due):
             return None
         return None if s.sizes.passes(self.preset.window, as_we_count=True) else s
 
@@ -72,7 +72,7 @@ class Planner:
         expect(session, Session, WANTED)
         if not request.force and self._is_quick(session):
             s = self.context(session, request)
-            if isinstance(reason := look(self.preset_for(session, request.model), s), Reason):
+            if isinstance(reason := self.preset_for(session, request.model).due(s), Reason):
                 return reason
         return await on_replica(session, lambda history: self._plan_at(history, request))
 
@@ -92,8 +92,11 @@ class Planner:
         expect(session, History, WANTED)
         expect(request.system, (str, NoneType), "the system prompt must be a string")
         expect(request.tools, Iterable, "tools must be a list; use [] for none")
-        now = self.clock()
-        resting = request.resting or (self.summariser.uses_model and rests(session, now))
+        now, summariser, writer = self.clock(), self.summariser, None
+        if summariser.uses_model:
+            by = summariser if isinstance(summariser, ByModel) else None
+            writer = Writer(summariser.name, by and (by.window or by.model.context_window))
+        resting = request.resting or (writer is not None and rests(session, now))
         return PlanContext(
             session=session,
             projection=self.projection(session),
@@ -101,7 +104,7 @@ class Planner:
             measure=counter_named(self.preset.measure),
             window=self.preset_for(session, request.model).window,
             now=now,
-            writer=writer_of(self.summariser),
+            writer=writer,
             calibrated=self.preset.settings.by_provider,
             **vars(replace(request, resting=resting)),
         )

@@ -13,7 +13,6 @@ import msgspec
 
 from refold import tracing, worker
 from refold.compaction.plan import Ask
-from refold.compaction.plan_context import Writer
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.sizes import fixed_size
 from refold.compaction.transcript import Source, for_digest
@@ -62,14 +61,6 @@ class Summariser(Protocol):
     def uses_model(self) -> bool: ...
 
     async def answer(self, ask: Ask, /) -> Answer: ...
-
-
-def writer_of(summariser: Summariser) -> Writer | None:
-    """What a decision may know of the model that writes summaries; None where there is none."""
-    if not summariser.uses_model:
-        return None
-    window = summariser.window or summariser.model.context_window if isinstance(summariser, ByModel) else None
-    return Writer(summariser.name, window)
 
 
 async def ask_all(
