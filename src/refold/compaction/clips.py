@@ -78,21 +78,6 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     calls: int
     """Tokens of the calls that it makes, where they are not small."""
 
-    @classmethod
-    def of(cls, entry: e.Entry, message: Message, call: Call | None, clips: Clips) -> Fact:
-        """`message` is what the entry says."""
-        counter, calls = clips.counter, 0
-        if message.calls and clips.session.cached_count(entry.id, message, counter) > SMALL:
-            calls = counter.message(Assistant(tuple(message.calls)))
-        own, words = 0, words_typed(message) if isinstance(entry, e.MessageEntry) else ""
-        if words:
-            others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
-            own = counter.text(words) if any(text.strip() for text in others) else 0
-        thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
-        made = 0 if call is None else _made(call)
-        typed = bool(words) and isinstance(message, User)
-        return cls(typed, own, thinks, call, made, calls if calls > SMALL else 0)
-
 
 def _made(call: Call) -> int:
     """How a call was made, as a number. (Its arguments as JSON are as long as what it writes.)"""
@@ -325,12 +310,25 @@ class ItemReader:
         return size + wire_overhead([*record, *kept], self.s.counter)
 
     def _fact(self, item: Item) -> Fact:
-        fact = self.clips.facts.get(item.entries[0])
-        if fact is None:
-            entry, message, call = self.s.session[item.entries[0]], self._original(item), None
-            if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
-                call = self._index.call_at(at, message.call_id)
-            fact = self.clips.facts[entry.id] = Fact.of(entry, message, call, self.clips)
+        known = self.clips.facts.get(item.entries[0])
+        if known is not None:
+            return known
+        session, counter = self.s.session, self.s.counter
+        entry, message, call, calls = session[item.entries[0]], self._original(item), None, 0
+        if isinstance(message, Result) and (at := session.position(entry.id)) is not None:
+            call = self._index.call_at(at, message.call_id)
+        if message.calls and session.cached_count(entry.id, message, counter) > SMALL:
+            calls = counter.message(Assistant(tuple(message.calls)))
+        words = words_typed(message) if isinstance(entry, e.MessageEntry) else ""
+        others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
+        fact = self.clips.facts[entry.id] = Fact(
+            typed=bool(words) and isinstance(message, User),
+            own=counter.text(words) if words and any(text.strip() for text in others) else 0,
+            thinks=isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content),
+            call=call,
+            made=0 if call is None else _made(call),
+            calls=calls if calls > SMALL else 0,
+        )
         return fact
 
     def _count(self, index: int) -> int:
