@@ -247,9 +247,9 @@ class Engine:
         `model` is who will be asked, where that is not the log's newest."""
         expect(session, Session, WANTED)
         expect(system, (str, NoneType), "the system prompt must be a string")
-        watch, changed = self._watches.get(session), None
-        if self.preset.settings.layers:
-            rules = layers.rules_of(self.preset, session)
+        watch, preset, changed = self._watches.get(session), self.planner.preset, None
+        if preset.settings.layers:
+            rules = layers.rules_of(preset, session)
             first = self._rules.setdefault(session, rules)
             system, changed = layers.with_rules(system, first), None if rules == first else rules
         if watch:
@@ -268,28 +268,29 @@ class Engine:
     async def _prepare(
         self, session: Session, watch: Watch | None, request: PlanRequest, changed: str | None
     ) -> View:
-        if overflowed_twice(session, self.preset.window, request.model):
+        planner = self.planner
+        if overflowed_twice(session, planner.preset.window, request.model):
             raise OverflowAgain
-        if watch and self.planner.auto:
+        if watch and planner.auto:
             watch.write_notes()
-        s = self.planner.glance(session, request)
+        s = planner.glance(session, request)
         if s is None:
             await self._fold(session, watch, request)
-            s = self.planner.context(session, request)
-        if watch and self.planner.auto:
+            s = planner.context(session, request)
+        if watch and planner.auto:
             watch.consider(request)
         epoch, view = session.epoch, await self._shown(s, changed)
         if epoch != session.epoch:  # a hook took its time, the leaf moved
-            view = await self._shown(self.planner.context(session, request), changed)
+            view = await self._shown(planner.context(session, request), changed)
         return view
 
     async def _shown(self, s: PlanContext, changed: str | None) -> View:
         """The view with what a design and hooks put around it."""
-        view, session = view_of(s), cast("Session", s.session)
-        if self.preset.settings.layers:
-            view = layers.with_recap(self.preset, session, view, changed)
-        if (workspace := self.preset.workspace_of(s)) is not None:
-            view = layers.with_workspace(self.preset, view, workspace)
+        view, session, preset = view_of(s), cast("Session", s.session), self.planner.preset
+        if preset.settings.layers:
+            view = layers.with_recap(preset, session, view, changed)
+        if (workspace := preset.workspace_of(s)) is not None:
+            view = layers.with_workspace(preset, view, workspace)
         return await view_for_call(self.hooks, session, view) if "context" in self.hooks else view
 
     async def _fold(self, session: Session, watch: Watch | None, request: PlanRequest) -> None:
@@ -349,7 +350,7 @@ class Engine:
         plan = await self.planner.planned(session, request)
         if isinstance(plan, Reason):
             return plan.code
-        budget = self.preset_for(session).budget
+        budget = self.planner.preset_for(session).budget
         if watch and (fold := await watch.publish(budget, request)):
             await tell_outcome(self.hooks, session, plan.preset, fold)
             return ""
