@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Annotated, Any, Self, cast
 
 import msgspec
@@ -133,11 +134,6 @@ class Check(msgspec.Struct, frozen=True):
 # ── the ledger ──────────────────────────────────────────────────────────────────────────────────
 
 
-def verbatim(items: Iterable[Item]) -> set[str]:
-    """Entries that are shown as they were said."""
-    return {item.entries[0] for item in items if item.fold is None}
-
-
 STRETCHES = 256
 """So many are written down; where there are more, neighbours become one."""
 
@@ -146,23 +142,14 @@ def left(
     session: History, before: Sequence[Item], after: Sequence[Item], counter: TokenCounter
 ) -> tuple[e.Left, ...]:
     """The stretches of entries that were shown verbatim before and are not any more."""
-    gone = verbatim(before) - verbatim(after)
-    runs: list[list[Item]] = [[]]
-    for item in before:
-        if item.fold is not None:
-            continue
-        if item.entries[0] in gone:
-            runs[-1].append(item)
-        elif runs[-1]:
-            runs.append([])
-    runs = [run for run in runs if run]
+    stays = {item.entries[0] for item in after if item.fold is None}
+    shown = (item for item in before if item.fold is None)
+    runs = [list(run) for left, run in groupby(shown, lambda x: x.entries[0] not in stays) if left]
     step = -(-len(runs) // STRETCHES) or 1
     found: list[e.Left] = []
     for at in range(0, len(runs), step):
         run = [item for each in runs[at : at + step] for item in each]
-        size = 0
-        for item in run:
-            size += session.cached_count(item.entries[0], item.message, counter)
+        size = sum(session.cached_count(item.entries[0], item.message, counter) for item in run)
         found.append(e.Left(run[0].entries[0], run[-1].entries[0], len(run), size))
     return tuple(found)
 

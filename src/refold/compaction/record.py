@@ -246,13 +246,17 @@ class Composer:
         page.add(self._opening, defuse)
         page.add([Row(WORDS), *own.rows] if own.rows else [], defuse)
         page.add(self._pins)
-        body = _Page(self.index)
-        body.add(self._doing, quote)
+        blocks = [self._doing] if self._doing else []
         for title, rows in sections.items():
             # What a model wrote has headings of its own: one above them would say that nothing is below it.
             headed = title == SUMMARY and joined(rows).startswith("## ")
-            body.add([*([] if headed else [Row(f"## {title}")]), *rows] if joined(rows) else [], quote)
-        page.enclose(body)
+            blocks += [[*([] if headed else [Row(f"## {title}")]), *rows]] if joined(rows) else []
+        if blocks:
+            note = len(page.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
+            page.add([Row(NOTE), Row(""), *blocks[0]], quote)
+            for block in blocks[1:]:
+                page.add(block, quote)
+            page.lines[note:] = frame("summary", "\n".join(page.lines[note + 2 :]), note=NOTE).split("\n")
         page.add([Row(go_on(self.s.recall_tool))])
         message = User((Text("\n".join(page.lines), "summary"),))
         return Record(message, summary, page.sources, own.incomplete)
@@ -274,18 +278,6 @@ class _Page:
             if row.entries:
                 ids = self.index.ids(row.entries, through=row.through)
                 self.sources.append(LineSource(first, len(self.lines) - 1, ids, row.through))
-
-    def enclose(self, body: _Page) -> None:
-        """Another page as a quoted record."""
-        if not body.lines:
-            return
-        self.lines.append("")
-        lines = frame("summary", "\n".join(body.lines), note=NOTE).split("\n")
-        moved = len(self.lines) + len(lines) - len(body.lines) - 1
-        self.sources += [
-            msgspec.structs.replace(x, first=x.first + moved, last=x.last + moved) for x in body.sources
-        ]
-        self.lines += lines
 
 
 def quoted(fold: e.Fold, session: History) -> e.Fold:

@@ -72,12 +72,20 @@ class WriteLines:
         return fresh[::-1]
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        fresh, by_rule = self._fresh(s), list[e.TurnLine]()
-        # Made before the model is asked: the path may be another one when the answers come.
-        for round in fresh:
-            by_rule.append(self._line(s, round))
+        fresh = self._fresh(s)
         if not fresh:
             return Reason("all_written", "every finished round has its line")
+        # Made before the model is asked: the path may be another one when the answers come.
+        by_code = [
+            e.TurnLine(
+                id="",
+                target=s.session.path[round.last].id,
+                turn=round.number,
+                text=by_rule(s, round, self.line_tokens),
+                author="rule",
+            )
+            for round in fresh
+        ]
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
 
         def finish(answers: Sequence[str]) -> Finished:
@@ -86,20 +94,11 @@ class WriteLines:
                 msgspec.structs.replace(line, text=written[line.turn], author="model")
                 if line.turn in written
                 else line
-                for line in by_rule
+                for line in by_code
             )
             return Finished(edits=(), annotations=tuple(lines))
 
         return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
-
-    def _line(self, s: PlanContext, round: Round) -> e.TurnLine:
-        return e.TurnLine(
-            id="",
-            target=s.session.path[round.last].id,
-            turn=round.number,
-            text=by_rule(s, round, self.line_tokens),
-            author="rule",
-        )
 
     def _ask(self, s: PlanContext, round: Round) -> Ask:
         def render(sources: Sequence[Source], previous: str | None) -> Request:  # noqa: ARG001
@@ -370,7 +369,8 @@ def _pass(lines: list[Line], half: int, counter: TokenCounter) -> list[Line]:
             joined.append(old[at])
             at += 1
     if len(joined) == len(old):  # nothing to join: halve what there is
-        joined = [_shorter(line, counter.text(line.text) // 2, counter) for line in old]
+        halved = (short(line.text, counter.text(line.text) // 2, counter) for line in old)
+        joined = [msgspec.structs.replace(line, text=text) for line, text in zip(old, halved, strict=True)]
     return joined + lines[half:]
 
 
@@ -387,10 +387,6 @@ def _range(a: Line, b: Line, counter: TokenCounter) -> Line:
             kept.add(at)
     text = "; ".join(parts[i] for i in sorted(kept)) if kept else short("; ".join(parts), room, counter)
     return Line(a.first, b.last, a.start, b.end, text)
-
-
-def _shorter(line: Line, room: int, counter: TokenCounter) -> Line:
-    return msgspec.structs.replace(line, text=short(line.text, room, counter))
 
 
 # ── which finished rounds stay (D2) ─────────────────────────────────────────────────────────────
