@@ -39,6 +39,8 @@ SPARE = 24
 """Tokens by which a record may be smaller than its room."""
 BESIDE = 0.5
 """Room for lines beside a summary, as a part of what they have without."""
+DIALOGUE_WORDS = 16
+"""Own words get at most this part of the goal where no tools are used."""
 STATE_SHARE = 0.18
 """Of the goal: a tenth for what is known of the work (R10), and 8 % for the names of files (R25)."""
 PLACE = 48
@@ -59,8 +61,6 @@ class Room:
     """What the state may have in a view of any size."""
     lines: float
     """At least this share of the layout's scale."""
-    goal: int
-    """Of items and record together."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,15 @@ class FoldBudget:
         return replace(self, goal=goal, budget=budget)
 
     def room(self, s: PlanContext) -> Room:
-        """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record."""
+        """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record.
+        Without tools nothing is done that lines or a state could tell, and half of all that is said is the
+        user's."""
         goal = max(self.goal - s.sizes.fixed, 0)
         left = max(self.goal - sum(floor(s).values()) - frame_size(s.counter), 0)
         own = min(words.room(goal, self.words), left * 2 // 3)
-        return Room(own, min(self.state, int(goal * STATE_SHARE), left - own), self.state, self.lines, goal)
+        if not s.uses_tools:
+            return Room(min(own, goal // DIALOGUE_WORDS), 0, self.state, 0)
+        return Room(own, min(self.state, int(goal * STATE_SHARE), left - own), self.state, self.lines)
 
 
 class Record(NamedTuple):

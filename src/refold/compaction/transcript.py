@@ -57,10 +57,8 @@ def messages_between(
     session: History, first: int = 0, last: int | None = None
 ) -> Iterator[tuple[str, m.Message]]:
     """Entry ids and messages of a part of the path."""
-    for entry in session.path[first:last]:
-        message = message_of(entry)
-        if message is not None:
-            yield entry.id, message
+    said = ((entry.id, message_of(entry)) for entry in session.path[first:last])
+    return ((id, message) for id, message in said if message is not None)
 
 
 def message_of_item(session: History, item: Item) -> m.Message:
@@ -92,11 +90,11 @@ def for_digest(sources: Sequence[Source]) -> list[digest.Source]:
     """The same without secrets, as the embedded digest reads it."""
     from refold import digest
 
-    found: list[digest.Source] = []
-    for x in sources:
-        said = redacted.message(x.message)
-        found.append(digest.Source(message=said, id=x.id, key=e.key(x.id), turn=x.turn, time=x.time or None))
-    return found
+    said = ((x, redacted.message(x.message)) for x in sources)
+    return [
+        digest.Source(message=message, id=x.id, key=e.key(x.id), turn=x.turn, time=x.time or None)
+        for x, message in said
+    ]
 
 
 @dataclass(frozen=True)

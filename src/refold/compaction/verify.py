@@ -61,6 +61,7 @@ _LABEL = re.compile(
     r"(?:\*\*|__)?[^\n:*`\"]{1,80}(?:\*\*|__)?:(?:\*\*|__)?(?=\s|$)",
     re.M,
 )
+_ROW = re.compile(r"[^\n]+")
 _SHELLS = frozenset(("bash", "sh", "shell", "zsh", "console"))
 _SMALL = 12
 """Numbers up to this are counted, not quoted."""
@@ -68,35 +69,25 @@ _SMALL = 12
 
 def claims(text: str) -> list[Claim]:
     """Every literal claim of a text, in order; none lies inside another."""
-    taken = _Taken(len(text))
-    for match in _ORDINAL.finditer(text):
-        taken.put(*match.span(1))
+    taken = _marks(text, (match.span(1) for match in _ORDINAL.finditer(text)))
     # Headings and labels are the writer's own words: they are set in capitals, not after a name.
-    titles = _Taken(len(text))
-    for pattern in (_HEADING, _LABEL):
-        for match in pattern.finditer(text):
-            titles.put(*match.span())
+    titles = _marks(text, (x.span() for form in (_HEADING, _LABEL) for x in form.finditer(text)))
     found: list[Claim] = []
     literal = [_claim(kind, match, titles) for kind, pattern in _FORMS for match in pattern.finditer(text)]
     urls = (claim for claim in literal if claim and claim.kind == "url")
     for claim in (*urls, *_commands(text), *filter(None, literal)):
-        if taken.free(claim.start, claim.end):
-            taken.put(claim.start, claim.end)
+        if taken.find(1, claim.start, claim.end) < 0:
+            taken[claim.start : claim.end] = b"\1" * (claim.end - claim.start)
             found.append(claim)
     return sorted(found, key=lambda claim: claim.start)
 
 
-class _Taken:
-    """Stretches of a text, as marks on its characters."""
-
-    def __init__(self, length: int) -> None:
-        self._marks = bytearray(length)
-
-    def put(self, start: int, end: int) -> None:
-        self._marks[start:end] = b"\1" * (end - start)
-
-    def free(self, start: int, end: int) -> bool:
-        return self._marks.find(1, start, end) < 0
+def _marks(text: str, stretches: Iterable[tuple[int, int]]) -> bytearray:
+    """A byte for each character: 1 in these stretches."""
+    marks = bytearray(len(text))
+    for start, end in stretches:
+        marks[start:end] = b"\1" * (end - start)
+    return marks
 
 
 def _commands(text: str) -> Iterator[Claim]:
@@ -104,17 +95,12 @@ def _commands(text: str) -> Iterator[Claim]:
     what is literal inside them is taken."""
     shell, inside, at = False, False, 0
     for match in _FENCE.finditer(text):
-        if inside and shell:
-            yield from _lines(text, at, match.start())
+        for row in _ROW.finditer(text, at, match.start()) if inside and shell else ():
+            line = row[0].strip().removeprefix("$ ")
+            if line and not line.startswith("#"):
+                yield Claim("code", line.split(" #")[0].strip(), *row.span())
         inside = not inside
         shell, at = inside and match[1].strip().lower() in _SHELLS, match.end() + 1
-
-
-def _lines(text: str, start: int, end: int) -> Iterator[Claim]:
-    for match in re.finditer(r"[^\n]+", text[start:end]):
-        line = match[0].strip().removeprefix("$ ")
-        if line and not line.startswith("#"):
-            yield Claim("code", line.split(" #")[0].strip(), start + match.start(), start + match.end())
 
 
 _FORMS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
@@ -123,9 +109,9 @@ _FORMS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 )  # fmt: skip
 
 
-def _claim(kind: Kind, match: re.Match[str], titles: _Taken) -> Claim | None:
+def _claim(kind: Kind, match: re.Match[str], titles: bytearray) -> Claim | None:
     """What a match of a form claims, if anything."""
-    said, start, untitled = match[0], match.start(), titles.free(*match.span())
+    said, start, untitled = match[0], match.start(), titles.find(1, *match.span()) < 0
     match kind:
         case "code" | "quotation":
             said = next((group for group in match.groups() if group), "").strip()

@@ -254,7 +254,8 @@ def prepare_branch(
             continue
         size = size_of(entry, MEASURE)
         full = bool(budget) and used + size > budget
-        if not full or (_is_summary(entry) and used < budget * NEARLY):
+        is_summary = isinstance(entry, (e.Fold, e.BranchSummary))
+        if not full or (is_summary and used < budget * NEARLY):
             sources.append(Source(entry.id, message, entry.time))
             used += size
         if full:
@@ -315,10 +316,6 @@ def _read(entry: e.Entry, folds: set[str]) -> Message | None:
     if entry.id not in folds or not entry.summary:
         return None
     return user(f"[Summary of what had been said before:]\n\n{entry.summary}")
-
-
-def _is_summary(entry: e.Entry) -> bool:
-    return isinstance(entry, (e.Fold, e.BranchSummary))
 
 
 def _carried(left: Sequence[e.Entry]) -> e.Files:

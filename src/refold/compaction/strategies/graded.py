@@ -18,7 +18,7 @@ from refold.compaction.grade import Layout, clip_kept, lay_out
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
-from refold.compaction.record import Composer, FoldBudget, Record, Room, check_floor
+from refold.compaction.record import Composer, FoldBudget, Record, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.transcript import Source, for_digest, message_of, source_of, sources
 from refold.errors import BadAnswer
@@ -118,7 +118,7 @@ def grading(
 def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float) -> Graded | Reason:
     check_floor(s, shape.budget)
     shape = shape.within(s)
-    room, goal = _room(s, shape), shape.goal - s.sizes.fixed
+    room, goal = shape.room(s), shape.goal - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     s = s.restored
@@ -129,15 +129,6 @@ def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float
     if layout.first <= s.projection.first and not layout.forms:
         return EVERYTHING_FITS
     return Graded(s, shape, goal, layout, composer)
-
-
-def _room(s: PlanContext, shape: FoldBudget) -> Room:
-    """Without tools nothing is done that lines or a state could tell, and half of all that is said is the
-    user's."""
-    room = shape.room(s)
-    if s.uses_tools:
-        return room
-    return replace(room, words=min(room.words, room.goal // WORDS), state=0, lines=0)
 
 
 EVERYTHING_FITS = Reason("everything_fits", "the conversation already fits")
@@ -324,8 +315,6 @@ TAIL = 0.25
 DENSE = 0.35
 """Tokens of extracted sentences for a token of what was said: so much room is left for them where the
 conversation is not too long for that. M1 at 8,000 tokens: 74.0, 74.7 and 74.6 with 0.25, 0.35 and 0.45."""
-WORDS = 16
-"""Own words get at most this part of the record: half of all that is said here is the user's."""
 LONG = 2
 """A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
 SPARE = 8
@@ -354,7 +343,7 @@ class Dialogue:
 
     def _view(self, s: PlanContext, shape: FoldBudget) -> Graded:
         goal = shape.goal - s.sizes.fixed
-        composer = Composer(s, path_index(s.session), _room(s, shape))
+        composer = Composer(s, path_index(s.session), shape.room(s))
         total = s.sizes.items(s.projection.first, len(s.items))
         if total <= goal:
             cut = s.projection.first
