@@ -14,7 +14,7 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.clips import Form
 from refold.compaction.details import Check, RefoldDetails
-from refold.compaction.layout import Layout, clip_kept, lay_out
+from refold.compaction.grade import Layout, clip_kept, lay_out
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
@@ -86,14 +86,15 @@ class Graded:
         turn = _split_turn(s, self.position)
         whole = self.position if turn is None else turn
         first = s.boundary(previous)
+        left = (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
         return Proposal(
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else _told((*path[first:whole], *self._left())),
+            fold=() if self.in_place else _told((*path[first:whole], *left)),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
-            clipped=self.layout.clipped(s.items),
-            words_left_out=() if self.in_place else self.composer.words_left_out(self.layout),
+            clipped=tuple(s.items[index].entries[0] for index in sorted(self.layout.forms)),
+            words_left_out=() if self.in_place else self.composer.own_words(self.position).incomplete,
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
@@ -101,10 +102,6 @@ class Graded:
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
-
-    def _left(self) -> Iterable[e.Entry]:
-        s = self.s
-        return (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
 
 
 def grading(
@@ -169,8 +166,10 @@ class Clip:
     name: str = "clip"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        if is_long_dialogue(s, self.shape):
-            return Reason("dialogue", "the conversation has no tool results to clip")
+        if not s.uses_tools:
+            goal = self.shape.within(s).goal - s.sizes.fixed
+            if not s.sizes.fits(s.projection.first, len(s.items), LONG * goal):
+                return Reason("dialogue", "the conversation has no tool results to clip")
         view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
@@ -301,9 +300,9 @@ class Summary:
 
 def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
-    s, layout = view.s, view.layout
+    s = view.s
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
-    left_out, shown = view.composer.words_left_out(layout), _beside(s) // UNSHOWN // 4
+    left_out, shown = view.composer.own_words(view.position).incomplete, _beside(s) // UNSHOWN // 4
     if left_out and shown:
         texts = {saying.id: saying.text for saying in view.composer.index.sayings}
         said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
@@ -331,12 +330,6 @@ LONG = 2
 """A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
 SPARE = 8
 """Tokens by which a record may be smaller than its room."""
-
-
-def is_long_dialogue(s: PlanContext, shape: FoldBudget) -> bool:
-    """Whether no tools were used and much more was said than the goal can hold."""
-    goal = shape.within(s).goal - s.sizes.fixed
-    return not s.uses_tools and not s.sizes.fits(s.projection.first, len(s.items), LONG * goal)
 
 
 @dataclass(frozen=True)
