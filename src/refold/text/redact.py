@@ -31,6 +31,7 @@ from refold.text.secrets import (
     NOT_ENDINGS,
     PASSWORDS,
     PLACEHOLDER,
+    PLACES,
     PLAIN_NAMES,
     PREFIXES,
     SECRET_ENDINGS,
@@ -513,31 +514,7 @@ def _ends(part: str) -> bool:
 
 # ── values that stand where a secret stands ─────────────────────────────────────────────────────
 
-_CODE = r"\s\"'`,;<>{}()\[\]&|\\"
-_BARE = rf"[^{_CODE}$][^{_CODE}]"
-"""How a value without quotes begins: a dollar inside of it is one of its characters."""
-_QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
-_LINE_END = r"(?:(?:(?:\\|[>|]-)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
-"""The value may stand on the next line, further in, or quoted."""
-_SIGN = rf"(?::[ \t]{{0,4}}[&\w<>\[\]|.?]{{1,40}}[ \t]{{0,4}}=[ \t]{{0,4}}(?=[\"'])|[ \t]As[ \t]\w{{1,20}}[ \t]=[ \t]|(?:=>|:=|->|[=!]?={{1,2}}|\|\|=?|\?\?=?|::?\*{{0,2}}|\*\*:)[ \t]{{0,16}}(?:</\w{{1,8}}>[ \t]{{0,4}}|[&!][\w-]{{1,20}}[ \t])?{_LINE_END}|(?<=[\"']),[ \t]{{0,16}}|,[ \t]{{1,4}}(?=\"))"
-_VALUE = re.compile(
-    rf"\\{{0,3}}[\"'\]]{{0,2}}[ \t]{{0,16}}(?:\[[^\]\n]{{0,30}}\]|\([^)\n]{{0,30}}\))?{_SIGN}(?:(?:\\{{0,3}}(?:[@bruNfL]?[\"'`]{{1,3}}|N')|&quot;)(?P<quoted>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+(?=[\"'])|{_QUOTED}{{4,4000}}+)(?:\\{{0,3}}[\"'`]|&quot;|$)"
-    rf"|(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)|[\"'](?P<phrase>[^\"'\n]{{8,200}})[\"'])"
-    r"|[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"
-    rf"|[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"
-    rf"|[ \t]for[ \t][^\n:]{{1,80}}:[ \t]{{1,4}}(?P<typed>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"
-    rf"|\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"
-    rf"|\"[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?\bdefault[ \t]{{0,16}}=[ \t]{{0,4}}\"(?P<default>{_QUOTED}{{4,200}}+)\""
-    r"|\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"
-    r"|[\"']?\r?\n[ \t]{0,16}value:[ \t]{1,4}[\"']?(?P<variable>[^\s\"']{4,2000}+)"
-    r"|(?:</key>\s{0,20}<string)?[\"']?(?:\s[^<>\n]{0,200})?>[ \t]{0,16}(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)[ \t]{0,16}(?:\]\]>)?</"
-    r"|\"\s{1,4}value\s{0,2}=\s{0,2}\"(?P<value>[^\s\"]{4,2000}+)\""
-    r"|[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"
-    rf"|[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{4,200}}+)[\"']"
-    rf"|[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"
-    rf"|:\r?\n(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$",
-    re.M,
-)
+_VALUE = re.compile("|".join(place.pattern for place in PLACES), re.M)
 """What follows a name that says secret: a value in one of the places where values stand."""
 _TYPED = re.compile(
     r"(?=[^\s]{0,40}[a-z])(?=[^\s]{0,40}\d)(?=[\w.-]{1,40}[!#$%^*?~+@&])[A-Za-z\d](?:[\w!#$%^*?~+&.-]|@(?![\w-]+\.)){5,40}"

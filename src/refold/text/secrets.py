@@ -112,9 +112,58 @@ _FOLLOWERS = (
 LETTER_PAIRS = frozenset(row[0] + follower for row in _FOLLOWERS.split() for follower in row[2:])
 """The two hundred pairs of letters that seven of eight are in words of code and documentation."""
 
+# ── what stands behind a name ───────────────────────────────────────────────────────────────────
+
+
+class Place(NamedTuple):
+    """Where a value stands behind a name that says secret. The group of the place's name is the value."""
+
+    name: str
+    example: str
+    pattern: str
+
+
+_CODE = r"\s\"'`,;<>{}()\[\]&|\\"
+_BARE = rf"[^{_CODE}$][^{_CODE}]"
+"""How a value without quotes begins: a dollar inside of it is one of its characters."""
+_QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
+_LINE_END = r"(?:(?:(?:\\|[>|]-)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
+"""The value may stand on the next line, further in, or quoted."""
+_AFTER_NAME = r"\\{0,3}[\"'\]]{0,2}[ \t]{0,16}(?:\[[^\]\n]{0,30}\]|\([^)\n]{0,30}\))?"
+"""What closes a name: quotes, a bracket, `[]`, a remark in parentheses."""
+_SIGNS = "|".join(
+    (
+        r":[ \t]{0,4}[&\w<>\[\]|.?]{1,40}[ \t]{0,4}=[ \t]{0,4}(?=[\"'])",  # `: &str = "`
+        r"[ \t]As[ \t]\w{1,20}[ \t]=[ \t]",  # Visual Basic
+        rf"(?:=>|:=|->|[=!]?={{1,2}}|\|\|=?|\?\?=?|::?\*{{0,2}}|\*\*:)[ \t]{{0,16}}(?:</\w{{1,8}}>[ \t]{{0,4}}|[&!][\w-]{{1,20}}[ \t])?{_LINE_END}",
+        r"(?<=[\"']),[ \t]{0,16}",  # `"password", "…"`
+        r",[ \t]{1,4}(?=\")",
+    )
+)
+_ASSIGNED = rf"{_AFTER_NAME}(?:{_SIGNS})"
+PLACES: tuple[Place, ...] = (
+    Place("quoted", 'password = "…"', rf"{_ASSIGNED}(?:\\{{0,3}}(?:[@bruNfL]?[\"'`]{{1,3}}|N')|&quot;)(?P<quoted>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+(?=[\"'])|{_QUOTED}{{4,4000}}+)(?:\\{{0,3}}[\"'`]|&quot;|$)"),
+    Place("bare", "password=…", rf"{_ASSIGNED}(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)"),
+    Place("phrase", 'password = "… …"', rf"{_ASSIGNED}[\"'](?P<phrase>[^\"'\n]{{8,200}})[\"']"),
+    Place("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
+    Place("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
+    Place("typed", "password for root: …", rf"[ \t]for[ \t][^\n:]{{1,80}}:[ \t]{{1,4}}(?P<typed>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
+    Place("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
+    Place("default", 'variable "password" { default = "…" }', rf"\"[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?\bdefault[ \t]{{0,16}}=[ \t]{{0,4}}\"(?P<default>{_QUOTED}{{4,200}}+)\""),
+    Place("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
+    Place("variable", "password\n  value: …", r"[\"']?\r?\n[ \t]{0,16}value:[ \t]{1,4}[\"']?(?P<variable>[^\s\"']{4,2000}+)"),
+    Place("element", "<password>…</password>", r"(?:</key>\s{0,20}<string)?[\"']?(?:\s[^<>\n]{0,200})?>[ \t]{0,16}(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)[ \t]{0,16}(?:\]\]>)?</"),
+    Place("value", 'name="password" value="…"', r"\"\s{1,4}value\s{0,2}=\s{0,2}\"(?P<value>[^\s\"]{4,2000}+)\""),
+    Place("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
+    Place("literal", "password '…'", rf"[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
+    Place("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
+    Place("below", "password:\n…", rf":\r?\n(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
+)  # fmt: skip
+"""The first that fits is taken."""
+
 # ── places ──────────────────────────────────────────────────────────────────────────────────────
 
-_Q, _USER, _VALUE = "[\"']?", r"[^\s:,%\"']{1,100}", r"([^\s\"']{4,200})"
+_Q, _USER, _ARGUMENT = "[\"']?", r"[^\s:,%\"']{1,100}", r"([^\s\"']{4,200})"
 PASSWORD_COMMANDS: tuple[tuple[str, str], ...] = (
     ("sshpass|docker login|mongo|exec |useradd|certutil|cqlsh|ncftp", rf"-p ?{_Q}"),
     ("mysql|mariadb|7z |7za |rar ", rf"-h?p{_Q}(?=[^\s\"'-])"),
@@ -150,7 +199,7 @@ def _commands() -> Iterator[SecretFormat]:
         names = tuple(programs.split("|"))
         start = "|".join(map(re.escape, names))
         end = r"(?=[@\s])" if names == ("sqlplus ",) else ""
-        value = r"([^\s\"'@]{4,200})" if end else _VALUE
+        value = r"([^\s\"'@]{4,200})" if end else _ARGUMENT
         gap = r"[^\n|;&]{0,299}?\s" if names[0] == " -u " else r"[^\n]{0,299}? "
         yield SecretFormat("command-line", names, rf"(?:{start})(?:{gap})??{given}{value}{end}")
 
