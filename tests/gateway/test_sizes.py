@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from refold.gateway import verbatim
+from refold.session import path_digests
 from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_sessions import PATHS
 
@@ -117,3 +120,39 @@ def test_numbers_that_are_slow_to_read_are_read_as_fast_as_others() -> None:
     plain = min(seconds(b"1.25") for _ in range(3))
     assert min(seconds(b"1e308") for _ in range(3)) < 10 * plain
     assert read_request("/v1/chat/completions", b'{"messages":[],"top_p":1e999}', {}, "") is None
+
+
+def test_every_message_of_a_request_is_read_once_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One digest each; only what is not written as the gateway writes it is compared with that word by
+    word."""
+    calls: Counter[str] = Counter()
+
+    def counted(module: Any, name: str) -> None:
+        work = getattr(module, name)
+
+        def count(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return work(*given, **named)
+
+        monkeypatch.setattr(module, name, count)
+
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        return web.json_response({})
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url, window=WINDOW) as (_, client):
+            said = [{"role": ("user", "assistant")[n % 2], "content": "x"} for n in range(1_001)]
+            for messages, done in ((said[:501], "pass"), (said, "fold")):
+                calls.clear()
+                asked = {"model": "m", "messages": messages}
+                async with client.post(PATHS["openai"], json=asked) as reply:
+                    assert reply.headers["x-refold"].startswith(done)
+                assert len(messages) <= calls["_extended"] <= len(messages) + 5
+                assert not calls["leaves"]
+
+    counted(path_digests, "_extended")
+    counted(verbatim, "leaves")
+    run(work)

@@ -118,7 +118,7 @@ class RequestRewriter:
             ), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
-        shown = verbatim.render_verbatim(view, asked, session, preset.window - view.tokens)
+        shown = verbatim.render_verbatim(view, turn, session, preset.window - view.tokens)
         folded = folded or not shown.is_whole
         if not folded and asked.since is None and wish is None:
             if not self.settings.compact_tool:
@@ -325,7 +325,7 @@ class RequestRewriter:
         if fold is not None and turn.leaf is not None:
             view = engine.view(session, system=asked.beside)
             turn.leaf = session.leaf
-            shown = verbatim.render_verbatim(view, asked, session, engine.preset.window - view.tokens)
+            shown = verbatim.render_verbatim(view, turn, session, engine.preset.window - view.tokens)
             field, wire = dialects.get(asked.dialect).field, request_messages(shown, asked)
             body[field] = [*asked.wire[: asked.prompts], *wire, *body[field][turn.sent :]]
             turn.sent = asked.prompts + len(wire)
