@@ -28,6 +28,24 @@ def test_every_table_is_shown_somewhere() -> None:
     assert shown == set(tables.TABLES)
 
 
+@pytest.mark.parametrize("name", tables.PRINTED)
+def test_a_table_that_no_page_shows_can_be_printed(name: str, capsys) -> None:
+    from benchmarks import __main__ as bench
+
+    assert bench.main(["--print", name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|") > 2
+    assert bench.main(["--print"]) == 0
+    assert name in capsys.readouterr().out.split()
+
+
+def test_a_table_that_is_not_there_is_an_error(capsys) -> None:
+    from benchmarks import __main__ as bench
+
+    assert bench.main(["--print", "nonsense"]) == 2
+    assert "no such table: nonsense" in capsys.readouterr().err
+
+
 def test_a_changed_figure_is_noticed_and_rewriting_repeats_itself() -> None:
     result = {
         "rounds": [10],
@@ -113,6 +131,8 @@ def test_what_is_written_down_says_where_it_comes_from(monkeypatch, tmp_path) ->
     found = results.read(tmp_path)
     assert found["rounds"]["made"]["script"] == "python -m benchmarks rounds"
     assert "judge another" in results.provenance(found["continuation_full"])
+    results.write("compactions", {"judge": {"judge": "a third"}}, seconds=1, before=[], quick=False)
+    assert "judge a third" in results.provenance(results.read(tmp_path)["compactions"])
 
 
 def test_a_machine_without_the_transcripts_says_so(capsys, monkeypatch, tmp_path) -> None:
