@@ -220,16 +220,16 @@ def figures(ours: dict[str, Any]) -> str:
     ten, most = ours["sizes"]["10000"], ours["sizes"].get("100000")
     wire, load = ten["wire"], ours["load"]
     rows = [
-        ["a turn without a fold, 10 000 messages", "≤ 1 ms", milliseconds(ten["check"]["near"])],
-        ["the same, 100 000 messages", "± 2×", milliseconds(most and most["check"]["near"])],
-        ["plan, warm, 10 000 messages", "≤ 10 ms", milliseconds(ten["plan, refold"]["warm"])],
-        ["plan, cold, 10 000 messages", "≤ 150 ms", milliseconds(ten["plan, refold"]["cold"])],
-        ["`to_openai()`, per 1 000 messages", "≤ 3 ms", f"{wire['openai']['best_per_1000']:.1f}"],
-        ["`to_anthropic()`, per 1 000 messages", "≤ 3 ms", f"{wire['anthropic']['best_per_1000']:.1f}"],
-        ["digest of 10 000 messages (18 MB)", "≤ 2 000 ms", milliseconds(ours["digest"])],
+        ["a turn without a fold, 10,000 messages", "≤ 1 ms", milliseconds(ten["check"]["near"])],
+        ["the same, 100,000 messages", "± 2×", milliseconds(most and most["check"]["near"])],
+        ["plan, warm, 10,000 messages", "≤ 10 ms", milliseconds(ten["plan, refold"]["warm"])],
+        ["plan, cold, 10,000 messages", "≤ 150 ms", milliseconds(ten["plan, refold"]["cold"])],
+        ["`to_openai()`, per 1,000 messages", "≤ 3 ms", f"{wire['openai']['best_per_1000']:.1f}"],
+        ["`to_anthropic()`, per 1,000 messages", "≤ 3 ms", f"{wire['anthropic']['best_per_1000']:.1f}"],
+        ["digest of 10,000 messages (18 MB)", "≤ 2,000 ms", milliseconds(ours["digest"])],
         [
             f"load {load['entries']:,} entries ({load['megabytes']} MB)",
-            "≤ 2 000 ms",
+            "≤ 2,000 ms",
             milliseconds(load["ms"]),
         ],
     ]
@@ -433,7 +433,7 @@ def house(found: dict[str, Any]) -> str:
 
 def agent(found: dict[str, Any]) -> str:
     """What the coding agent costs, in milliseconds."""
-    rows = [[name, f"{row['best']:.0f} (best), {row['median']:.0f}"] for name, row in found["start"].items()]
+    rows = [[name, f"{row['median']:.0f} (best {row['best']:.0f})"] for name, row in found["start"].items()]
     rows += [
         [f"a turn after {int(length):,} turns, of which `prepare`; by hand",
          " ".join(f"{row[name]:.1f}{end}" for name, end in (("whole", ","), ("engine", ";"), ("by hand", "")))]
