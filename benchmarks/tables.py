@@ -349,6 +349,16 @@ def verification(found: dict[str, Any]) -> str:
     return markdown(["check of summaries", "number", "share", ""], rows)
 
 
+def redaction(found: dict[str, Any]) -> str:
+    """R17: of planted secrets, by where they stand."""
+    kinds, code = found["kinds"], found["code"]
+    rows = [
+        [group, *(f"{100 * found[of][group]:.1f} %" for of in ("held", "tuned"))] for group in found["held"]
+    ]
+    head = ["secrets found", f"{kinds['held']} kinds held back", f"{kinds['tuned']} that it was tuned on"]
+    return f"{markdown(head, rows)}\n\n*False hits in {code['lines']:,} lines of code: {code['false_hits']}.*"
+
+
 def requests(found: dict[str, Any]) -> str:
     """Requests / bound, by preset, history and window; a column for each behaviour."""
     behaviours = list(dict.fromkeys(row["behaviour"] for row in found["rows"]))
@@ -620,6 +630,7 @@ PRINTED: Made = {
     "closed-loop-examples": (("closed_loop",), loops.loss_examples),
     "cache-cost-all": (("cache_cost",), loops.cache_cost),
     "engine": (("engine", "peers"), engine),
+    "redaction": (("redaction",), redaction),
     "long-run": (("long_run",), long_run),
     "requests": (("requests",), requests),
     "stores": (("stores",), stores),

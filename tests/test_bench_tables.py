@@ -28,6 +28,11 @@ def test_every_table_is_shown_somewhere() -> None:
     assert shown == set(tables.TABLES)
 
 
+def test_every_result_has_a_table() -> None:
+    shown = {need for needs, _ in (tables.TABLES | tables.PRINTED).values() for need in needs}
+    assert set(results.read()) - shown == set()
+
+
 @pytest.mark.parametrize("name", tables.PRINTED)
 def test_a_table_that_no_page_shows_can_be_printed(name: str, capsys) -> None:
     from benchmarks import __main__ as bench
