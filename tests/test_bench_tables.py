@@ -147,3 +147,26 @@ def test_a_machine_without_the_transcripts_says_so(capsys, monkeypatch, tmp_path
     monkeypatch.setattr(bench.tables, "rewrite_all", lambda: None)
     assert bench.main(["tokens"]) == 0
     assert "NOT MEASURED  tokens" in capsys.readouterr().err
+
+
+def figures_in_sentences() -> list[tuple[str, str]]:
+    """Page, and what it says in a sentence instead of a table, as the results say it."""
+    found = {name: one["result"] for name, one in results.read().items()}
+    check, kept = found["verification"], found["retention"]["m1"]
+    dense = kept["views"]["digest, dense"]
+    counted = [row["o200k"] for row in found["tokens"]["sources"].values()]
+    bare, anchored = ([100 * row[kind]["mean"] for row in counted] for kind in ("before", "anchored"))
+    return [
+        ("benchmarks", f"Of {check['fabrications']['planted']:,} fabrications planted in true summaries the check finds {check['fabrications']['caught']} %, and it marks {check['true_claims']['percent']} % of true claims"),
+        ("benchmarks", f"off by {min(anchored):.1f} to {max(anchored):.1f} % once the provider has counted one"),
+        ("benchmarks", f"answers to {kept['questions']} questions about {['no', 'one', 'two', 'three', 'four', 'five'][len(kept['dialogues'])]} long dialogues"),
+        ("benchmarks", f"first 5, 20 and 100 hits, {found['recall']['dialogue']['questions']} questions"),
+        ("digest", f"It holds {dense['1000']['score']:.0f} % of the answers of long dialogues in 1,000 tokens and {dense['8000']['score']:.0f} % in 8,000; the full text holds {kept['ceiling']['score']:.0f} %"),
+        ("tokens", f"from {min(bare):.0f}–{max(bare):.0f} % to {min(anchored):.1f}–{max(anchored):.1f} %"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "sentence"), figures_in_sentences())
+def test_sentences_say_what_the_results_say(page: str, sentence: str) -> None:
+    text = (results.ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert sentence in " ".join(text.split())
