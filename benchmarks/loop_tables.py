@@ -88,8 +88,7 @@ def closed_loop_known(found: dict[str, Any]) -> str:
         for name, window, recall, row in _cells(found)
         if window == middle and recall == "no"
     ]
-    head = ["view", *_KNOWN[:-1]]
-    return f"{markdown(head, rows)}\n\n{_worlds(found)}"
+    return markdown(["view", *_KNOWN[:-1]], rows)
 
 
 def closed_loop_all(found: dict[str, Any]) -> str:
@@ -121,11 +120,10 @@ def losses(found: dict[str, Any]) -> str:
     windows = found["windows"]
     cells = [found["views"][f"refold/{window}/no recall"] for window in windows]
     rows: list[list[str]] = []
-    counts = [row.get("why", row["losses"]) for row in cells]
-    for kind in sorted({kind for row in counts for kind in row}):
+    for kind in sorted({kind for row in cells for kind in row["why"]}):
         examples = (one for row in cells for one in row["examples"].values())
-        one = next(one for one in examples if kind in (one["kind"], f"{one['kind']}: {one.get('why')}"))
-        rows.append([kind, " / ".join(f"{row.get(kind, 0):,}" for row in counts), *_example(one)])
+        one = next(one for one in examples if f"{one['kind']}: {one['why']}" == kind)
+        rows.append([kind, " / ".join(f"{row['why'].get(kind, 0):,}" for row in cells), *_example(one)])
     times = f"times at {' / '.join(f'{window:,}' for window in windows)}"
     return markdown(["loss", times, "example", "needed", "read", "lines about it"], rows)
 
@@ -133,7 +131,7 @@ def losses(found: dict[str, Any]) -> str:
 def loss_examples(found: dict[str, Any]) -> str:
     """One example of every loss of every view, by what was needed."""
     rows = [
-        [name, recall, f"{int(window):,}", kind, f"{times:,}", row["examples"][kind].get("why", ""), *_example(row["examples"][kind])]
+        [name, recall, f"{int(window):,}", kind, f"{times:,}", row["examples"][kind]["why"], *_example(row["examples"][kind])]
         for name, window, recall, row in _cells(found)
         for kind, times in sorted(row["losses"].items(), key=lambda pair: -pair[1])
     ]  # fmt: skip
@@ -141,7 +139,8 @@ def loss_examples(found: dict[str, Any]) -> str:
 
 
 def _example(one: dict[str, Any]) -> list[str]:
-    asked = f"seed {one['seed']}, step {one['step']}: {one['what']}, said by the {one['source']}"
+    what = f"the rule on {one['what']}" if one["kind"] == "rule broken" else one["what"]
+    asked = f"seed {one['seed']}, step {one['step']}: {what}, said by the {one['source']}"
     told, _, lines = one["view"].removeprefix("read: ").partition(" | ")
     return [
         asked,
@@ -154,8 +153,11 @@ def _example(one: dict[str, Any]) -> list[str]:
 def by_model(found: dict[str, Any]) -> str:
     head = ["view", "window", "chores done", "values said by the user", "by a tool", "by the agent", "rules"]
     rows: list[list[str]] = []
+    largest = max(int(window) for title in found["views"] if (window := title.partition("/")[2]))
     for title, row in found["views"].items():
         name, _, window = title.partition("/")
+        if name != "no limit" and int(window) != largest:
+            continue
         blanks = [share(row["blanks"][source]) for source in ("user", "tool", "agent", "rule")]
         size = "–" if name == "no limit" else f"{int(window):,}"
         rows.append([name, size, share(row["success"]), *blanks])

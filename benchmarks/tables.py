@@ -333,7 +333,6 @@ def verification(found: dict[str, Any]) -> str:
     kinds = ", ".join(f"{kind} {share:.0f}" for kind, share in fake["by_kind"].items())
     parts = ", ".join(f"{kind} {share:.0f}" for kind, share in mixed["by_kind"].items())
     facts = ", ".join(f"{kind} {share:.0f}" for kind, share in need["by_kind"].items())
-    sources = ", ".join(f"{number} {kind}" for kind, number in found["summaries"].items())
     marked = ", ".join(f"{row['marked']}/{row['claims']} {kind}" for kind, row in true["by_kind"].items())
     rows = [
         ["planted fabrications caught", str(fake["planted"]), f"{fake['caught']} %", kinds],
@@ -342,7 +341,7 @@ def verification(found: dict[str, Any]) -> str:
             "true claims wrongly marked",
             str(true["claims"]),
             f"{true['percent']} %",
-            f"summaries: {sources}; marked: {marked}",
+            f"summaries {marked}",
         ],
         ["required facts restored", str(need["facts"]), f"{need['restored']} %", facts],
     ]
