@@ -444,7 +444,14 @@ def table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         f"knows_{source}": figure([row["needs"].get(source) for row in rows])
         for source in ("user", "tool", "agent")
     }
-    return found | {"worlds": len(rows), "losses": dict(counted), "why": dict(reasons), "examples": examples}
+    by_world = [row["success"] if row["success"] is None else round(row["success"], 4) for row in rows]
+    return found | {
+        "worlds": len(rows),
+        "by_world": by_world,
+        "losses": dict(counted),
+        "why": dict(reasons),
+        "examples": examples,
+    }
 
 
 def ways(windows: Sequence[int]) -> list[tuple[str, int, bool]]:
