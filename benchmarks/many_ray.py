@@ -137,7 +137,7 @@ def table(found: dict[str, Any]) -> str:
     ]
     return markdown(
         [
-            f"`refold compare` of {found['transcripts']:,} transcripts, {found['megabytes']:.0f} MB, {found['designs']} designs",
+            f"`refold compare` of {found['transcripts']:,} transcripts, {found['megabytes']:.0f} MB, {found['designs']} presets",
             "work",
             "with start and end",
             "load",

@@ -35,8 +35,13 @@ _RULE = re.compile(r"(to_)?([A-Z])(\d+)")
 _OPTIONS = re.compile(r"(<!-- options -->\n).*?(<!-- /options -->)", re.DOTALL)
 SHARED = frozenset({"window", "summary_seconds", "fallback", "summary_model", "layers"})
 """Settings of every preset; `docs/presets.md` describes them."""
-EVERYWHERE = frozenset({"--json", "--help", "--last", "--preset", "--set", "--params", "--window", "--focus"})
-"""Options that `docs/commands.md` describes once."""
+EVERYWHERE = frozenset({
+    "--json", "--help", "--last", "--preset", "--set", "--params", "--window", "--focus",
+    "--store", "--on", "--kept", "--anew",
+})  # fmt: skip
+"""Options that `docs/commands.md` describes once; a command that has one names it."""
+NOT_NAMED = frozenset({"--json", "--help"})
+"""Options of nearly every command."""
 GUIDES = {
     "refold chat": "chat.md",
     "refold run": "run.md",
@@ -50,13 +55,22 @@ GUIDES = {
 
 
 def rules() -> dict[str, dict[str, str]]:
-    found = tomllib.loads((PRESETS / "rules.toml").read_text("utf-8"))
-    return {name: own for name, own in found.items() if name != "names"}
+    return {name: own for name, own in written().items() if name not in ("names", "notes")}
 
 
 def names() -> dict[str, dict[str, str]]:
     """What a setting is called where the preset comes from; `*`: as here, unless said otherwise."""
-    return tomllib.loads((PRESETS / "rules.toml").read_text("utf-8"))["names"]
+    return written()["names"]
+
+
+def notes(name: str) -> list[str]:
+    """What the code does not say about a preset."""
+    text = written()["notes"].get(name, "")
+    return [text.strip()] if text else []
+
+
+def written() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((PRESETS / "rules.toml").read_text("utf-8"))
 
 
 def tests_by_rule() -> dict[str, list[str]]:
@@ -123,18 +137,18 @@ def shown(value: Any) -> str:
 
 
 def rules_table(own: Mapping[str, str], tests: Mapping[str, list[str]]) -> str:
-    rows = ["| rule | what it does | test |", "|---|---|---|"]
-    rows += [f"| {rule} | {title} | {test_link(tests.get(rule, []))} |" for rule, title in own.items()]
+    rows = ["| rule, with its test | what it does |", "|---|---|"]
+    rows += [f"| {linked(rule, tests.get(rule, []))} | {title} |" for rule, title in own.items()]
     return "\n".join(rows)
 
 
-def test_link(files: Iterable[str]) -> str:
-    """The file with most of the rule's tests."""
+def linked(rule: str, files: Iterable[str]) -> str:
+    """The rule, linked to the file with most of its tests."""
     counted = Counter(files)
     if not counted:
-        return ""
+        return rule
     file = max(sorted(counted), key=lambda each: counted[each])
-    return f"[{Path(file).stem.removeprefix('test_')}](../../{file})"
+    return f"[{rule}](../../{file})"
 
 
 def rounds_extra() -> list[str]:
@@ -148,12 +162,6 @@ def rounds_extra() -> list[str]:
         f"{found['seed']}), no model; published figures in brackets.",
         rounds.table(found),
     ]
-
-
-def notes(name: str) -> list[str]:
-    """What only a person can say: `presets/notes/NAME.md`, where there is one."""
-    path = PRESETS / "notes" / f"{name}.md"
-    return [path.read_text("utf-8").strip()] if path.exists() else []
 
 
 EXTRA = {"rounds": rounds_extra}
@@ -183,11 +191,15 @@ def options_page() -> str:
         if name in GUIDES:
             blocks.append(f"**`{name}`** {sentence(command)} Options: [{GUIDES[name]}]({GUIDES[name]}).")
             continue
-        own = [one for one in command.params if isinstance(one, click.Option) and not everywhere(one)]
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        own = [one for one in options if not everywhere(one)]
         arguments = [one for one in command.params if isinstance(one, click.Argument)]
         usage = " ".join([name, *(argument(one) for one in arguments)])
         head = f"**`{usage}`** {sentence(command)}"
-        lines = [f"- `{option(one)}` {' '.join((one.help or '').split())}" for one in own if not one.hidden]
+        lines = [f"- `{option(one)}` {' '.join((one.help or '').split())}" for one in own]
+        also = [opt for one in options for opt in one.opts if opt in EVERYWHERE - NOT_NAMED]
+        if also:
+            lines.append("- " + ", ".join(f"`{opt}`" for opt in also))
         blocks.append("\n".join([head, "", *lines]) if lines else head)
     return "\n\n".join(blocks)
 
@@ -285,11 +297,15 @@ def is_stale(path: Path, text: str) -> bool:
 def main(arguments: list[str]) -> int:
     stale = {path: text for path, text in pages().items() if is_stale(path, text)}
     if "--check" in arguments:
-        print("\n".join(f"out of date: {path.relative_to(ROOT)}" for path in stale) or "up to date")
+        print(
+            "\n".join(f"out of date: {path.relative_to(ROOT)}" for path in stale)
+            or "all pages are up to date"
+        )
         return 1 if stale else 0
     for path, text in stale.items():
         path.write_text(text, "utf-8")
-    print(f"{len(stale)} page(s) were out of date")
+    written = "\n".join(f"updated {path.relative_to(ROOT)}" for path in stale)
+    print(written or "all pages are up to date")
     return 0
 
 
