@@ -241,12 +241,6 @@ def many(found: dict[str, Any]) -> str:
     return made(found)
 
 
-def many_ray(found: dict[str, Any]) -> str:
-    from benchmarks.many_ray import table as made
-
-    return made(found)
-
-
 def compactions(name: str) -> Callable[[dict[str, Any]], str]:
     def made(found: dict[str, Any]) -> str:
         from benchmarks.compactions_table import TABLES as made
@@ -477,7 +471,6 @@ def _one(value: float | None) -> str:
 
 
 _WAYS = {
-    "direct": "straight to the upstream",
     "bare": "bare pass-through",
     "gateway": "refold serve",
     "litellm": "LiteLLM",
@@ -543,7 +536,6 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "long-run": (("long_run",), long_run),
     "long-run-figures": (("long_run",), long_figures),
     "many": (("many",), many),
-    "many-ray": (("many_ray",), many_ray),
     "scale": (("scale",), scale),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),

@@ -98,7 +98,7 @@ def preset_page(name: str, own: Mapping[str, str], tests: Mapping[str, list[str]
         " ".join((presets.class_of(name).__doc__ or "").split()),
         strategies(presets.get(name)),
         "## Settings",
-        "Beside the [settings of every preset](../presets.md#settings-of-every-preset):",
+        "Besides those [of every preset](../presets.md#settings-of-every-preset):",
         settings_table(name),
         *notes(name),
         *EXTRA.get(name, list)(),
@@ -111,7 +111,7 @@ def preset_page(name: str, own: Mapping[str, str], tests: Mapping[str, list[str]
 
 def strategies(preset: presets.Preset) -> str:
     tried = ", ".join(f"`{rung.name}`" for stage in preset.stages for rung in stage.strategies)
-    return f"Decides by: `{preset.measure}`. Strategies, in order: {tried}."
+    return f"Measure: `{preset.measure}`. Strategies, in order: {tried}."
 
 
 def settings_table(name: str) -> str:
