@@ -22,13 +22,13 @@ NAMES = {
 
 
 def measured(size: dict[str, Any]) -> str:
-    """p50 / p95 / p99 of what one does, by store."""
+    """p50 / p99 of each operation, by store."""
     stores = [name for name in STORES if name in size["ms"]["append"]]
     rows = [
         [title, *(_three(size["ms"][what].get(name)) for name in stores)] for what, title in NAMES.items()
     ]
     heads = [name if name == "SQLite" else f"PostgreSQL, {name}" for name in stores]
-    return markdown([f"{size['entries']:,} entries, ms: p50 / p95 / p99", *heads], rows)
+    return markdown([f"{size['entries']:,} entries, ms: p50 / p99", *heads], rows)
 
 
 def _three(times: dict[str, float] | None) -> str:
@@ -36,7 +36,7 @@ def _three(times: dict[str, float] | None) -> str:
         return ""
     if times["n"] < FEW:
         return f"{_ms(times['p50'])}, at most {_ms(times['max'])} ({times['n']:.0f} times)"
-    return " / ".join(_ms(times[mark]) for mark in ("p50", "p95", "p99"))
+    return " / ".join(_ms(times[mark]) for mark in ("p50", "p99"))
 
 
 def _ms(value: float) -> str:

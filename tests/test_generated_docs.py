@@ -59,7 +59,7 @@ def test_every_preset_has_a_page_with_its_rules_and_one_link_each(generate: Modu
     assert set(generate.rules()) == set(presets.NAMES)
     for name, own in generate.rules().items():
         page = (generate.PRESETS / f"{name}.md").read_text()
-        rows = re.findall(r"(?m)^\| \[?([A-Z]\d+)(?:\]\([^)]+\))? \| (.+) \|$", page)
+        rows = re.findall(r"(?m)^- \[?([A-Z]\d+)(?:\]\([^)]+\))? (.+)$", page)
         assert [rule for rule, _ in rows] == list(own)
         for rule, title in rows:
             assert title, rule
