@@ -1,4 +1,4 @@
-"""The server: addresses, what is counted and logged, starting and stopping."""
+"""The server: routes, metrics, logging, starting and stopping."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _silent = logging.getLogger("refold.gateway.silent")
 _silent.disabled = True
 BODY_SECONDS = 30.0
 SLOW, SLOW_BODY = 20_000, 1 << 22
-"""Bytes a second, and bytes of a body that does not say how long it is, for which a client has time beyond
+"""Minimum bytes per second of a body, and the assumed size of a body without a length, for the time beyond
 `BODY_SECONDS`."""
 CLIENT_LINES = {
     "Claude Code": "ANTHROPIC_BASE_URL={url} claude",
@@ -58,14 +58,14 @@ CLIENT_LINES = {
     "aider": "aider --openai-api-base {url}/v1 --max-chat-history-tokens 1000000",
     "OpenAI clients": "export OPENAI_BASE_URL={url}/v1",
 }
-"""What a user types so that a client goes through the gateway."""
+"""What to type so that a client uses the gateway."""
 STOP_SECONDS = 20.0
-"""How long answers that are under way may take when the gateway is stopped."""
+"""Time that open requests have to finish when the gateway stops."""
 
 
 class Gateway:
-    """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: sessions are kept and folded in a
-    process of their own; otherwise in a thread. `listening`: a socket that is open already."""
+    """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: a separate process keeps and
+    folds sessions; otherwise a thread. `listening`: a socket that is already open."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Gateway:
         return await loop.create_server(connection, self.settings.host, self.settings.port, backlog=1024)
 
     async def __aexit__(self, *_: object) -> None:
-        """What is under way is finished, for a while; nothing new is taken."""
+        """Stops accepting requests and waits a while for open ones."""
         if self._listening is not None:
             self._listening.close()
         if self._runner is not None:
@@ -154,7 +154,7 @@ class Gateway:
     def _served(
         self, handle: Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Around every request: the door, and what is counted and logged of it. Never what it says."""
+        """Wraps every request: authentication, metrics, and a log line without contents."""
 
         async def served(request: web.Request) -> web.StreamResponse:
             began, status, done = time.monotonic(), 499, ""
@@ -251,7 +251,7 @@ class Gateway:
 
 
 async def _body(request: web.Request) -> bytes:
-    """All of it, which may take so long as a slow line needs."""
+    """The whole body; slow clients get more time."""
     size = SLOW_BODY if request.content_length is None else request.content_length
     try:
         async with asyncio.timeout(BODY_SECONDS + size / SLOW):
@@ -261,7 +261,7 @@ async def _body(request: web.Request) -> bytes:
 
 
 async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> None:
-    """Serve until the process is asked to end. The first thing said is the address."""
+    """Serves until the process is asked to stop. Prints the address first."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -275,7 +275,7 @@ async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> Non
 
 
 def _look_at_store(settings: GatewaySettings) -> None:
-    """What passes is passed, store or not; but the log says at the start that nothing is kept."""
+    """Logs at the start if the store cannot be used, since requests are passed on regardless."""
     try:
         store = open_store(settings.store).store
         next(iter(store.sessions()), None)
@@ -286,7 +286,7 @@ def _look_at_store(settings: GatewaySettings) -> None:
 
 
 def is_climbing(path: str) -> bool:
-    """Whether the path leads elsewhere for a server that resolves `..`, in any spelling."""
+    """True if a server that resolves `..`, in any spelling, would leave this path."""
     for _ in range(3):
         path = unquote(path)
     return ".." in re.split(r"[/\\?#;]", path)
