@@ -1,7 +1,7 @@
-"""Values derived from a session, kept beside it instead of read from it again.
+"""Values derived from a session, cached beside it.
 
-They are never part of the log: after reopening they are made on first use. A value lives as long as the
-session and as its owner.
+They are never part of the log; after reopening they are computed on first use. A value lives as long as the
+session and its owner.
 """
 
 from __future__ import annotations
