@@ -37,7 +37,7 @@ class Connection:
         self._session: Any = None
 
     async def start(self) -> list[ServerTool]:
-        """Starts the server and returns its tools; raises `Refused` on failure."""
+        """Starts the server and returns its tools; raises `ToolRefused` on failure."""
         ready: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._task = asyncio.ensure_future(self._serve(ready))
         await asyncio.wait((ready, self._task), timeout=START, return_when=asyncio.FIRST_COMPLETED)
@@ -78,7 +78,7 @@ class Connection:
         return stdio_client(parameters, errlog=silent)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """The server's answer; raises `Refused` on failure."""
+        """The server's answer; raises `ToolRefused` on failure."""
         if self._task is None or self._task.done():
             raise ToolRefused("server", f"The server {self.name} has exited ({self._why()}). Do without it.")
         asked = asyncio.ensure_future(self._session.call_tool(tool, dict(arguments)))

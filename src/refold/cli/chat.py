@@ -158,8 +158,8 @@ def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as
 
 
 def _piped(prompt: str | None) -> str | None:
-    """What stands on standard input, where that is no terminal. With a prompt, only a pipe or a file is read:
-    the input of a program that has none may never end."""
+    """Text piped to standard input. With a prompt, only a pipe or a file is read, since other input may never
+    end."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return None
     if prompt is not None and not _is_fed():
@@ -211,7 +211,7 @@ def _chat(
 
 
 def _notes() -> str:
-    """Long-term notes as the model sees them; none where there is no file."""
+    """Long-term notes as the model sees them; empty if there is no file."""
     from refold.cli.memory import default_path
     from refold.memory import quoted_memory
 

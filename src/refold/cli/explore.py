@@ -65,7 +65,7 @@ def command(place: str | None, own: bool, port: int, gateway: str | None, no_bro
 
 
 def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[SessionList, str]:
-    """What is shown, and the session that is shown first."""
+    """The sessions to show, and the first one."""
     from refold.cli.mcp import open_collections
     from refold.explorer.session_list import SessionList
     from refold.registry.sessions import find_session
@@ -87,7 +87,7 @@ def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[Sessi
 
 
 def _synced(path: Path, stack: ExitStack) -> Collections:
-    """A file or a folder of transcripts; what is made of it to search in goes with this process."""
+    """A file or folder of transcripts; the search database is deleted when the process ends."""
     from refold.cli.memory import default_path
     from refold.mcp.collections import Collection, Collections
     from refold.mcp.synced_sessions import SyncedSessions

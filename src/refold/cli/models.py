@@ -59,7 +59,7 @@ def _providers(config: Configuration) -> list[dict[str, Any]]:
 
 
 def _public(address: str | None) -> str | None:
-    """The address without what stands before an @: that may be a password."""
+    """The address without a user name and password."""
     if not address:
         return None
     scheme, _, rest = address.rpartition("://")
@@ -67,7 +67,7 @@ def _public(address: str | None) -> str | None:
 
 
 def _missing(name: str, settings: Provider) -> str | None:
-    """What models of this provider need; None: they can be used."""
+    """What models of this provider need; None if they are ready."""
     kind = settings.type or name
     extra = kind.removesuffix("-responses")
     package = {"openai": "openai", "anthropic": "anthropic", "local": "xllamacpp"}.get(extra)

@@ -5,7 +5,7 @@
     session.append(envelope.result(call))
 
 A tool is a function of its arguments (a struct: its fields are the JSON schema that a model sees) and of the
-`Place` it works in. What it cannot do it says by raising `Refused`.
+`Place` it works in. What it cannot do it says by raising `ToolRefused`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Tool(Protocol):
     def effect(self) -> Effect: ...
 
     async def run(self, arguments: Mapping[str, Any], place: ToolContext) -> Envelope:
-        """Raises `Refused` where it cannot, and nothing else for what a model wrote."""
+        """Raises `ToolRefused` where it cannot, and nothing else for what a model wrote."""
         ...
 
 
