@@ -91,7 +91,7 @@ class Commands(CommandGroup):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="refold", prog_name="refold", version="0.1.0")
 def main() -> None:
-    """Long agent conversations, inside the window, with nothing lost.
+    """Keep long agent conversations inside the model's window, and lose nothing.
 
     FILE is a transcript of refold, Claude Code, Codex, pi, Gemini CLI, OpenHands, SWE-agent or a list of
     OpenAI or Anthropic messages; or a stored session, as sqlite:FILE#ID.

@@ -41,7 +41,7 @@ MODES = ("ask", "edits", "read-only", "all")
 @click.option("--window", type=Tokens(), help="Context window, in tokens.  [default: the model's]")
 @click.option(
     "--summariser",
-    help="Who writes summaries: a model, same, or digest (no model).  "
+    help="Model for summaries: a name, same, or digest (no model).  "
     "[default: same; digest for local models and windows under 32k]",
 )
 @click.option("--resume", metavar="ID", help="Resume this conversation (the beginning of its id is enough).")
@@ -87,8 +87,8 @@ def command(
 ) -> None:
     """A coding agent in this folder.
 
-    Without -p and with a terminal it is a conversation; /help lists its commands. What is piped in is the
-    prompt, or goes along with the one given by -p. Files are mentioned as @path.
+    In a terminal, and without -p, it is a conversation; /help lists its commands. Piped input is the
+    prompt, or is added to that of -p. Mention files as @path.
     """
     from msgspec.structs import asdict
 

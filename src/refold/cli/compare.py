@@ -82,10 +82,10 @@ def command(
 ) -> None:
     """What each preset would do to your transcripts, side by side.
 
-    Every preset folds every transcript until it fits the budget; of a folder, all transcripts in it. Columns:
+    Every preset folds every transcript, or every transcript in a folder, until it fits the budget. Columns:
     size of the view; shares of the words you typed, changed files, names needed later, calls and numbers that
-    it has word for word; shares of the messages that stand in it whole or not at all; dollars for the whole
-    transcript, and the difference to not folding.
+    it keeps verbatim; shares of messages that are whole or gone; cost of the whole transcript, and the
+    difference to not folding.
     """
     from refold.compare.jobs import transcript_files
     from refold.compare.run import row

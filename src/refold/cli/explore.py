@@ -14,6 +14,7 @@ import click
 
 from refold.cli.options import session_names
 from refold.cli.output import echo
+from refold.errors import UnknownName
 
 if TYPE_CHECKING:
     from refold.explorer.server import Explorer
@@ -35,9 +36,9 @@ def command(place: str | None, own: bool, port: int, gateway: str | None, no_bro
     """Sessions in the browser: what was said, what the model saw at each point, what folds did.
 
     Shows your own sessions and, read-only, those of Claude Code, Codex, pi, Gemini CLI, opencode and Copilot
-    CLI on this machine; or those of STORE, FILE or FOLDER. The page is served on 127.0.0.1 alone, to clients
-    that know its token; nothing comes from the network. Where the gateway wants a key,
-    REFOLD_GATEWAY_KEY holds it.
+    CLI on this machine; or those of STORE, FILE or FOLDER. The page is served only on 127.0.0.1,
+    to clients with its token, and loads nothing from the network. If the gateway needs a key, set
+    REFOLD_GATEWAY_KEY.
     """
     try:
         from refold.explorer.server import Explorer
@@ -83,7 +84,11 @@ def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[Sessi
     if Path(place).exists():
         return SessionList(_synced(Path(place), stack)), ""
     collections = open_collections((), own)
-    return SessionList(collections), f"refold:{find_session(collections.by_name['refold'].store, place).id}"
+    try:
+        found = find_session(collections.by_name["refold"].store, place)
+    except UnknownName:
+        raise click.UsageError(f"no session or file {place!r}; `refold sessions` lists ids") from None
+    return SessionList(collections), f"refold:{found.id}"
 
 
 def _synced(path: Path, stack: ExitStack) -> Collections:

@@ -173,6 +173,8 @@ def preset_options(function: F) -> F:
         given = dict(pair(text) for text in settings)
         given |= {"window": window} if window is not None else {}
         given |= {"params": params.read()} if params is not None else {}
+        if params is not None and not _takes_params(preset):
+            raise click.UsageError(f"the preset {preset} has no --params; use --set KEY=VALUE")
         if budget and window and budget > window:
             raise click.UsageError(f"--budget {budget:,} is larger than --window {window:,}")
         return function(preset=_preset(preset, given, budget), **more)
@@ -187,10 +189,16 @@ def preset_options(function: F) -> F:
             metavar="K=V",
             help="A setting of the preset; may be repeated.",
         ),
-        click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
+        click.option("--params", type=click.File("r"), help="Settings of augment as a JSON object."),
         click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
         click.option("--budget", type=Tokens(), help="Size of the view in tokens: 8000, 8k."),
     )(made)
+
+
+def _takes_params(preset: str) -> bool:
+    from refold import presets
+
+    return any(setting.name == "params" for setting in presets.settings_of(preset))
 
 
 def preset_option(help: str) -> Callable[[F], F]:

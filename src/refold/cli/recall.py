@@ -89,7 +89,8 @@ def command(
         tell_problems(session)
         print_hits(hits, query)
         if not hits and not missing and not unknown:
-            echo("refold: Nothing found; try other words", err=True)
+            again = "try other words" if query else "no entry meets these conditions"
+            echo(f"refold: Nothing found; {again}", err=True)
     for key in unknown:
         echo(f"refold: no entry has the key {key}", err=True)
     if missing:

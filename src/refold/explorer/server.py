@@ -9,6 +9,7 @@ markup.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import secrets
 import threading
@@ -159,9 +160,8 @@ class Explorer:
             await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
         except OSError as error:
             await self._runner.cleanup()
-            raise UsageError(
-                f"cannot listen on port {self.port} ({error.strerror}); choose another with --port"
-            ) from None
+            why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+            raise UsageError(f"Port {self.port} {why}; choose another with --port") from None
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}{place}/"
         self._looking = asyncio.ensure_future(self._look())

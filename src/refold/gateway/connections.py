@@ -138,7 +138,8 @@ class ClientConnection(RequestHandler):
         return not self.is_idle and not begun and self._body is not None and self._body.is_eof()
 
     def _look(self, number: int) -> None:
-        """Sends `100 Continue`, which means nothing, so that the connection of a client that has gone fails."""
+        """Sends `100 Continue`, which means nothing, so that the connection of a client that has gone
+        fails."""
         if self.transport is None or not self._is_unanswered():
             return
         request = self._current_request

@@ -59,7 +59,8 @@ DEFAULT_TRIGGER = 150_000
 
 
 def wish_of(dialect: str, body: JsonObject) -> Wish | None:
-    """The changes that a request asks for, or None; raises `RequestRefused` for those that are not supported."""
+    """The changes that a request asks for, or None; raises `RequestRefused` for those that are not
+    supported."""
     given = body.get("context_management")
     if given is None:
         return None
@@ -79,7 +80,8 @@ def wish_of(dialect: str, body: JsonObject) -> Wish | None:
 def cleared(
     wire: Sequence[JsonObject], wish: Wish, count: TokenCount
 ) -> tuple[Sequence[JsonObject], list[JsonObject]]:
-    """The messages with tool results or thinking cleared, and the applied edits as the provider reports them."""
+    """The messages with tool results or thinking cleared, and the applied edits as the provider reports
+    them."""
     applied: list[JsonObject] = []
     for edit in wish.clearing:
         act = _thinking if isinstance(edit, ClearThinking) else _tool_uses

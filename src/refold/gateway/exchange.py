@@ -100,7 +100,8 @@ class RequestExchange:
         return await self.worker.checked(OwnershipCheck(number=self.number, owner=self.caller.owner, raw=raw))
 
     async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
-        """Passes the request on. If the upstream says that it is too long, it is folded and sent once more."""
+        """Passes the request on. If the upstream says that it is too long, it is folded and sent once
+        more."""
         self.answer.before_end = self._tell_reply if order.number else None
         try:
             async with self._sent(raw, order) as answered:

@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.http_parser import RawRequestMessage
 
 from refold import tracing
-from refold.errors import RefoldError, SettingError
+from refold.errors import RefoldError, SettingError, UsageError
 from refold.gateway.auth import Auth, Caller, RequestRefused, refusal_response, with_key_of_path
 from refold.gateway.connections import ClientConnection, ClientConnections, open_files
 from refold.gateway.exchange import RequestExchange
@@ -111,7 +111,7 @@ class Gateway:
             await self.__aexit__()
             where, port = self.settings.host, self.settings.port
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-                raise SettingError("gateway.port", f"{port} is in use; choose another with --port") from None
+                raise UsageError(f"Port {port} is in use; choose another with --port") from None
             raise SettingError("gateway", f"cannot listen on {where} port {port}: {error}") from None
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         self.url = f"http://{host}:{self._listening.sockets[0].getsockname()[1]}"

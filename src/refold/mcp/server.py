@@ -6,8 +6,10 @@ so that no web page can reach it through a name that resolves here.
 
 from __future__ import annotations
 
+import errno
 import logging
 import secrets
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -197,5 +199,10 @@ async def serve_http(collections: Collections, token: str, port: int) -> None:
     config = uvicorn.Config(
         http_app(collections, token, port), host="127.0.0.1", port=port, log_level="warning", access_log=False
     )
+    try:
+        listening = socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+        raise UsageError(f"Port {port} {why}; choose another with --http") from None
     print(f"refold: http://127.0.0.1:{port}/mcp", file=sys.stderr)
-    await uvicorn.Server(config).serve()
+    await uvicorn.Server(config).serve([listening])

@@ -1,4 +1,5 @@
-"""Messages and entries without secrets (R17), for everything that leaves the log: summary requests, exports."""
+"""Messages and entries without secrets (R17), for everything that leaves the log: summary requests,
+exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A SQLite database of sessions: its transactions and rows, shared by the store, its doctor and forgetting."""
+"""A SQLite database of sessions: its transactions and rows, shared by the store, its doctor and
+forgetting."""
 
 from __future__ import annotations
 

@@ -240,7 +240,8 @@ def same_file(fd: int, path: Path) -> bool:
 
 
 class Undecided(OSError):
-    """Raised if a new file is in its place, but perhaps not durably, and the `old` one could not be restored."""
+    """Raised if a new file is in its place, but perhaps not durably, and the `old` one could not be
+    restored."""
 
     def __init__(self, error: OSError, old: Path) -> None:
         super().__init__(error.errno, error.strerror)

@@ -92,7 +92,9 @@ class MemoryFile:
         it, by built-in rules. If anything fails, the file is unchanged."""
         before = self.read()
         if not (force or needs_compression(before, params)):
-            return Untouched("few", f"at most {params.max_lines} notes, or no prompt: nothing to compress")
+            return Untouched(
+                "few", f"nothing to compress: no more than {params.max_lines} notes, or a blank prompt"
+            )
         if ask is None:
             outcome = compress(before, params)
         else:

@@ -1,4 +1,5 @@
-"""Replaces entries in a SQLite database so that no byte of the old ones stays in its files (`refold forget`)."""
+"""Replaces entries in a SQLite database so that no byte of the old ones stays in its files (`refold
+forget`)."""
 
 from __future__ import annotations
 

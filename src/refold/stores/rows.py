@@ -54,7 +54,8 @@ def of_line(line: bytes, version: int = fmt.VERSION, id: str | None = None) -> S
 
 @contextlib.contextmanager
 def decoding() -> Generator[None]:
-    """Decodes without garbage collection, which would run again and again for a hundred thousand new values."""
+    """Decodes without garbage collection, which would run again and again for a hundred thousand new
+    values."""
     if not gc.isenabled():
         yield
         return
@@ -97,7 +98,8 @@ class SessionTally(msgspec.Struct):
         return SessionInfo(**{name: getattr(self, name) for name in SessionInfo.__struct_fields__})
 
     def guard(self, rows: Sequence[StoredLine], after: str | None) -> None:
-        """The compare-and-swap: raises `Conflict` unless `after` is still the last entry that moved the leaf."""
+        """The compare-and-swap: raises `Conflict` unless `after` is still the last entry that moved the
+        leaf."""
         if any(row.moves for row in rows):
             self.check(after)
 

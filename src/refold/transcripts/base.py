@@ -67,7 +67,8 @@ class Head:
 
     @cached_property
     def value(self) -> Any:
-        """The JSON document as far as the head goes (open lists and objects closed); None if it is not JSON."""
+        """The JSON document as far as the head goes (open lists and objects closed); None if it is not
+        JSON."""
         try:
             if self.whole:
                 return loads(recode(self.raw))

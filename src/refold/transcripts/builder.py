@@ -225,7 +225,8 @@ class Builder:
         )
 
     def fold(self, put: tuple[m.Message, ...], index: int, **fields: Any) -> str | None:
-        """Adds the agent's own compaction: one edit for the whole path. None if there is nothing before it."""
+        """Adds the agent's own compaction: one edit for the whole path. None if there is nothing before
+        it."""
         if self.tail is None:
             return None
         edit = e.Edit(self._roots[self.tail], self.tail, put)

@@ -29,7 +29,8 @@ def spoken_items(session: Session) -> list[Item]:
 
 
 def ending(session: Session, end: str) -> Session:
-    """The session with another ending of records, because the recall tool has another name in other programs."""
+    """The session with another ending of records, because the recall tool has another name in other
+    programs."""
 
     def changed(entry: e.AnyEntry) -> e.AnyEntry:
         if not isinstance(entry, e.Fold):
@@ -101,7 +102,7 @@ def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
         yield hidden if message.hidden else "{user_command} written as text"
     failed = isinstance(message, m.Result) and message.is_error
     if failed and not _holds(dialect, m.result("c", "failed", is_error=True)):
-        yield "{result} no longer marked as an error"
+        yield "error mark dropped from {result}"
     for part in message.parts:
         if isinstance(part, m.Thinking) and not _holds(dialect, m.Assistant((part, m.Text("so")))):
             yield "{thinking_block} not exported"

@@ -113,7 +113,8 @@ def content_parts(
 
 
 def is_passed(part: m.Opaque, source: str, kinds: Container[str] = ()) -> bool:
-    """True if an unknown part is written unchanged here. Without a source, its kind must be one of `kinds`."""
+    """True if an unknown part is written unchanged here. Without a source, its kind must be one of
+    `kinds`."""
     return opaque_type(part.raw) in kinds if part.source is None else part.source == source
 
 

@@ -40,7 +40,8 @@ def legal(items: Sequence[Item], index: int, rules: Sequence[CutRule] = WIRE) ->
 
 
 def inside_put(items: Sequence[Item], index: int) -> bool:
-    """True if a cut before `items[index]` would separate messages that replace the same stretch of the path."""
+    """True if a cut before `items[index]` would separate messages that replace the same stretch of the
+    path."""
     if not 0 < index < len(items) or (fold := items[index].fold) is None:
         return False
     return items[index - 1].fold == fold and items[index - 1].entries == items[index].entries
