@@ -266,18 +266,6 @@ def many(found: dict[str, Any]) -> str:
     return made(found)
 
 
-def many_jobs(found: dict[str, Any]) -> str:
-    from benchmarks.many import handing as made
-
-    return made(found)
-
-
-def many_ray(found: dict[str, Any]) -> str:
-    from benchmarks.many_ray import table as made
-
-    return made(found)
-
-
 def compactions(name: str) -> Callable[[dict[str, Any]], str]:
     def made(found: dict[str, Any]) -> str:
         from benchmarks.compactions_table import TABLES as made
@@ -287,16 +275,10 @@ def compactions(name: str) -> Callable[[dict[str, Any]], str]:
     return made
 
 
-def scale(name: str) -> Callable[[dict[str, Any]], str]:
-    def made(found: dict[str, Any]) -> str:
-        from benchmarks import scale_tables
+def scale(found: dict[str, Any]) -> str:
+    from benchmarks import scale_tables
 
-        if name in ("lists", "room"):
-            return getattr(scale_tables, name)(found)
-        size = next((size for size in found["sizes"] if size["entries"] == int(name)), None)
-        return NOT_YET if size is None else scale_tables.measured(size)
-
-    return made
+    return scale_tables.measured(max(found["sizes"], key=lambda size: size["entries"]))
 
 
 def pairs(peers: dict[str, Any]) -> str:
@@ -521,7 +503,6 @@ def _one(value: float | None) -> str:
 
 
 _WAYS = {
-    "direct": "straight to the upstream",
     "bare": "bare pass-through",
     "gateway": "refold serve",
     "litellm": "LiteLLM",
@@ -538,8 +519,6 @@ def gateway(found: dict[str, Any]) -> str:
         "p99",
         "added p50",
         "added p99",
-        "errors",
-        "cut",
     ]
     rows: list[list[str]] = []
     for kind in ("", "burst_", "few_"):
@@ -550,33 +529,18 @@ def gateway(found: dict[str, Any]) -> str:
                 streams = row.get("open", found["streams"])
                 named = f"{way}{version}"
                 rows.append([f"{streams:,}", f"{streams / lasting:.0f}", named, *_first_bytes(row)])
-    return markdown([*head, "written down", "processor"], rows)
+    return markdown([*head, "recorded"], rows)
 
 
 def _first_bytes(row: dict[str, Any]) -> list[str]:
     if "skipped" in row:
-        return [row["skipped"], *[""] * 7]
+        return [row["skipped"], *[""] * 4]
     added = [
-        f"{row[f'added_{key}']:+.1f} ms (× {row[f'ratio_{key}']:.2f})" if f"added_{key}" in row else ""
-        for key in ("p50_ms", "p99_ms")
+        f"{row[f'added_{key}']:+.1f} ms" if f"added_{key}" in row else "" for key in ("p50_ms", "p99_ms")
     ]
     times = [f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms"]
-    taken = [f"{row[key]:.1f} s" for key in ("processor_s", "worker_processor_s") if key in row]
     written = f"{row['entries'] / (2 * row['answers']):.0%}" if "entries" in row else ""
-    return [*times, *added, f"{row['errors']}", f"{row['truncated']}", written, " + ".join(taken)]
-
-
-def gateway_disturbed(found: dict[str, Any]) -> str:
-    head = ["meanwhile, each second", "requests", "first byte p50", "p99", "p99 moved by"]
-    names = {"alone": "nothing", "2 MB": "a request of 2 MB", "folds": "a request that is folded"}
-    quiet = found["disturbed"]["alone"]["p99_ms"]
-    rows = [
-        [name, f"{row['requests']}", f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms",
-         "" if kind == "alone" else f"{row['p99_ms'] - quiet:+.1f} ms"]
-        for kind, name in names.items()
-        for row in [found["disturbed"][kind]]
-    ]  # fmt: skip
-    return markdown(head, rows)
+    return [*times, *added, written]
 
 
 Made = dict[str, tuple[tuple[str, ...], Callable[..., str]]]
@@ -600,19 +564,13 @@ TABLES: Made = {
     "speed": (("long_run",), speed),
     "long-run-figures": (("long_run",), long_figures),
     "many": (("many",), many),
-    "many-jobs": (("many",), many_jobs),
-    "many-ray": (("many_ray",), many_ray),
-    "scale-million": (("scale",), scale("1000000")),
-    "scale-ten-million": (("scale",), scale("10000000")),
-    "scale-lists": (("scale",), scale("lists")),
-    "scale-room": (("scale",), scale("room")),
+    "scale": (("scale",), scale),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
     "tokens": (("tokens",), tokens),
     "start": (("start",), start),
     "house": (("house",), house),
     "gateway": (("gateway",), gateway),
-    "gateway-disturbed": (("gateway",), gateway_disturbed),
     "agent": (("agent",), agent),
     "chat-session": (("chat_session",), chat_session),
 }
@@ -642,5 +600,5 @@ PRINTED: Made = {
 
 def documents() -> list[Path]:
     """Those that have a table."""
-    every = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    every = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
     return [path for path in every if _BLOCK.search(path.read_text(encoding="utf-8"))]

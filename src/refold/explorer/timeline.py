@@ -1,7 +1,7 @@
-"""One session as a page shows it: points in time, what the model saw at each, and what was cut.
+"""One session for the page: points in time, what the model saw at each, and what was cut.
 
-A *point* is a path entry that can be seen: a message, a fold, an undo, a change of the model. Between two
-marks (folds, undos, redos) the view only grows, so the page asks once for each mark and moves through time by
+A *point* is a visible path entry: a message, a fold, an undo, a change of the model. Between two marks
+(folds, undos, redos) the view only grows, so the page makes one request per mark and moves through time by
 itself.
 """
 
@@ -34,11 +34,11 @@ from refold.text.truncate import one_line
 LINE_CHARS = 200
 """Characters of a message in a list."""
 SCANNED_CHARS = 2_000
-"""Characters of it that are read for that: secrets are looked for before it is cut."""
+"""Characters that are searched for secrets before a message is cut."""
 LEDGER = 500
-"""Rows of a ledger that are shown."""
+"""Number of ledger rows shown."""
 EPOCHS = 16
-"""Marks whose views are kept."""
+"""Number of marks whose views are kept."""
 
 
 def list_line(text: str) -> str:
@@ -47,7 +47,7 @@ def list_line(text: str) -> str:
 
 
 class Timeline:
-    """A session up to its leaf. Follows the session as it grows."""
+    """A session up to its leaf; follows the session as it grows."""
 
     def __init__(self, session: Session, engine: Engine) -> None:
         self.session, self.engine = session, engine
@@ -64,7 +64,7 @@ class Timeline:
         self._known: redacted.KnownSecrets | None = None
 
     def follow(self) -> None:
-        """Take in what was appended; all anew where the path changed."""
+        """Takes in appended entries; rebuilds everything if the path changed."""
         if self._epoch != self.session.epoch:
             self._begin()
         path = self.session.path
@@ -93,14 +93,14 @@ class Timeline:
         return {**row, "branches": beside} if beside else row
 
     def _branch(self, id: str) -> JsonObject:
-        """Another way on from the same place: its newest end, and how many entries lead there."""
+        """Another branch from the same place: its newest end, and its number of entries."""
         length, end = 1, id
         while later := self.session.children(end):
             length, end = length + 1, later[-1]
         return {"leaf": end, "entries": length}
 
     def _about(self, message: Message) -> str:
-        """What a message says in a line: its words, and the calls that it makes or answers."""
+        """A message in a line: its words, and the calls that it makes or answers."""
         if isinstance(message, Result):
             call = self._calls.get(message.call_id)
             return list_line(

@@ -1,4 +1,4 @@
-"""The server: addresses, what is counted and logged, starting and stopping."""
+"""The server: routes, metrics, logging, starting and stopping."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.http_parser import RawRequestMessage
 
 from refold import tracing
-from refold.errors import RefoldError, SettingError
+from refold.errors import RefoldError, SettingError, UsageError
 from refold.gateway.auth import Auth, Caller, RequestRefused, refusal_response, with_key_of_path
 from refold.gateway.connections import ClientConnection, ClientConnections, open_files
 from refold.gateway.exchange import RequestExchange
@@ -49,7 +49,7 @@ _silent = logging.getLogger("refold.gateway.silent")
 _silent.disabled = True
 BODY_SECONDS = 30.0
 SLOW, SLOW_BODY = 20_000, 1 << 22
-"""Bytes a second, and bytes of a body that does not say how long it is, for which a client has time beyond
+"""Minimum bytes per second of a body, and the assumed size of a body without a length, for the time beyond
 `BODY_SECONDS`."""
 SMALL_BODY, HELD_BYTES = 1 << 20, 1 << 28
 """Bytes of a body for which there always is room, and bytes of all larger ones that are held at once."""
@@ -60,14 +60,14 @@ CLIENT_LINES = {
     "aider": "aider --openai-api-base {url}/v1 --max-chat-history-tokens 1000000",
     "OpenAI clients": "export OPENAI_BASE_URL={url}/v1",
 }
-"""What a user types so that a client goes through the gateway."""
+"""What to type so that a client uses the gateway."""
 STOP_SECONDS = 20.0
-"""How long answers that are under way may take when the gateway is stopped."""
+"""Time that open requests have to finish when the gateway stops."""
 
 
 class Gateway:
-    """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: sessions are kept and folded in a
-    process of their own; otherwise in a thread. `listening`: a socket that is open already."""
+    """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: a separate process keeps and
+    folds sessions; otherwise a thread. `listening`: a socket that is already open."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Gateway:
             await self.__aexit__()
             where, port = self.settings.host, self.settings.port
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-                raise SettingError("gateway.port", f"{port} is in use; choose another with --port") from None
+                raise UsageError(f"Port {port} is in use; choose another with --port") from None
             raise SettingError("gateway", f"cannot listen on {where} port {port}: {error}") from None
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         self.url = f"http://{host}:{self._listening.sockets[0].getsockname()[1]}"
@@ -147,7 +147,7 @@ class Gateway:
         return await loop.create_server(connection, self.settings.host, self.settings.port, backlog=1024)
 
     async def __aexit__(self, *_: object) -> None:
-        """What is under way is finished, for a while; nothing new is taken."""
+        """Stops accepting requests and waits a while for open ones."""
         if self._listening is not None:
             self._listening.close()
         if self._runner is not None:
@@ -158,7 +158,7 @@ class Gateway:
     def _served(
         self, handle: Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Around every request: the door, and what is counted and logged of it. Never what it says."""
+        """Wraps every request: authentication, metrics, and a log line without contents."""
 
         async def served(request: web.Request) -> web.StreamResponse:
             began, status, done = time.monotonic(), 499, ""
@@ -281,7 +281,7 @@ class Gateway:
 
 
 async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> None:
-    """Serve until the process is asked to end. The first thing said is the address."""
+    """Serves until the process is asked to stop. Prints the address first."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -295,7 +295,7 @@ async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> Non
 
 
 def _look_at_store(settings: GatewaySettings) -> None:
-    """What passes is passed, store or not; but the log says at the start that nothing is kept."""
+    """Logs at the start if the store cannot be used, since requests are passed on regardless."""
     try:
         store = open_store(settings.store).store
         next(iter(store.sessions()), None)
@@ -306,7 +306,7 @@ def _look_at_store(settings: GatewaySettings) -> None:
 
 
 def is_climbing(path: str) -> bool:
-    """Whether the path leads elsewhere for a server that resolves `..`, in any spelling."""
+    """True if a server that resolves `..`, in any spelling, would leave this path."""
     for _ in range(3):
         path = unquote(path)
     return ".." in re.split(r"[/\\?#;]", path)

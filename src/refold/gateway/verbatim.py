@@ -1,5 +1,5 @@
-"""What of a view stands in the request itself: it is sent as the client wrote it, with all that the log has
-no place for (names, citations, phases, ids). What a fold put there is written anew."""
+"""Sends the messages of a view as the client wrote them, including fields that the log does not store (names,
+citations, phases, ids). Messages that a fold inserted are rendered from the log."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class RenderedView(msgspec.Struct, frozen=True):
 
     items: Sequence[Item | Given]
     more: int = 0
-    """Tokens of what the client wrote beside what the log holds."""
+    """Tokens of fields that the log does not store."""
     dropped: int = 0
-    """Tokens of this that are not sent, since they would not fit."""
+    """Tokens of such fields that are left out because they would not fit."""
 
     @property
     def is_whole(self) -> bool:
@@ -36,8 +36,8 @@ class RenderedView(msgspec.Struct, frozen=True):
 
 
 def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int) -> RenderedView:
-    """The view, with the client's own objects wherever they say just what is shown. The newest come first:
-    they may take so many more tokens than the view counts."""
+    """The view, with the client's own objects for all messages that are shown unchanged. `room` limits the
+    additional tokens; the newest messages come first."""
     found: list[Item | Given] = []
     more = dropped = 0
     own, dialect = _own(turn, session), turn.asked.dialect
@@ -56,7 +56,7 @@ def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int)
 
 
 _Own = dict[tuple[bytes, bytes], Given]
-"""Where a message of the request begins and ends, as digests of everything before."""
+"""Digests of the path before a message → its first and last position in the request."""
 
 
 def _own(turn: RecordedTurn, session: Session) -> _Own:
@@ -65,7 +65,7 @@ def _own(turn: RecordedTurn, session: Session) -> _Own:
 
 
 def _given(item: Item, own: _Own, session: Session) -> Given | None:
-    """What the client wrote, where that is all that is shown."""
+    """The client's objects for an item, if the item is shown unchanged."""
     if item.fold is not None or not item.entries:
         return None
     entries = [session[id] for id in item.entries]
@@ -88,8 +88,8 @@ def _is_all(shown: Message, said: Sequence[Message]) -> bool:
 
 
 def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
-    """Tokens of what stands there beside the message; None: written anew it has other ids, which what belongs
-    to it has then, too."""
+    """Tokens of fields beyond the message; None if rendering it from the log would give it other ids, which
+    related messages refer to."""
     message = given.message
     anew = WIRES[dialect].render([message])
     if given.wire == (anew["messages"] if dialect == "anthropic" else anew):
@@ -104,7 +104,7 @@ def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
 
 
 def list_of(shown: RenderedView, dialect: str, *, cache: bool = False) -> list[JsonObject]:
-    """As a list of messages."""
+    """The view as a list of messages."""
     if dialect != "anthropic":
         return WIRES[dialect].render(shown.items)
     return WIRES["anthropic"].render(shown.items, cache=cache)["messages"]

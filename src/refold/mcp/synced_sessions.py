@@ -27,13 +27,13 @@ from refold.transcripts.importing import append_all, find_transcripts
 
 MAX_SYNCED_BYTES = 256 * 1024 * 1024
 RESCAN_SECONDS = 20.0
-"""Seconds after which the files are looked at again."""
+"""Interval of checks for changed files."""
 SAVED = 50
-"""Files after which it is noted what was read."""
+"""Number of files after which progress is saved."""
 
 
 class SyncedFile(msgspec.Struct):
-    """A file as it was read."""
+    """A file as it was last read."""
 
     size: int
     time: int
@@ -41,7 +41,7 @@ class SyncedFile(msgspec.Struct):
 
 
 class SyncedSessions:
-    """The sessions of one program. Several servers may share one database: one of them at a time reads."""
+    """The sessions of one program. Several servers may share one database; one at a time reads."""
 
     def __init__(
         self, program: str, folder: Path, database: Path, *, clock: Callable[[], float] = time.monotonic
@@ -54,22 +54,22 @@ class SyncedSessions:
         self._clock, self._last = clock, float("-inf")
         self._lock = threading.Lock()
         self.ready = threading.Event()
-        """Everything was read once."""
+        """Set when everything was read once."""
 
     @property
     def stale(self) -> bool:
-        """Is it time to look at the files again?"""
+        """True if the files should be checked again."""
         return self._clock() - self._last >= RESCAN_SECONDS
 
     def place_of(self, id: str) -> str | None:
-        """What commands call a session: its file, with a number where that holds several."""
+        """The name of a session for commands: its file, with a number if that has several."""
         for name, known in list(self._known.items()):
             if id in known.ids:
                 return f"{name}#{known.ids.index(id)}" if len(known.ids) > 1 else name
         return None
 
     def refresh(self) -> None:
-        """Read what changed, unless another thread or another process is at it."""
+        """Reads changed files, unless another thread or process is doing so."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -123,7 +123,7 @@ class SyncedSessions:
         place_file(Disk(), self._notes, notes.encode(), replace=True)
 
     def _take(self, path: Path, taken: set[str]) -> list[str]:
-        """Read a file; `taken` are the ids of all sessions that are there already, and grows by these."""
+        """Reads a file; `taken` has the ids of all existing sessions and is extended."""
         ids: list[str] = []
         try:
             for _, loaded in read_all(path):
@@ -171,7 +171,7 @@ def _mark(path: Path, number: int) -> str:
 
 
 def synced_collections(folder: Path | None = None) -> list[SyncedSessions]:
-    """One for each program that has sessions on this machine."""
+    """One collection per program with sessions on this machine."""
     base = folder or data_folder() / "found"
     return [
         SyncedSessions(name, path, base / f"{name}.db") for name, path in folders().items() if path.exists()
