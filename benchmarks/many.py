@@ -199,21 +199,11 @@ def table(found: dict[str, Any]) -> str:
         "read": "reading a transcript (by workers)",
         "put": "putting it into SQLite (by one)",
         "compare refold": "`refold compare --presets refold`",
-        "compare all designs": "`refold compare`, all designs",
+        "compare all designs": "`refold compare`, all presets",
     }
     for key, title in names.items():
         rows.append([title, f"{per_gb[key] * size:,.0f} ms", f"{per_gb[key]:,} s"])
     return markdown(["processor time of", "each session", "each GB"], rows)
-
-
-def handing(found: dict[str, Any]) -> str:
-    rows = [
-        [f"`{on}`", f"{one['first_s']:.1f} s", f"{one['job_ms']:.2f} ms"]
-        for on, one in found["handing_out"].items()
-    ]
-    return markdown(
-        ["wall-clock time", "until the first job is done", "for each job that does nothing"], rows
-    )
 
 
 if __name__ == "__main__":

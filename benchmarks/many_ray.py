@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.cells import markdown
 from benchmarks.many import write
 from benchmarks.measuring import DATA
 
@@ -123,27 +122,6 @@ def run(*, quick: bool = False) -> dict[str, Any]:
             "load": {"here": serial["load"], "ray": ray["load"]},
             "ratio": round(serial["batch"]["seconds"] / ray["batch"]["seconds"], 2),
         }
-
-
-def table(found: dict[str, Any]) -> str:
-    rows = [
-        [
-            f"`--on {on}`",
-            f"{found['seconds'][on]:,} s",
-            f"{found['seconds'][f'{on}, start and end included']:,} s",
-            " to ".join(f"{load:.0f}" for load in found["load"][on]),
-        ]
-        for on in ("here", "ray")
-    ]
-    return markdown(
-        [
-            f"`refold compare` of {found['transcripts']:,} transcripts, {found['megabytes']:.0f} MB, {found['designs']} designs",
-            "work",
-            "with start and end",
-            "load",
-        ],
-        rows,
-    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of `benchmarks.scale` in docs/scale.md."""
+"""The table of `benchmarks.scale` in docs/scale.md."""
 
 from __future__ import annotations
 
@@ -15,54 +15,20 @@ NAMES = {
     "refresh": "`refresh`, one new entry",
     "recall, a rare word": "recall in all sessions, a word of one entry",
     "recall, words said together": "recall in all sessions, three words said together",
-    "candidates, words said together": "… of that, until the candidates are there",
     "recall, common words": "recall in all sessions, two of the most common words",
-    "candidates, common words": "… of that, until the candidates are there",
     "a session by the beginning of its id": "a session by the beginning of its id",
     "the list of all sessions": "the list of all sessions",
 }
 
 
 def measured(size: dict[str, Any]) -> str:
-    """p50 / p95 / p99 of what one does, by store."""
+    """p50 / p99 of each operation, by store."""
     stores = [name for name in STORES if name in size["ms"]["append"]]
     rows = [
         [title, *(_three(size["ms"][what].get(name)) for name in stores)] for what, title in NAMES.items()
     ]
     heads = [name if name == "SQLite" else f"PostgreSQL, {name}" for name in stores]
-    return markdown([f"{size['entries']:,} entries, ms: p50 / p95 / p99", *heads], rows)
-
-
-def lists(found: dict[str, Any]) -> str:
-    """With and without the list that an index keeps of new words."""
-    rows: list[list[str]] = []
-    for size in found["sizes"]:
-        for what, mark in (("append", "p99"), ("append of 50", "max")):
-            for name in STORES[:2]:
-                if name in size["ms"][what]:
-                    times = [size["ms"][f"{what}{how}"][name] for how in ("", ", no list")]
-                    row = [f"{size['entries']:,}", name, f"{NAMES[what]}: p50 / {mark}"]
-                    rows.append([*row, *(f"{_ms(one['p50'])} / {_ms(one[mark])}" for one in times)])
-    return markdown(["entries", "layout", "ms", "with the list", "without"], rows)
-
-
-def room(found: dict[str, Any]) -> str:
-    rows = [
-        [
-            f"{size['entries']:,}",
-            name,
-            f"{size['bytes'][name] / size['entries'] / 1000:.2f} kB",
-            f"{size['filled'][name]['seconds']:,} s",
-            f"{size['filled'][name]['load']:.0f}",
-            f"{size['forget_s'][name]:.0f} s" if name in size["forget_s"] else "",
-        ]
-        for size in found["sizes"]
-        for name in STORES
-        if name in size["bytes"]
-    ]
-    return markdown(
-        ["entries", "store", "size per entry", "filled in", "load then", "forgetting one entry"], rows
-    )
+    return markdown([f"{size['entries']:,} entries, ms: p50 / p99", *heads], rows)
 
 
 def _three(times: dict[str, float] | None) -> str:
@@ -70,7 +36,7 @@ def _three(times: dict[str, float] | None) -> str:
         return ""
     if times["n"] < FEW:
         return f"{_ms(times['p50'])}, at most {_ms(times['max'])} ({times['n']:.0f} times)"
-    return " / ".join(_ms(times[mark]) for mark in ("p50", "p95", "p99"))
+    return " / ".join(_ms(times[mark]) for mark in ("p50", "p99"))
 
 
 def _ms(value: float) -> str:

@@ -20,8 +20,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "how-to.md"
 ANSWERS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", PAGE.read_text()))
 TASKS = {
     "Fold my last session", "See why something is missing", "Undo a fold", "Find what was said", "Keep a rule forever",
-    "Choose a budget", "Know what a fold costs", "Use a cheaper model for summaries", "Write a preset",
-    "Count tokens my own way", "Use it in LangChain", "Run Claude Code through it", "Resume in Claude Code or Codex",
+    "Choose a budget and know what it costs", "Use a cheaper model for summaries", "Write a preset", "Use it in LangChain",
+    "Run Claude Code through it", "Resume in Claude Code or Codex",
     "Remove a secret", "Move a store", "Handle an overflow", "Share a session between processes", "Test an agent",
     "Fix an error", "Questions and limits",
 }  # fmt: skip

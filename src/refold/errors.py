@@ -95,8 +95,8 @@ class UnknownSetting(SettingError, TypeError):
 
 
 class UnknownName(UsageError):
-    def __init__(self, kind: str, name: str, known: tuple[str, ...] = ()) -> None:
-        super().__init__(f"unknown {kind} {name!r}{_choices(name, known)}")
+    def __init__(self, kind: str, name: str, known: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(f"unknown {kind} {name!r}{_choices(name, known)}{hint and f'; {hint}'}")
         self.name = name
 
 

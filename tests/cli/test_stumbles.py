@@ -145,7 +145,7 @@ def test_forgetting_a_note_that_is_not_there_says_so(tmp_path: Path) -> None:
     refold("memory", "--file", file, "add", "tabs, not spaces")
     done = refold("memory", "--file", file, "forget", "9")
     assert done.exit_code == 1
-    assert done.output == "refold: there is no note 9: there is 1 (`refold memory list`)\n"
+    assert done.output == "refold: no note 9; the memory has 1 note (`refold memory list`)\n"
     assert "no note contains 'x y'" in refold("memory", "--file", file, "forget", "--match", "x y").output
     assert refold("memory", "--file", file, "forget", "1").output.startswith("Deleted 1 note\n")
 
@@ -585,4 +585,51 @@ def test_a_port_in_use_is_said_as_such() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = refold("serve", "--upstream", "http://localhost:1", "--port", str(port))
-    assert done.exit_code == 2 and f"{port} is in use; choose another with --port" in done.output
+    assert done.exit_code == 2 and f"Port {port} is in use; choose another with --port" in done.output
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [(("explore", "--no-browser"), "--port"), (("mcp",), "--http")]
+)
+def test_a_port_in_use_is_said_by_every_server(command: tuple[str, ...], option: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = refold(*command, option, port, HOME=str(tmp_path), REFOLD_DATABASE=str(tmp_path / "mine.db"))
+    assert done.exit_code == 2 and f"Port {port} is in use; choose another with {option}" in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[gateway]\nport = "x"', "[gateway] port must be a whole number, not text in quotes"),
+        ("[gateway]\nupstream = 5", "[gateway] upstream must be text in quotes, not a whole number"),
+        ('[chat]\npermission = "yes"', "[chat] permission must be one of ask, edits, read-only, all"),
+        ('[providers.a]\ncache = "2h"', "cache must be one of 5m, 1h, off"),
+        ("model = 3", "model must be text in quotes, not a whole number"),
+        ("x = [", "not valid TOML: Invalid value"),
+    ],
+)
+def test_a_wrong_value_in_the_configuration_is_named_with_what_is_needed(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    done = refold("models", REFOLD_CONFIG=str(file))
+    assert done.exit_code == 2 and said in done.output, done.output
+
+
+def test_an_unknown_model_is_said_to_be_one() -> None:
+    done = refold("models", "nope")
+    assert done.exit_code == 2 and "unknown model 'nope'; `refold models --all`" in done.output
+
+
+def test_parameters_for_a_preset_that_takes_none_are_refused(own: str, tmp_path: Path) -> None:
+    file = tmp_path / "params.json"
+    file.write_text("{}")
+    done = refold("compact", own, "--params", str(file))
+    assert done.exit_code == 2 and "the preset refold has no --params; use --set KEY=VALUE" in done.output
+
+
+def test_conditions_that_nothing_meets_are_not_called_words(own: str) -> None:
+    assert "Nothing found; no entry meets these conditions" in refold("recall", own, "--tool", "Nope").output
+    assert "Nothing found; try other words" in refold("recall", own, "qwertyuiop").output

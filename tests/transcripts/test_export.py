@@ -72,7 +72,7 @@ def test_losses_are_said() -> None:
     text = " ".join(export(session, "openai").lost)
     assert "4 entries from other branches" in text
     assert "usage of 1 reply" in text
-    assert "1 result no longer marked as an error" in text
+    assert "error mark dropped from 1 result" in text
     session.append(m.assistant([m.thinking("hm"), "x"]))
     assert "1 thinking block " in " ".join(export(session, "openai").lost)
     assert "1 thinking block " in " ".join(export(session, "anthropic").lost)

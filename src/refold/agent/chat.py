@@ -1,6 +1,6 @@
 """A conversation in a folder: the loop with its engine, tools, permissions, snapshots and sub-agents.
 
-    chat = Chat(session, root, Settings(), model=refold.model("anthropic:…"))
+    chat = Chat(session, root, ChatOptions(), model=refold.model("anthropic:…"))
     reply = await chat.say("Fix the failing test, see @tests/test_login.py")
 
 Front ends differ in what they show (`tell`) and in how they ask (`ask`); everything else is here.
@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 
 TASK = "Task"
 SUB_AGENT = "task-"
-"""How the ids of sub-agents' sessions begin."""
+"""Prefix of sub-agents' session ids."""
 MOST_TASKS, TASKS_AT_ONCE = 20, 4
-"""Sub-agents of one turn; those of them that work at the same time."""
+"""Maximum number of sub-agents per turn, and at the same time."""
 NAME_CHARS = 60
-"""Characters of a conversation's name."""
+"""Maximum characters of a conversation's name."""
 DIGEST_SUMMARISER, SAME_SUMMARISER = "digest", "same"
 """Summarisers: no model; the model of the conversation."""
 
@@ -79,7 +79,7 @@ UNASKED = (
 
 
 async def deny_all(call: Call, question: NeedsPermission) -> permissions.PermissionAnswer:  # noqa: ARG001
-    """Refuses everything: for conversations without a user."""
+    """Refuses everything, for conversations without a user."""
     return "no"
 
 
@@ -91,23 +91,23 @@ class Closes(Protocol):
 
 
 class ChatOptions(ChatSettings, frozen=True, kw_only=True):
-    """What a user chooses for a conversation; None: what the configuration says, or the default."""
+    """The user's choices for a conversation; None: from the configuration, or the default."""
 
     preset: str | None = None
     preset_settings: Mapping[str, Any] = {}
     summariser: str | None = None
-    """A model's name, `same` (the model of the conversation) or `digest`; None: the configuration's, or else
-    the embedded digest."""
+    """A model's name, `same` (the conversation's model) or `digest`; None: from the configuration, or the
+    digest."""
     own_rules: tuple[Path, ...] = ()
-    """The user's own files of rules, for every project."""
+    """The user's own rule files, for every project."""
     notes: Callable[[], str] = lambda: ""
-    """Long-term notes, as they are shown to the model."""
+    """Long-term notes, as shown to the model."""
     memory: Memory | None = None
-    """The same as they are kept; compressed at the end of a turn where there are too many (A19)."""
+    """The file of the notes; compressed at the end of a turn if there are too many (A19)."""
 
 
 class Chat:
-    """One conversation. `session` may have no store yet; it gets `store` with the first words."""
+    """One conversation. `session` may have no store yet; it is stored in `store` with the first message."""
 
     def __init__(
         self,
@@ -128,16 +128,16 @@ class Chat:
         self.config = config or Configuration()
         self.snapshots = snapshots
         self.unasked: list[Call] = []
-        """Calls that were refused because there is no user to be asked, where nothing was done since."""
+        """Calls refused because no user could be asked, since the last action."""
         self.children: list[Session] = []
         """Sessions of sub-agents."""
         self._tasks_left, self._tasks = MOST_TASKS, asyncio.Semaphore(TASKS_AT_ONCE)
         self._store = store
         self._asking = asyncio.Lock()
         self._grants = session
-        """Where it is remembered what the user allowed."""
+        """The stored permissions."""
         self._models: list[Model] = []
-        """Everybody who was asked, and may have connections."""
+        """All models used so far, which may have connections."""
         self.place = ToolContext(Workspace(root), recall=self._recall, task=self._task if main else None)
         self.place.variables = self.settings.variables
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
@@ -151,21 +151,21 @@ class Chat:
         if settings.compact_tool:
             self.place.compact = self._compact_next
         self._wanted_fold: str | None = None
-        """Instructions for the fold that the model wants before the next request."""
+        """Instructions for a fold that the model requested before the next request."""
         self._watch = AsyncExitStack()
         self._followed: Engine | None = None
-        """The engine whose watch is open."""
+        """The engine whose watch is running."""
         self._layers: dict[str, str] | None = None
-        """Notes and rules as they were when the conversation began."""
+        """Notes and rules at the beginning of the conversation."""
         self._told: dict[str, str] = {}
-        """The same as the model knows them."""
+        """Notes and rules as last shown to the model."""
         self.model: Model | None
         self.engine: Engine
         self.agent: Agent | None
         self.use(model)
 
     def use(self, model: Model | None) -> None:
-        """Go on with this model, in its window."""
+        """Switches to this model and its window."""
         self.model, self.engine = model, self._engine(model)
         self._models += [each for each in (model, self.engine.model) if each is not None]
         self.agent = None if model is None else self._agent(model)
@@ -173,8 +173,7 @@ class Chat:
     # ── talking ─────────────────────────────────────────────────────────────────────────────────
 
     async def say(self, text: str, attached: str = "") -> Assistant:
-        """What the model answers. The files that are mentioned are named to it (E12); `attached` goes along
-        as what it is."""
+        """The model's answer. Mentioned files are named to it (E12); `attached` is added as it is."""
         if self.agent is None:
             raise UsageError("No model. Choose one with /model NAME, or start with --model NAME")
         self.unasked.clear()
@@ -197,7 +196,7 @@ class Chat:
         return reply
 
     def _pictures(self, text: str, named: list[str]) -> list[m.AnyPart]:
-        """Pictures that the user mentions; a model that takes none is told their names."""
+        """Pictures that the user mentions; a model without pictures gets their names."""
         whole = pictures.pasted(text)
         if not named and not whole:
             return []
@@ -219,7 +218,7 @@ class Chat:
         return self._store() if self._store is not None else None
 
     def keep(self, first: str) -> None:
-        """From now on the session is stored, under the first words."""
+        """Stores the session, named after the first message."""
         session = self.session
         if session.store is None and (store := self.store) is not None:
             session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME_CHARS))
@@ -227,7 +226,7 @@ class Chat:
             session.store = store
 
     async def _connect(self) -> None:
-        """Before the first request: the tools of servers, which stay the same from then on."""
+        """Connects to MCP servers before the first request; their tools stay the same from then on."""
         if self._connected or not self.config.mcp or self.agent is None:
             return
         self._connected = True
@@ -238,15 +237,15 @@ class Chat:
             self.tell(events.Notice(text))
 
     async def _follow(self) -> None:
-        """From before the first request: prepare folds in the background, fold before the provider's cache
-        expires, note what rounds did, as the design wants."""
+        """Starts the watch before the first request: it prepares folds in the background, folds before the
+        provider's cache expires, and writes the lines of rounds, depending on the preset."""
         if self._followed is not self.engine:
             await self._watch.aclose()
             await self._watch.enter_async_context(self.engine.watch(self.session))
             self._followed = self.engine
 
     def beside(self, session: Session) -> Chat:
-        """Another conversation in this folder, as this one is set up; the models are the same."""
+        """Another conversation in this folder with the same settings and models."""
         other = Chat(
             session,
             self.root,
@@ -262,20 +261,20 @@ class Chat:
         return other
 
     async def leave(self) -> None:
-        """Let background work and the folder go. The session needs no closing."""
+        """Stops background work and releases the folder. The session needs no closing."""
         await self._watch.aclose()
         await self._servers.close()
         self.place.workspace.close()
 
     async def close(self) -> None:
-        """Connections, too."""
+        """Also closes connections."""
         await self.leave()
         for model in self._models:
             if isinstance(model, Closes):
                 await model.aclose()
 
     def system(self) -> str:
-        """The system prompt, the same for the whole conversation; `CODE_LAW.md` comes behind it."""
+        """The system prompt, constant for the whole conversation; `CODE_LAW.md` follows it."""
         if self._layers is None:
             self._layers = self._told = self._layers_now()
         return system_prompt(self.root, self._layers)
@@ -285,7 +284,7 @@ class Chat:
         return project_layers(files, notes=self.settings.notes())
 
     def _changes(self) -> str:
-        """What the model has to be told of notes and rules that changed since it was told of them."""
+        """Changes of notes and rules since they were last shown to the model."""
         self.system()
         before, self._told = self._told, self._layers_now()
         return changes(before, self._told)
@@ -297,7 +296,7 @@ class Chat:
     # ── tools ───────────────────────────────────────────────────────────────────────────────────
 
     async def run_tool(self, call: Call) -> Result:
-        """The result of a call that is allowed, or the reason why it is not."""
+        """The result of a call, or the reason why it is not allowed."""
         if text := call_correction(call):
             return failure("format", text).result(call)
         tool, confined = self.tools.get(call.name), True
@@ -352,12 +351,12 @@ class Chat:
         return (f"in {self.root}; it can write only there and in /tmp, and has {reaches}",)
 
     async def _approve(self, call: Call, question: str) -> bool:
-        """Asked in every mode: what a command left for git to run is beyond the sandbox."""
+        """Asks in every mode, because what a command left for git to run is outside the sandbox."""
         async with self._asking:
             return await self.ask(call, NeedsPermission(question, ())) != "no"
 
     async def _settle_git(self) -> None:
-        """Ask about what a command left for git to run before the agent was killed."""
+        """Asks about what a command left for git to run before the agent was killed."""
         guard = self.place.git_guard
         command = guard.left_over() if guard else None
         if command is None:
@@ -371,7 +370,7 @@ class Chat:
         await guarded_by_git(self.place, "", nothing)
 
     def together(self, call: Call) -> bool:
-        """Reads, and sub-agents, which do not wait for each other."""
+        """True for calls that may run in parallel: reads and sub-agents."""
         tool = self.tools.get(call.name)
         return tool is not None and (tool.effect == "read" or call.name == TASK)
 
@@ -387,13 +386,13 @@ class Chat:
         return tool_answer(index_of(self.session), arguments, counter=self.engine.counter, within=within)
 
     async def compact(self, focus: str = "") -> e.Fold | Failed | Reason:
-        """Fold now, whatever the design's trigger says; the front end is told how it ends."""
+        """Folds now, regardless of the trigger."""
         asked = PlanRequest(force=True, system=self.system(), tools=self.specs, instructions=focus or None)
         plan = await self.engine.planner.planned(self.session, asked)
         return plan if isinstance(plan, Reason) else await self.engine.apply(self.session, plan)
 
     async def _compact_next(self, instructions: str) -> str:
-        """A fold in the middle of a reply's calls would part them from their results: it waits for these."""
+        """Requests a fold after the results of this reply's calls, which it would otherwise separate."""
         asked = PlanRequest(force=True, system=self.system(), tools=self.specs, instructions=instructions)
         plan = await self.engine.planner.planned(self.session, asked)
         if isinstance(plan, Reason):
@@ -409,7 +408,7 @@ class Chat:
     # ── sub-agents ──────────────────────────────────────────────────────────────────────────────
 
     async def _task(self, description: str, prompt: str) -> str:
-        """The final answer of a sub-agent: a conversation of its own, with all tools but this one."""
+        """The final answer of a sub-agent: a separate conversation with all tools but this one."""
         if not self._tasks_left:
             raise ToolRefused("limit", f"A turn has at most {MOST_TASKS} sub-agents: do the rest yourself.")
         self._tasks_left -= 1
@@ -441,7 +440,7 @@ class Chat:
             await child.leave()
 
     def _ask_for(self, description: str) -> AskUser:
-        """The user is told which sub-agent wants something."""
+        """Asks the user on behalf of a sub-agent."""
         who = f"for the sub-agent “{one_line(description, NAME_CHARS)}”"
 
         async def ask(call: Call, question: NeedsPermission) -> permissions.PermissionAnswer:
@@ -450,12 +449,12 @@ class Chat:
         return ask
 
     def _hear(self, description: str, event: events.TurnEvent) -> None:
-        """Of a sub-agent the user hears which tools it uses."""
+        """Shows the user which tools a sub-agent uses."""
         if isinstance(event, events.ToolStarted):
             self.tell(events.Notice(f"{description}: {event.call.name} {m.argument_text(event.call)}"))
 
     def _child(self, description: str) -> Session:
-        """A session beside this one, which remembers it."""
+        """A session for a sub-agent, linked to this one."""
         info = SessionInfo(
             id=SUB_AGENT + random_id(), created=self.session.clock(), name=description, cwd=str(self.root)
         )
@@ -490,7 +489,7 @@ class Chat:
         )
 
     async def _snapshot(self, request: str) -> str | None:
-        """The workspace as it is. One that cannot be taken is told and holds nothing up."""
+        """Takes a snapshot of the workspace. A failure is reported and does not stop the turn."""
         assert self.snapshots is not None
         try:
             return await asyncio.to_thread(self.snapshots.take, self.session.id, request)
@@ -499,8 +498,8 @@ class Chat:
             return None
 
     def _engine(self, model: Model | None) -> Engine:
-        """Every design gets the layers of E1 and E2 here, and none ends a conversation because its own folds
-        leave too much."""
+        """The engine for a model. Every preset gets the layers of E1 and E2, and falls back to the digest if
+        its own folds leave too much."""
         given = {"fallback": DIGEST_SUMMARISER, "layers": True, **self.settings.preset_settings}
         window = given.pop("window", None) or self._window(model)
         preset = registry.preset(self.settings.preset, given, config=self.config)
@@ -514,14 +513,14 @@ class Chat:
         return engine
 
     async def _read_only(self, call: Call) -> Result | None:
-        """What a summariser may look up (A24)."""
+        """A read-only tool call of a summariser (A24)."""
         tool = self.tools.get(call.name)
         if tool is None or tool.effect != "read":
             return None
         return (await call_tool(self.tools, call, self.place)).result(call)
 
     def _writer(self, model: Model | None) -> Model | None:
-        """Who writes summaries; None: the embedded digest."""
+        """The model that writes summaries; None: the digest."""
         name = self.settings.summariser or self.config.summariser
         if name is None:
             return model if model is not None and writes_well(model) else None
@@ -536,7 +535,7 @@ class Chat:
         return model.context_window if model and not configured else None
 
     def _hooks(self) -> Hooks:
-        """Those of plug-ins, and ours: they tell, and show files again that left the view."""
+        """Hooks of plug-ins and of this chat, which report folds and show files again that left the view."""
         hooks = Hooks.installed()
 
         @hooks.on("before_compact")
@@ -558,13 +557,13 @@ class Chat:
 
 
 def _is_off(preset: Preset) -> bool:
-    """A preset that folds only where it is configured (A3)."""
+    """True for a preset that folds only if it is configured (A3)."""
     reason = Engine(preset).plan(Session())
     return isinstance(reason, Reason) and reason.code == "off"
 
 
 def envelope(result: Result) -> Envelope | None:
-    """What a tool answered, where a result is an envelope."""
+    """The envelope of a tool result, if it is one."""
     try:
         return msgspec.json.decode(result.text, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -14,7 +14,7 @@ from refold.protocols import Event as Streamed
 
 
 class RequestStarted(msgspec.Struct, frozen=True):
-    """A request goes out. `attempt` counts from 1; from 2 on, what was streamed before is void."""
+    """A request is sent. `attempt` counts from 1; from 2 on, what was streamed before is void."""
 
     request: str
     attempt: int
@@ -27,7 +27,7 @@ class ReplyStreamed(msgspec.Struct, frozen=True):
 
 
 class ReplyFinished(msgspec.Struct, frozen=True):
-    """The reply is whole and in the log."""
+    """The reply is complete and in the log."""
 
     message: Assistant
 
@@ -53,7 +53,7 @@ class FoldStarted(msgspec.Struct, frozen=True):
 
     reason: str
     model: str
-    """Who writes the summary, or `digest`."""
+    """The model that writes the summary, or `digest`."""
 
 
 class FoldFinished(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ Tell: TypeAlias = Callable[[TurnEvent], None]
 
 
 def silence(_: TurnEvent) -> None:
-    """Ignores every event: for front ends that show nothing."""
+    """Ignores every event, for front ends that show nothing."""
 
 
 __getattr__ = renamed(

@@ -1,4 +1,4 @@
-"""Figures of a conversation: what fills the window, and what it cost."""
+"""Figures of a conversation: what fills the window, and its cost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from refold.session import Session
 
 
 class Filling(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next request holds, in tokens by the engine's counter."""
+    """Parts of the next request, in tokens by the engine's counter."""
 
     window: int
     system: int
     """The system prompt with the project's rules, and the tools."""
     summary: int
-    """What folds put in the place of others, and summaries of branches."""
+    """Text inserted by folds, and summaries of branches."""
     verbatim: dict[str, int]
-    """What is shown as it was said, by who said it."""
+    """Original messages, by role."""
 
     @property
     def used(self) -> int:
@@ -37,7 +37,7 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filling(engine: Engine, session: Session, *, system: str, tools: Sequence[Any]) -> Filling:
-    """What fills the window. Counts only what is new since it was asked last."""
+    """What fills the window. Counts only what is new since the last call."""
     shown, counter = engine.planner.projection(session), engine.counter
     prompt = with_rules(system, rules_of(engine.preset, session)) or ""
     framed, summary, spoken = set(shown.framed), 0, dict[str, int]()

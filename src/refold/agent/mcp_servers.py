@@ -1,7 +1,7 @@
-"""Tools of MCP servers (the configuration's `[mcp.NAME]`): a program on stdio, or an address.
+"""Tools of MCP servers (`[mcp.NAME]` in the configuration): a program on stdio, or a URL.
 
-Each connection lives in a task of its own. A server that hangs, dies or talks nonsense is an error of the
-call, which the model is told; the conversation goes on.
+Each connection runs in its own task. A server that hangs, dies or sends nonsense causes an error of the call,
+which the model sees; the conversation continues.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from refold.tools.base import Effect, Envelope, ToolContext, success
 from refold.tools.workspace import ToolRefused
 
 START = 15.0
-"""Seconds that a server gets to begin."""
+"""Seconds that a server has to start."""
 END = 3.0
 MAX_RESULT_CHARS = 30_000
-"""Of a result; what is in the middle is cut."""
+"""Maximum characters of a result; longer ones lose their middle."""
 
 
 class Connection:
@@ -37,7 +37,7 @@ class Connection:
         self._session: Any = None
 
     async def start(self) -> list[ServerTool]:
-        """Its tools. `Refused` where it does not begin."""
+        """Starts the server and returns its tools; raises `ToolRefused` on failure."""
         ready: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._task = asyncio.ensure_future(self._serve(ready))
         await asyncio.wait((ready, self._task), timeout=START, return_when=asyncio.FIRST_COMPLETED)
@@ -78,7 +78,7 @@ class Connection:
         return stdio_client(parameters, errlog=silent)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """What the server answers. `Refused` where it does not."""
+        """The server's answer; raises `ToolRefused` on failure."""
         if self._task is None or self._task.done():
             raise ToolRefused("server", f"The server {self.name} has exited ({self._why()}). Do without it.")
         asked = asyncio.ensure_future(self._session.call_tool(tool, dict(arguments)))
@@ -134,13 +134,13 @@ class ServerTool:
 
 
 class Servers:
-    """All of them."""
+    """All configured servers."""
 
     def __init__(self, servers: Mapping[str, McpServer]) -> None:
         self._connections = [Connection(name, server) for name, server in servers.items()]
 
     async def start(self) -> tuple[dict[str, ServerTool], list[str]]:
-        """The tools of those that began, by name; and a sentence for each that did not."""
+        """The tools of the servers that started, by name, and a message for each that did not."""
         found = await asyncio.gather(*(one.start() for one in self._connections), return_exceptions=True)
         tools: dict[str, ServerTool] = {}
         failed: list[str] = []

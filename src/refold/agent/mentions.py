@@ -11,8 +11,7 @@ _MENTION = re.compile(r'(?<![A-Za-z0-9])@(?:"(?P<quoted>[^"\n]{1,1000})"|(?P<pla
 
 
 def mentioned(text: str, exists: Callable[[str], bool]) -> list[str]:
-    """The files that a text mentions, by their place in the project, in order, each once; only those of it
-    that exist."""
+    """The existing files that a text mentions, relative to the project, in order, without duplicates."""
     found: dict[str, None] = {}
     for match in _MENTION.finditer(text):
         path = match["quoted"] or match["plain"].rstrip(".")
@@ -23,7 +22,7 @@ def mentioned(text: str, exists: Callable[[str], bool]) -> list[str]:
 
 
 def reminder(paths: list[str]) -> str:
-    """What is said to the model about them; empty for none."""
+    """The reminder about them for the model; empty for none."""
     if not paths:
         return ""
     rows = [f"- {path}" for path in paths[:MAX_MENTIONS]]

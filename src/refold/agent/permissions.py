@@ -34,27 +34,27 @@ from refold.text.truncate import middle
 from refold.tools.base import Tool
 
 Mode: TypeAlias = Literal["ask", "edits", "read-only", "all"]
-"""Ask before changes · allow edits of files, ask before commands · change nothing · allow everything."""
+"""Ask before changes · allow edits, ask before commands · change nothing · allow everything."""
 PermissionAnswer: TypeAlias = Literal["once", "always", "no"]
 PERMISSIONS_STATE = "permissions"
 EDITS = "Edit"
-"""What all tools that change files are remembered as."""
+"""The name under which all tools that change files are remembered."""
 COMMAND_TOOL = "Bash"
 _SHOWN = 400
 
 
 class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the user allowed for the rest of a session."""
+    """A permission for the rest of a session."""
 
     tool: str
     words: tuple[str, ...] = ()
-    """A program that only shows (and what of it), or the folders that files are in."""
+    """A program that only displays (and its subcommand), or the folders of a file."""
     exact: str = ""
-    """The one command or file, where it is only that."""
+    """The one command or file, if the permission is for only that."""
     unconfined: bool = False
-    """Also without a sandbox."""
+    """True if it also holds without a sandbox."""
     network: bool = False
-    """Also with the network."""
+    """True if it also holds with network access."""
 
     def __str__(self) -> str:
         if self.exact and self.tool == COMMAND_TOOL:
@@ -73,13 +73,13 @@ class Allow(msgspec.Struct, frozen=True):
 class NeedsPermission(msgspec.Struct, frozen=True):
     question: str
     grants: tuple[Grant, ...]
-    """What "always" would allow."""
+    """Permissions that "always" would give."""
     details: tuple[str, ...] = ()
-    """What a command may do beyond what it says: where it runs, whether it has the network."""
+    """What a command may do: where it runs, whether it has network access."""
 
     @property
     def offer(self) -> str:
-        """The same in words."""
+        """The permissions in words."""
         return ", ".join(dict.fromkeys(map(str, self.grants)))
 
 
@@ -98,7 +98,7 @@ def decide(
     *,
     confined: bool = True,
 ) -> PermissionDecision:
-    """Whether a call may be made. `confined`: whether a sandbox would hold it, where it runs a command."""
+    """Whether a call is allowed. `confined`: a sandbox would contain the command."""
     if tool.effect in ("read", "none"):
         return Allow()
     if mode == "read-only":
@@ -122,7 +122,7 @@ def _question(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> str
 
 
 def wants_network(arguments: Mapping[str, Any]) -> bool:
-    """Whether a command asks for the network; a word of it that cannot be read as no, does."""
+    """True if a command asks for network access; an unclear value counts as yes."""
     return arguments.get("network") not in (None, False, 0, "", "false", "False", "0")
 
 
@@ -130,8 +130,8 @@ def wants_network(arguments: Mapping[str, Any]) -> bool:
 
 
 def load_grants(session: Session) -> tuple[Grant, ...]:
-    """What this user allowed in this session. What cannot be read, or was signed by another user (a session
-    file can come from anywhere), allows nothing."""
+    """The user's permissions in this session. Unreadable ones, and those signed by another user (a session
+    file can come from anywhere), count for nothing."""
     try:
         stored = msgspec.convert(session.state(PERMISSIONS_STATE), _Stored)
     except msgspec.ValidationError:
@@ -140,7 +140,7 @@ def load_grants(session: Session) -> tuple[Grant, ...]:
 
 
 def remember(session: Session, asked: NeedsPermission) -> None:
-    """The user said "always"."""
+    """Stores a permission after the user said "always"."""
     grants = tuple(dict.fromkeys((*load_grants(session), *asked.grants)))
     value = msgspec.to_builtins(_Stored(grants, _seal(session, grants)))
     session.append(session.make(e.State, name=PERMISSIONS_STATE, value=value))
@@ -158,7 +158,7 @@ def _seal(session: Session, grants: tuple[Grant, ...]) -> str:
 
 @cache
 def _key(path: Path) -> bytes:
-    """A secret of this user on this machine; where none can be kept, one of this process."""
+    """A secret of this user on this machine; if none can be stored, one of this process."""
     new = secrets.token_bytes(32)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ def _key(path: Path) -> bytes:
 
 
 class _Wish(NamedTuple):
-    """One thing that a call would do. Words: as in a grant; None: it is not certain."""
+    """One thing that a call would do. Words: as in a grant; None: uncertain."""
 
     tool: str
     text: str
@@ -207,8 +207,8 @@ def _covers(grant: Grant, wish: _Wish) -> bool:
 
 
 def _grants(wishes: Sequence[_Wish]) -> tuple[Grant, ...]:
-    """What "always" means: the programs of a command that only shows, the folder of a file; otherwise just
-    that command or file."""
+    """What "always" means: the programs of a command that only displays, the folder of a file; otherwise
+    exactly that command or file."""
     first = wishes[0]
     words = [_shown_by(wish) if wish.tool == COMMAND_TOOL else wish.words for wish in wishes]
     if first.text and not all(words):
@@ -217,8 +217,8 @@ def _grants(wishes: Sequence[_Wish]) -> tuple[Grant, ...]:
 
 
 def _shown_by(wish: _Wish) -> tuple[str, ...] | None:
-    """The program that only shows something, and what of it; None: it may do more. Without a sandbox, or with
-    the network, there is more to be shown, and to be sent."""
+    """The program that only displays something, and its subcommand; None if it may do more. Without a
+    sandbox, or with network access, it may."""
     if wish.unconfined or wish.network or not wish.words:
         return None
     program, *rest = wish.words
@@ -231,20 +231,20 @@ def _shown_by(wish: _Wish) -> tuple[str, ...] | None:
 
 
 _SHOW = frozenset(["ls", "cat", "head", "tail", "wc", "pwd", "echo", "grep", "cut", "stat", "du", "true"])
-"""Programs none of whose options writes a file or runs a program."""
+"""Programs without any option that writes a file or runs a program."""
 _GIT_SHOWS = frozenset(["status", "log", "diff", "show", "blame"])
 _GIT_OPTION = re.compile(
     r"--|-\d+|-[nU]\d*|-[abpswuML]|--(?:oneline|short|branch|stat|shortstat|numstat|summary|name-only|name-status|cached"
     r"|staged|graph|all|decorate|patch|no-patch|no-color|no-ext-diff|no-textconv|follow|reverse|merges|no-merges"
     r"|first-parent|word-diff|porcelain(?:=v[12])?|(?:format|pretty|since|until|author|grep|max-count|date)=[^*?\[]*)"
 )
-"""Options of these that only choose what is shown. (`--output=FILE` writes, `--ext-diff` runs a program.)"""
+"""Their options that only select what is displayed. (`--output=FILE` writes, `--ext-diff` runs a program.)"""
 _ODD_WORD = re.compile(r"[-~]|.*[*?\[]", re.S)
-"""Another option; a pattern, which may become the name of a file that looks like one."""
+"""Any other option, or a pattern, which may expand to a file name that looks like one."""
 
 
 def _folders(path: str) -> tuple[str, ...] | None:
-    """The folders a file is in. Where `..` leads depends on links, so the text alone does not tell."""
+    """The folders of a file. `..` is not resolved, because it depends on links."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         return None
@@ -265,9 +265,9 @@ _CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
 
 
 def simple_commands(command: str) -> list[tuple[str, ...]] | None:
-    """The commands of a line as their words, where that is all there is to it: words, quotation marks, `;`,
-    `&&`, `||`, `|`. None for everything that could do something else, such as a variable, a substitution, a
-    redirection into a file, a group, an assignment or a background job."""
+    """The commands of a line as lists of words, if it consists only of words, quotation marks, `;`, `&&`,
+    `||` and `|`. None for anything else, such as a variable, a substitution, a redirection, a group, an
+    assignment or a background job."""
     if len(command) > _LONGEST or _CONTROL.search(command):
         return None
     commands: list[list[str]] = [[]]

@@ -1,6 +1,6 @@
-"""Pictures that a user mentions (`@shot.png`) or pastes by their path: they go to models that take them.
+"""Pictures that a user mentions (`@shot.png`) or pastes by path, for models that accept them.
 
-The name stands beside each as text, so that a fold that leaves the picture out still says which it was.
+Each is preceded by its name as text, so that a fold without the picture still names it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from refold.tools.workspace import ToolRefused, Workspace
 _FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
 MIME_TYPES = {ending: f"image/{name}" for ending, name in _FORMATS.items()}
 MAX_PICTURE_BYTES = 3_700_000
-"""Bytes: providers take five megabytes of base64."""
+"""Size limit of a picture: providers accept five megabytes of base64."""
 _PASTED = re.compile(
     r"""(?<!\S)(?:'(?P<single>[~/][^'\n]*)'|"(?P<double>[~/][^"\n]*)"|(?P<bare>[~/](?:\\.|[^\s\\'"])*))(?!\S)"""
 )
-"""A path as terminals paste it when a file is dropped on them: quoted, or with `\\ ` for a blank."""
+r"""A path as terminals paste it when a file is dropped on them: quoted, or with `\ ` for a space."""
 
 
 def is_picture(path: str) -> bool:
@@ -28,7 +28,7 @@ def is_picture(path: str) -> bool:
 
 
 def pasted(text: str) -> list[Path]:
-    """Pictures anywhere on this machine that the user names by their whole path."""
+    """Pictures that the user names by their absolute path."""
     found: dict[Path, None] = {}
     for match in _PASTED.finditer(text):
         name = match["single"] or match["double"] or re.sub(r"\\(.)", r"\1", match["bare"])
@@ -38,7 +38,7 @@ def pasted(text: str) -> list[Path]:
 
 
 def parts(workspace: Workspace, mentioned: Sequence[str], whole: Sequence[Path]) -> list[m.AnyPart]:
-    """Each with its name. One that is too large or cannot be read is named with the reason."""
+    """The pictures, each with its name; one that is too large or unreadable is named with the reason."""
     made: list[m.AnyPart] = []
     for name in (*mentioned, *map(str, whole)):
         try:

@@ -1,8 +1,8 @@
 """A private git repository over a workspace: its own index, configuration and attributes.
 
 The user's index, branches, stash and settings are neither read for content nor written; no filter, hook or
-monitor of a repository runs. Files are recorded byte by byte. Where the workspace is in a repository, objects
-go beside the user's, which has most of them already.
+monitor of a repository runs. Files are recorded byte by byte. In a repository, objects are stored beside the
+user's, which has most of them already.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPTIONS = tuple(word for setting in _SETTINGS for word in ("-c", setting))
 
 
 class Repository(NamedTuple):
-    """The user's."""
+    """The user's repository."""
 
     top: Path
     common: Path
@@ -41,7 +41,7 @@ class Repository(NamedTuple):
 
     @classmethod
     def around(cls, folder: Path) -> Repository | None:
-        """The repository that a folder is in; None where there is none, or none that git trusts."""
+        """The repository of a folder; None if there is none that git trusts."""
         asked = ("--show-toplevel", "--git-common-dir", "--show-object-format")
         try:
             said = run_git((*GIT, "rev-parse", "--path-format=absolute", *asked), folder, {})
@@ -59,7 +59,7 @@ class PrivateGit:
         self._ready = False
 
     def __call__(self, *words: str, stdin: str = "", index: str = "index") -> str:
-        """Run a command of git on the workspace with what is ours alone."""
+        """Runs a git command on the workspace with the private settings."""
         user = self.repository
         own = {
             **_ENVIRONMENT,
@@ -71,21 +71,21 @@ class PrivateGit:
         return run_git((*GIT, *_OPTIONS, *words), self.root, own, stdin)
 
     def names(self, *options: str) -> list[str]:
-        """Paths of `ls-files`, relative to the workspace, without those of the snapshots' own folder."""
+        """Paths of `ls-files`, relative to the workspace, without the snapshots' own folder."""
         ours = self._folder.parent
         own = f"{ours.relative_to(self.root)}/" if ours.is_relative_to(self.root) else "\0"
         found = self("ls-files", "-z", *options).split("\0")
         return [name for name in found if name and not f"{name}/".startswith(own)]
 
     def of_user(self, *words: str) -> str:
-        """Run a command in the user's repository; in ours where there is none."""
+        """Runs a command in the user's repository, or in the private one if there is none."""
         if self.repository is None:
             return self(*words)
         options = ("-c", "core.logAllRefUpdates=false", f"--git-dir={self.repository.common}")
         return run_git((*GIT, *options, *words), self.root, {})
 
     def keep(self, ref: str, id: str) -> None:
-        """Let one of our refs name a commit, so that it is not collected."""
+        """Points a private ref to a commit, so that it is not garbage-collected."""
         if self.repository is not None:
             (self.repository.common / f"{ref}.lock").unlink(missing_ok=True)  # of a git that was killed
         self.of_user("update-ref", "--no-deref", ref, id)
@@ -99,7 +99,7 @@ class PrivateGit:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """One at a time, also among processes."""
+        """Serialises access, also between processes."""
         if not self._ready:
             self._prepare()
         with open(self._folder / "refold.lock", "w") as file:
@@ -122,7 +122,7 @@ class PrivateGit:
         self._ready = True
 
     def _rules(self) -> Generator[bytes]:
-        """What is ignored, where no file of the workspace says so."""
+        """Ignore rules for a workspace without its own."""
         yield f"{TEMPORARY}*".encode()
         if self.repository is None:
             yield from (f"{name}/".encode() for name in sorted(SKIPPED))
@@ -133,14 +133,14 @@ class PrivateGit:
 
 
 def _excludes_file(root: Path) -> Path:
-    """The user's own rules for all repositories."""
+    """The user's global ignore file."""
     with suppress(OSError):
         return Path(run_git((*GIT, "config", "--path", "core.excludesFile"), root, {}).strip())
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "git", "ignore")
 
 
 def run_git(words: Iterable[str], cwd: Path, own: Mapping[str, str], stdin: str = "") -> str:
-    """What git says; `OSError` with its words where it fails or takes too long. Names need not be UTF-8."""
+    """The output of git; raises `OSError` with its message on failure or timeout. Names need not be UTF-8."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

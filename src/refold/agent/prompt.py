@@ -1,7 +1,7 @@
-"""The layers in front of the conversation (E1): who the model is and where it works, then the project's.
+"""The layers before the conversation (E1): the system prompt, then the project's.
 
-The system prompt does not change while a conversation lasts, so a prompt cache keeps it: notes and files of
-rules that change are told with the user's next message. `CODE_LAW.md` is the engine's (`engine.layers`).
+The system prompt is constant during a conversation, so that prompt caches keep it; changed notes and rules
+are announced with the user's next message. The engine adds `CODE_LAW.md` (`engine.layers`).
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ RULES_CHANGED = (
 
 
 def system_prompt(root: Path, layers: Mapping[str, str]) -> str:
-    """The system prompt for a conversation in a folder, with what stands behind it."""
+    """The system prompt for a folder, followed by the layers."""
     shell = Path(os.environ.get("SHELL", "sh")).name
     identity = IDENTITY.format(root=root, system=f"{platform.system()} ({shell})")
     return "\n\n".join([identity, *layers.values()])
 
 
 def project_layers(rules: Sequence[RuleFile], *, notes: str = "") -> dict[str, str]:
-    """What stands behind the first layer, by name: long-term notes and files of rules, as they are now. Of
-    files with the same text there is the first."""
+    """The layers by name: long-term notes and rule files as they are now. Of files with the same text, only
+    the first."""
     found: dict[str, str] = {NOTES: notes} if notes.strip() else {}
     texts: set[str] = set()
     for file in rules:
@@ -59,7 +59,7 @@ def project_layers(rules: Sequence[RuleFile], *, notes: str = "") -> dict[str, s
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """What is said to the model about layers that changed; empty where none did."""
+    """A message about layers that changed; empty if none did."""
     changed = [text for name, text in now.items() if text != before.get(name)]
     gone = [f"{name}: no longer there." for name in before if name not in now]
     said = "\n\n".join((*changed, *gone))

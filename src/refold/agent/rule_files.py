@@ -1,6 +1,6 @@
-"""Files of rules where people keep them: the user's own, those of the project around a folder, the folder's.
+"""Rule files: the user's own, those of the project around a folder, the folder's.
 
-`CODE_LAW.md` at the root is the engine's (`engine.layers`).
+The engine adds `CODE_LAW.md` at the root (`engine.layers`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ RULE_FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
 
 class RuleFile(NamedTuple):
     label: str
-    """As it is shown to people and to the model."""
+    """The name shown to users and to the model."""
     folder: Path
     name: str
 
 
 def rule_files(root: Path, more: Sequence[str] = (), own: Iterable[Path] = ()) -> list[RuleFile]:
-    """Those that are there, the farthest first: what is nearer is read later, and counts more. `more`: other
-    names at the root; `own`: the user's own files."""
+    """Existing rule files, the farthest first: nearer ones are read later and count more. `more`: other names
+    at the root; `own`: the user's own files."""
     found = [RuleFile(_short(path), path.parent, path.name) for path in own]
     for folder in [*reversed([*_around(root)]), root]:
         found += [RuleFile(os.path.relpath(folder / name, root), folder, name) for name in RULE_FILE_NAMES]
@@ -31,14 +31,14 @@ def rule_files(root: Path, more: Sequence[str] = (), own: Iterable[Path] = ()) -
 
 
 def own_files(configuration: Path) -> list[Path]:
-    """Where users keep rules for everything they do, in the folders of the programs that read them."""
+    """Where users keep rules for all projects, in the folders of the programs that read them."""
     home = Path.home()
     return [configuration.parent / "AGENTS.md", home / ".codex" / "AGENTS.md", home / ".claude" / "CLAUDE.md"]
 
 
 def _around(root: Path) -> Iterator[Path]:
-    """The folders around a folder that belong to the same project, the nearest first: up to the root of the
-    repository; without one, what lies in the user's home."""
+    """The parent folders within the same project, nearest first: up to the root of the repository, or below
+    the user's home."""
     chain = [root, *root.parents]
     top = next((at for at, folder in enumerate(chain) if (folder / ".git").exists()), None)
     if top is None:

@@ -28,15 +28,15 @@ from refold.tools.safe_open import PATH_ONLY, open_beneath
 from refold.tools.sandbox import is_folder
 
 MAX_FILE_BYTES = 20_000_000
-"""Bytes of a file that is recorded."""
+"""Size limit of a recorded file."""
 MAX_UNRECORDED_NAMES = 50_000
-"""Names of what is not recorded that a snapshot holds; where there are more, restoring it removes nothing."""
+"""Maximum number of unrecorded names in a snapshot; with more, restoring it deletes nothing."""
 _SUBJECT = "refold snapshot"
 _ANYTHING = "/"
 
 
 class Bounds(NamedTuple):
-    """What one snapshot may add."""
+    """Limits of what one snapshot may add."""
 
     files: int
     bytes: int
@@ -44,20 +44,20 @@ class Bounds(NamedTuple):
 
 IN_REPOSITORY = Bounds(100_000, 2_000_000_000)
 ELSEWHERE = Bounds(20_000, 200_000_000)
-"""A folder without version control may be anything: a home directory, a disk."""
+"""Limits outside version control, where a folder may be anything: a home directory, a disk."""
 
 
 class Restored(NamedTuple):
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     kept: tuple[str, ...]
-    """Files that are not as they were: something that is not recorded stands in their place."""
+    """Files that were not restored, because something unrecorded is in their place."""
 
 
 class _State(NamedTuple):
     tree: str
     unrecorded: tuple[str, ...]
-    """What was there beside it; a folder ends with `/`."""
+    """Unrecorded files; a folder ends with `/`."""
 
 
 class Snapshots:
@@ -67,13 +67,13 @@ class Snapshots:
         self._git = PrivateGit(root, own, repository)
         self._bounds = IN_REPOSITORY if repository else ELSEWHERE
         self._last: dict[str, tuple[_State, str]] = {}
-        """By ref: what was recorded last, and its id."""
+        """Ref → what was recorded last, and its id."""
         self._too_large = False
         self._failure = ""
 
     @classmethod
     def of(cls, root: str | Path, folder: Path) -> Snapshots | None:
-        """Snapshots of a workspace, kept under `folder`; None where there is no git program."""
+        """Snapshots of a workspace, kept under `folder`; None if git is not installed."""
         if shutil.which("git") is None:
             return None
         resolved = Path(root).resolve()
@@ -82,8 +82,8 @@ class Snapshots:
     # ── taking ──────────────────────────────────────────────────────────────────────────────────
 
     def take(self, session: str, request: str = "") -> str | None:
-        """Record the workspace; the id of the snapshot, or of the last one where nothing changed. Raises
-        `OSError` with a sentence where it cannot, and then gives None while the reason is the same."""
+        """Records the workspace and returns the id of the snapshot, or of the last one if nothing changed.
+        Raises `OSError` on failure; returns None while the same reason persists."""
         if self._too_large:
             return None
         try:
@@ -117,7 +117,7 @@ class Snapshots:
         return ""
 
     def _record(self) -> _State:
-        """Bring our index up to the workspace."""
+        """Updates the private index from the workspace."""
         git = self._git
         found = git.names("--others", "--modified", "--exclude-standard")
         names, left, gone = self._sorted_out(dict.fromkeys([*found, *git.tracked_though_ignored()]))
@@ -134,8 +134,8 @@ class Snapshots:
         )
 
     def _sorted_out(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-        """Those that are recorded; those that are something else, too large, or cannot be read; those that
-        are gone. What is behind a link is not there: it is recorded where it is."""
+        """Names that are recorded; those that are something else, too large or unreadable; those that are
+        gone. Nothing behind a link is recorded there."""
         kept: list[str] = []
         left: list[str] = []
         gone: list[str] = []
@@ -172,8 +172,8 @@ class Snapshots:
     # ── restoring ───────────────────────────────────────────────────────────────────────────────
 
     def restore(self, id: str) -> Restored:
-        """Make all recorded files what they were. A file is removed only where the snapshot knows that it was
-        not there; what is not recorded now is left alone. `OSError` where it cannot."""
+        """Restores all recorded files. A file is deleted only if the snapshot knows that it did not exist;
+        unrecorded files are left alone. Raises `OSError` on failure."""
         with self._git.alone():
             then = self._read(id)
             there = frozenset(then.unrecorded)
@@ -186,7 +186,7 @@ class Snapshots:
             return Restored(tuple(free), tuple(removed), tuple(kept))
 
     def difference(self, id: str) -> str:
-        """What changed since a snapshot, as a unified diff. `OSError` where it cannot be told."""
+        """Changes since a snapshot, as a unified diff; raises `OSError` on failure."""
         with self._git.alone():
             options = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative")
             return self._git("diff-tree", *options, self._read(id).tree, self._record().tree)
@@ -202,13 +202,13 @@ class Snapshots:
         return _State(head.split()[1], tuple(_unquoted(row) for row in rows if row))
 
     def _changes(self, now: str, then: str) -> dict[str, str]:
-        """What has to happen: the status of git by paths relative to the workspace."""
+        """The necessary changes: git status by path relative to the workspace."""
         options = ("-r", "-z", "--no-renames", "--name-status", "--relative")
         parts = self._git("diff-tree", *options, now, then).split("\0")
         return dict(zip(parts[1::2], parts[::2], strict=False))
 
     def _remove(self, paths: Sequence[str], unrecorded: frozenset[str]) -> tuple[list[str], list[str]]:
-        """Files that were not there then."""
+        """Deletes files that did not exist then."""
         folders = tuple(name for name in unrecorded if name.endswith("/"))
         anything = _ANYTHING in unrecorded
         removed: list[str] = []
@@ -219,7 +219,7 @@ class Snapshots:
         return removed, kept
 
     def _unlink(self, path: str) -> bool:
-        """Remove a file, and the folders that it leaves empty."""
+        """Deletes a file and the folders that become empty."""
         root = os.open(self.root, PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         folder, _, name = path.rpartition("/")
         try:
@@ -239,7 +239,7 @@ class Snapshots:
         return True
 
     def _is_free(self, name: str, status: str) -> bool:
-        """Whether nothing that is not recorded stands where a file has to go: git would remove it."""
+        """True if nothing unrecorded is where a file has to go: git would delete it."""
         path = self.root / name
         around = [self.root / folder for folder in Path(name).parents]
         if not all(is_folder(folder) for folder in around if os.path.lexists(folder)):
@@ -250,7 +250,7 @@ class Snapshots:
         return not is_folder(path) and (status != "A" or not os.path.lexists(path))
 
     def _check_out(self, tree: str, paths: Sequence[str]) -> None:
-        """Write files. Who may read and write one that is there stays as it is."""
+        """Writes files; permissions of existing ones are kept."""
         if not paths:
             return
         before = {path: _mode(self.root / path) for path in paths}
@@ -270,7 +270,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _is_hollow(path: Path) -> bool:
-    """Whether there is nothing in a folder but folders, which are not recorded."""
+    """True if a folder contains only folders, which are not recorded."""
     return all(
         is_folder(Path(folder, name)) for folder, inner, files in os.walk(path) for name in (*inner, *files)
     )

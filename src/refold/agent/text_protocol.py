@@ -40,9 +40,9 @@ from refold.tools.base import example
 
 FINISH = "Finish"
 LABEL = 16
-"""Characters after which a reply that begins with a label has shown it."""
+"""Characters after which the label at the beginning of a reply is complete."""
 UNREADABLE = "unreadable_action"
-"""The name of a call that stands for an unreadable action."""
+"""Name of a call that stands for an unreadable action."""
 QUOTED_CALL = "a quotation: it stands word for word in the output of a tool."
 
 PROTOCOL_INTRODUCTION = """
@@ -66,19 +66,19 @@ _ACTION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _BEGINNING = re.compile(r"[ \t>*_`#-]{0,8}(?:a(?:c(?:t(?:i(?:o(?:n.{0,200})?)?)?)?)?)?$", re.IGNORECASE)
-"""A line that may still become an action."""
+"""A line that may become an action."""
 _MADE_UP = re.compile(r"^[ \t>*_`#-]{0,8}(?:\[tool\]|observation[ \t]?[:：])", re.IGNORECASE | re.MULTILINE)
 _THOUGHT = re.compile(r"^[ \t>*_`#-]{0,8}thought[ \t*_`]{0,4}[:：][ \t*_`]{0,4}", re.IGNORECASE)
 _FENCE = re.compile(r"\s*```\w{0,10}\s*")
 _ONLY = re.compile(r"[ \t]*(?P<text>[^\s\[({\])}=][^\n\[({\])}]{0,1000})[\])）】]+[ \t`*_]*$", re.MULTILINE)
-"""One argument without its name. Brackets in it may be anything's: it has none."""
+"""One argument without its name and without brackets."""
 _COMMA = re.compile(r",(\s*[}\]])")
 _CLOSING = " \t\r\n`*_"
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
 class TextProtocol(Wrapped):
-    """A model that calls tools, made of one that only writes."""
+    """A model with tool calling, made from one without."""
 
     native_tools = True
 
@@ -144,7 +144,7 @@ def _reply(message: Assistant) -> str:
 
 
 def _fields(message: Result) -> dict[str, Any]:
-    """An envelope as it is, any other text as `text`."""
+    """The envelope, or any other text as `text`."""
     try:
         found = msgspec.json.decode(message.text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -153,7 +153,7 @@ def _fields(message: Result) -> dict[str, Any]:
 
 
 def _joined(messages: Sequence[Message]) -> Iterator[Message]:
-    """Results next to each other, and what the user says behind them, in one message."""
+    """Joins consecutive results, and the user's text after them, into one message."""
     for users, group in groupby(messages, lambda message: isinstance(message, User)):
         if users:
             yield User(tuple(part for message in group for part in message.parts))
@@ -165,7 +165,7 @@ def _joined(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 class Reading:
-    """A reply being read: what comes before the first action is handed on line by line."""
+    """A reply being read: text before the first action is passed on line by line."""
 
     def __init__(self, tools: Sequence[ToolSpec] = (), messages: Sequence[Message] = ()) -> None:
         self._tools, self._messages = tools, messages
@@ -175,7 +175,7 @@ class Reading:
         self.calls: list[Call] = []
 
     def add(self, piece: str) -> Iterator[str]:
-        """Takes more of the reply and returns what can be shown already."""
+        """Takes more of the reply and returns what can already be shown."""
         self._text += piece
         if self._held:
             return
@@ -212,9 +212,9 @@ class Reading:
 def read_text_reply(
     text: str, tools: Sequence[ToolSpec] = (), messages: Sequence[Message] = ()
 ) -> tuple[str, list[Call], str]:
-    """What a reply thinks, the calls it makes, and what it says to the user: one of the last two is empty. An
-    outcome that the model made up, and all behind it, is not read. `tools`: what may be called; `messages`:
-    what it answers."""
+    """A reply's thoughts, calls, and text for the user; one of the last two is empty. An outcome that the
+    model made up, and everything after it, is ignored. `tools`: what may be called; `messages`: the
+    conversation."""
     made_up = _MADE_UP.search(text)
     text = text[: made_up.start()] if made_up else text
     action = _first_action(text)
@@ -241,7 +241,7 @@ def read_text_reply(
 
 
 def _first_action(text: str) -> re.Match[str] | None:
-    """The first outside of a code block; where all are inside, the first of them."""
+    """The first action outside a code block; if all are inside, the first of them."""
     first = at = _ACTION.search(text)
     while at and text.count("```", 0, at.start()) % 2:
         at = _ACTION.search(text, at.end())
@@ -249,7 +249,7 @@ def _first_action(text: str) -> re.Match[str] | None:
 
 
 def _is_quoted(source: str, messages: Sequence[Message]) -> bool:
-    """Whether an action stands in a result, as a tool, a file or a sub-agent wrote it."""
+    """True if an action occurs in a result, written by a tool, a file or a sub-agent."""
     written = _lines(source.strip(_CLOSING))
     return any(
         written in _lines(text)
@@ -276,7 +276,7 @@ def _said(message: Result) -> Iterator[str]:
 
 
 def _unfenced(text: str) -> str:
-    """Without the beginning of a code block at its end."""
+    """The text without the beginning of a code block at its end."""
     return text.rstrip().removesuffix("```") if text.count("```") % 2 else text
 
 
@@ -298,7 +298,7 @@ def _answer(rest: str, bracket: bool) -> str:
 
 
 def _call(name: str, rest: str, tool: ToolSpec | None) -> tuple[Call, int]:
-    """The call, and how much of the text is its arguments."""
+    """The call, and the length of its arguments in the text."""
     fence = _FENCE.match(rest)
     skipped = fence.end() if fence else 0
     value, length = _value(rest[skipped:])
@@ -323,7 +323,8 @@ def _call(name: str, rest: str, tool: ToolSpec | None) -> tuple[Call, int]:
 
 
 def _value(text: str) -> tuple[Any, int]:
-    """The JSON value that a text begins with, small errors forgiven, and its length; None: there is none."""
+    """The JSON value at the beginning of a text, small errors forgiven, and its length; None if there is
+    none."""
     start = len(text) - len(text.lstrip())
     with suppress(ValueError, RecursionError):
         return json.JSONDecoder(strict=False).raw_decode(text, start)
@@ -337,7 +338,7 @@ def _value(text: str) -> tuple[Any, int]:
 
 
 def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
-    """Arguments as a program writes them (`path="a.py", limit=3`), and their length; None: they are not."""
+    """Arguments in the form `path="a.py", limit=3`, and their length; None if they have another form."""
     start = len(text) - len(text.lstrip())
     end = _end(text, start)
     for stop in range(end, min(end + 4, len(text)) + 1):  # a bracket behind them may be the last one's own
@@ -351,8 +352,8 @@ def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
 
 
 def _only(text: str, tool: ToolSpec) -> tuple[dict[str, Any] | None, int]:
-    """The one argument of a call such as `Read[src/a.py]`, on one line, its bracket closed; None: there is
-    none, or the tool takes none by itself."""
+    """The single argument of a call such as `Read[src/a.py]`, on one line; None if there is none, or the tool
+    does not take just one."""
     name = next(iter(tool.parameters.get("required") or tool.parameters.get("properties", {})), "")
     kind = tool.parameters.get("properties", {}).get(name, {}).get("type")
     written = _ONLY.match(text)
@@ -362,7 +363,7 @@ def _only(text: str, tool: ToolSpec) -> tuple[dict[str, Any] | None, int]:
 
 
 def _literal(source: str, node: ast.expr) -> Any:
-    """The value of an argument; what is none (`path=src/a.py`) is a text."""
+    """The value of an argument; an invalid literal (`path=src/a.py`) is a string."""
     written = ast.get_source_segment(source, node) or ""
     if written in _JSON_WORDS:
         return _JSON_WORDS[written]
@@ -372,7 +373,7 @@ def _literal(source: str, node: ast.expr) -> Any:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the arguments end that begin there: before the next action, without closing brackets."""
+    """The end of the arguments that begin there: before the next action, without closing brackets."""
     following = _ACTION.search(text, start)
     body = text[start : following.start() if following else len(text)].rstrip(_CLOSING)
     return start + len(body.rstrip("])）】").rstrip() if body.endswith(("]", ")", "）", "】")) else body)
@@ -383,7 +384,7 @@ def _unreadable(what: str, name: str = "") -> Call:
 
 
 def call_correction(call: Call) -> str | None:
-    """How to write an action, for one that could not be read; None: this one could."""
+    """How to write an action, for one that could not be read; None if it could."""
     if call.name != UNREADABLE:
         return None
     return (

@@ -192,7 +192,7 @@ def open_executor(spec: str = "processes") -> Generator[Executor]:
     `processes:4`, `ray` (on this machine), `ray://HOST:PORT` (a cluster)."""
     name, _, rest = spec.partition(":")
     if name not in EXECUTORS:
-        raise UnknownName("way to do work", name, tuple(EXECUTORS))
+        raise UnknownName("executor", name, tuple(EXECUTORS))
     on: Executor = import_module(EXECUTORS[name]).open_executor(rest)
     try:
         yield on

@@ -1,4 +1,4 @@
-"""The command line. Commands live in modules of their own and are imported when they are called."""
+"""The command line. Each command is a module, imported when it is called."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class CommandGroup(click.Group):
-    """A group that guesses which of its commands was meant."""
+    """A group that suggests the command that was probably meant."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -56,7 +56,7 @@ class CommandGroup(click.Group):
 
 
 class Commands(CommandGroup):
-    """A group that knows its commands by name and imports them late."""
+    """A group that imports its commands when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
@@ -91,7 +91,7 @@ class Commands(CommandGroup):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="refold", prog_name="refold", version="0.1.0")
 def main() -> None:
-    """Long agent conversations, inside the window, with nothing lost.
+    """Keep long agent conversations inside the model's window, and lose nothing.
 
     FILE is a transcript of refold, Claude Code, Codex, pi, Gemini CLI, OpenHands, SWE-agent or a list of
     OpenAI or Anthropic messages; or a stored session, as sqlite:FILE#ID.

@@ -1,4 +1,4 @@
-"""What commands share that do many pieces of work: who does it, where it is kept, how far it is."""
+"""Shared parts of commands with many jobs: executor, stored results, progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 IN_PROCESS_FILES = 8
-"""Files up to which no worker process is started."""
+"""Number of files up to which no worker process is started."""
 
 batch_options = combined_options(
     click.option(
@@ -36,15 +36,15 @@ batch_options = combined_options(
 
 
 class BatchTally(msgspec.Struct):
-    """How a batch went."""
+    """Counts of a batch."""
 
     on: str
     jobs: int = 0
     kept: int = 0
-    """Done before."""
+    """Jobs whose results were stored before."""
     failed: int = 0
     repeated: int = 0
-    """Begun again, since their worker died."""
+    """Jobs that were restarted because their worker died."""
     seconds: float = 0.0
 
     def count(self, ending: Ending, failed: bool) -> None:
@@ -61,7 +61,7 @@ class BatchTally(msgspec.Struct):
 
 @contextmanager
 def working(on: str) -> Generator[Executor]:
-    """Who does the work. What others print meanwhile (Ray, of dead workers) is not for standard output."""
+    """The executor. Messages of others (Ray, about dead workers) are kept off standard output."""
     from refold import batch
 
     with redirect_stdout(console(stderr=True).file), batch.open_executor(on) as executor:
@@ -69,13 +69,13 @@ def working(on: str) -> Generator[Executor]:
 
 
 def usual_executor(files: int) -> str:
-    """Where files are read unless `--on` says: a few are read sooner than worker processes start."""
+    """The default executor: a few files are read faster than worker processes start."""
     return "processes" if files > IN_PROCESS_FILES else "here"
 
 
 @contextmanager
 def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[StoredResults | None]:
-    """Results kept under that id. If none can be kept, a warning says so and the work goes on."""
+    """Stored results under that id. If none can be stored, a warning is printed and the work continues."""
     from refold.batch.results import StoredResults, forget_old
     from refold.stores import default_database, open_store
 
@@ -100,7 +100,7 @@ def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[StoredResults
 def followed(
     what: str, endings: Iterable[Ending], total: int, tally: BatchTally, failed: Callable[[Ending], bool]
 ) -> Iterator[Ending]:
-    """The endings, counted; with a bar."""
+    """The endings, counted and shown with a progress bar."""
     began = time.monotonic()
     with progress_bar(what, total) as tell:
         for ending in endings:

@@ -41,7 +41,7 @@ MODES = ("ask", "edits", "read-only", "all")
 @click.option("--window", type=Tokens(), help="Context window, in tokens.  [default: the model's]")
 @click.option(
     "--summariser",
-    help="Who writes summaries: a model, same, or digest (no model).  "
+    help="Model for summaries: a name, same, or digest (no model).  "
     "[default: same; digest for local models and windows under 32k]",
 )
 @click.option("--resume", metavar="ID", help="Resume this conversation (the beginning of its id is enough).")
@@ -87,8 +87,8 @@ def command(
 ) -> None:
     """A coding agent in this folder.
 
-    Without -p and with a terminal it is a conversation; /help lists its commands. What is piped in is the
-    prompt, or goes along with the one given by -p. Files are mentioned as @path.
+    In a terminal, and without -p, it is a conversation; /help lists its commands. Piped input is the
+    prompt, or is added to that of -p. Mention files as @path.
     """
     from msgspec.structs import asdict
 
@@ -158,8 +158,8 @@ def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as
 
 
 def _piped(prompt: str | None) -> str | None:
-    """What stands on standard input, where that is no terminal. With a prompt, only a pipe or a file is read:
-    the input of a program that has none may never end."""
+    """Text piped to standard input. With a prompt, only a pipe or a file is read, since other input may never
+    end."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return None
     if prompt is not None and not _is_fed():
@@ -211,7 +211,7 @@ def _chat(
 
 
 def _notes() -> str:
-    """Long-term notes as the model sees them; none where there is no file."""
+    """Long-term notes as the model sees them; empty if there is no file."""
     from refold.cli.memory import default_path
     from refold.memory import quoted_memory
 

@@ -1,4 +1,4 @@
-"""The /commands of a conversation: each looks at the session or changes it through the engine."""
+"""The /commands of a conversation; each inspects the session or changes it through the engine."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from refold.transcripts.export import targets
 CHART = 50
 """Characters of the longest bar."""
 MAX_LISTED = 20
-"""Conversations that are listed."""
+"""Maximum number of conversations listed."""
 
 
 class Talk(Protocol):
-    """The conversation that a command is given in."""
+    """The conversation in which a command is given."""
 
     chat: Chat
     printer: Printer
@@ -52,7 +52,7 @@ class Talk(Protocol):
     leaving: bool
 
     async def turn_to(self, session: Session) -> None:
-        """Go on with another conversation in the same folder."""
+        """Switches to another conversation in the same folder."""
         ...
 
 
@@ -64,7 +64,7 @@ class Command:
 
 
 async def run_command(terminal: Talk, line: str) -> None:
-    """What the user typed behind the slash. Whatever is wrong with it is a sentence."""
+    """Runs a command typed after the slash; any error becomes a sentence."""
     name, _, rest = line[1:].strip().partition(" ")
     command = CHAT_COMMANDS.get(name)
     if command is None:
@@ -83,7 +83,7 @@ async def run_command(terminal: Talk, line: str) -> None:
 
 
 def _near(name: str) -> str | None:
-    """The command that was meant: by another name of it, its beginning, or its letters."""
+    """The command that was probably meant: by another name, its beginning, or its letters."""
     begun = [command for command in CHAT_COMMANDS if name and command.startswith(name)]
     close = difflib.get_close_matches(name, [*CHAT_COMMANDS, *OTHER_NAMES], 1)
     found = next(iter((*begun, *close)), None)
@@ -187,7 +187,8 @@ def _money(dollars: float | None) -> str:
 
 
 async def _tree(t: Talk, rest: str) -> None:
-    """`/tree` shows it; `/tree KEY` goes there; `/tree KEY summary [focus]` and leaves a summary."""
+    """`/tree` shows the tree; `/tree KEY` goes to an entry; `/tree KEY summary [focus]` also leaves a
+    summary."""
     session, engine = t.chat.session, t.chat.engine
     if not rest:
         show.print_tree(t.screen, show.tree_value(engine, session), False)
@@ -209,7 +210,7 @@ async def _tree(t: Talk, rest: str) -> None:
 
 
 def _typed(message: Message) -> str:
-    """What the user typed of a message, without what was said to the model beside it."""
+    """The user's own part of a message."""
     parts = (part for part in message.parts if isinstance(part, Text))
     return "\n".join(part.text for part in parts if part.origin in (None, "typed"))
 
@@ -221,7 +222,7 @@ async def _label(t: Talk, rest: str) -> None:
 
 
 async def _restore(t: Talk, which: str) -> None:
-    """`/restore` lists snapshots of the workspace; `/restore N` brings files and conversation back to one."""
+    """`/restore` lists snapshots of the workspace; `/restore N` restores files and conversation to one."""
     chat = t.chat
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
     if not which:
@@ -306,7 +307,7 @@ async def _clear(t: Talk, _: str) -> None:
 
 
 async def _resume(t: Talk, which: str) -> None:
-    """`/resume` lists the conversations of this folder; `/resume NUMBER` or `/resume ID` goes on with one."""
+    """`/resume` lists the conversations of this folder; `/resume NUMBER` or `/resume ID` continues one."""
     store = t.chat.store
     if store is None:
         raise UsageError("This conversation is not stored (--store memory:), so there are no others")
@@ -354,7 +355,7 @@ async def _help(t: Talk, _: str) -> None:
 
 
 async def _expand(t: Talk, which: str) -> None:
-    """`/expand N` shows all of what was shown in part; `/expand` the last of it."""
+    """`/expand N` shows a shortened output in full; `/expand` the last one."""
     texts = t.printer.collapsed
     number = which or str(len(texts))
     if not number.isdecimal() or not 0 < int(number) <= len(texts):
@@ -396,4 +397,4 @@ OTHER_NAMES = {
     "status": "context", "history": "tree", "rewind": "restore", "sessions": "resume", "continue": "resume",
     "summarize": "compact", "fold": "compact", "search": "recall", "changes": "diff", "commands": "help",
 }  # fmt: skip
-"""What people type who know another program, and what it is called here."""
+"""Names of commands in other programs → names here."""

@@ -1,4 +1,4 @@
-"""What an edit would change, as a reader of a terminal sees it: lines with numbers, signs and colours."""
+"""The change an edit would make, for a terminal: lines with numbers, signs and colours."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from refold.messages import Call
 from refold.text.terminal import clean
 
 MAX_DIFF_ROWS = 40
-"""Rows that are shown before a question."""
+"""Number of rows shown before a question."""
 CONTEXT = 3
 _LARGEST = 20_000
-"""Lines of both texts that are compared; more would take seconds."""
+"""Maximum number of lines compared; more would take seconds."""
 _STYLES = {"+": "green", "-": "red", " ": "dim"}
 
 
 class DiffRow(NamedTuple):
     number: int
-    """Of the new text; of a line that goes, of the old one."""
+    """Line number in the new text; for a removed line, in the old one."""
     sign: str
     text: str
 
 
 def diff_rows(before: str, after: str) -> list[DiffRow | None]:
-    """The lines that change, with some around them; None between two places."""
+    """The changed lines with some context; None separates two places."""
     old, new = before.splitlines(), after.splitlines()
     if len(old) + len(new) > _LARGEST:
         return [
@@ -49,7 +49,7 @@ def diff_rows(before: str, after: str) -> list[DiffRow | None]:
 
 
 def written_out(call: Call, question: str, width: int) -> list[str]:
-    """All that a call would do, in lines of a terminal; none where the question says it already."""
+    """Everything that a call would do, as lines; empty if the question already says it."""
     command = call.arguments.get("command")
     if isinstance(command, str) and call.arguments.keys() <= {"command", "timeout", "network"}:
         text = command
@@ -61,7 +61,7 @@ def written_out(call: Call, question: str, width: int) -> list[str]:
 
 
 def render_rows(path: str, shown: Sequence[DiffRow | str | None]) -> Iterator[Text]:
-    """Rows as they are printed. Lines that come or stay have the colours of their language."""
+    """Rows as they are printed, with syntax colours on added and unchanged lines."""
     width = max((len(str(row.number)) for row in shown if isinstance(row, DiffRow)), default=1)
     lexer = Syntax.guess_lexer(path)
     code = "\n".join(clean(row.text) if isinstance(row, DiffRow) else "" for row in shown)

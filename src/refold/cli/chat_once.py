@@ -1,4 +1,4 @@
-"""`refold chat -p`: one turn, for scripts; and who answers in any conversation."""
+"""`refold chat -p`: one turn, for scripts; and the choice of a model for any conversation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Outcome(NamedTuple):
-    """How a turn ended: with a reply, or not."""
+    """The result of a turn: a reply, or an error."""
 
     reply: Assistant | None
     error: str | None = None
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 async def stoppable(work: Coroutine[Any, Any, T]) -> T:
-    """Work that Ctrl-C ends, and not the program: it is cancelled."""
+    """Runs work that Ctrl-C cancels without ending the program."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     for number in STOPS:
         loop.add_signal_handler(number, task.cancel)
@@ -46,7 +46,7 @@ async def stoppable(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def attempt(chat: Chat, text: str, attached: str = "") -> Outcome:
-    """One turn; the reason of a failure is a sentence."""
+    """One turn; a failure becomes a sentence."""
     try:
         reply = await stoppable(chat.say(text, attached))
         return Outcome(reply, _unasked(chat.unasked))
@@ -64,7 +64,7 @@ def _unasked(calls: Sequence[Call]) -> str | None:
 
 
 def run_once(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> None:
-    """The turn, printed as it comes, or (without a printer) as one JSON object at its end."""
+    """Runs the turn and prints it as it comes or, without a printer, as one JSON object at the end."""
     first = len(chat.session.entries)
 
     async def work() -> Outcome:
@@ -91,8 +91,8 @@ def run_once(chat: Chat, text: str, attached: str, *, printer: Printer | None) -
 
 
 def _leaves_nothing(chat: Chat, first: int) -> bool:
-    """A new conversation that failed before its first reply is deleted: only the prompt is in it, which the
-    caller has. Says whether it was."""
+    """Deletes a new conversation that failed before its first reply, since it has only the prompt. Returns
+    whether it did."""
     entries = chat.session.entries
     if first or any(isinstance(x, e.MessageEntry) and isinstance(x.message, Assistant) for x in entries):
         return False
@@ -102,7 +102,7 @@ def _leaves_nothing(chat: Chat, first: int) -> bool:
 
 
 def turn_json(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
-    """The documented JSON of a turn; `first` is where in the log it begins."""
+    """The documented JSON of a turn; `first` is its beginning in the log."""
     entries = chat.session.entries[first:]
     said = [entry.message for entry in entries if isinstance(entry, e.MessageEntry)]
     failed = {message.call_id: message.is_error for message in said if isinstance(message, Result)}
@@ -132,8 +132,7 @@ def turn_json(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
 
 
 def named(name: str | None, config: Configuration) -> Model | None:
-    """The model of a name (`demo`: a script that comes with the package), or the usual one; None: there is
-    none."""
+    """The model of that name (`demo`: a bundled script), or the default one; None if there is none."""
     if name == "demo":
         from refold.models.script_file import parse_script
         from refold.models.scripted import Scripted

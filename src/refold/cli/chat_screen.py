@@ -1,6 +1,6 @@
-"""What a turn looks like in a terminal, in three verbosities (A21).
+"""The output of a turn in a terminal, in three verbosities (A21).
 
-`full`: everything, as it comes. `compact`: each call, result and message in between on one line, the last
+`full`: everything, as it comes. `compact`: one line per call, result and intermediate message, and the last
 message in full. `quiet`: only the last message.
 """
 
@@ -30,17 +30,17 @@ from refold.text.truncate import head
 Verbosity: TypeAlias = Literal["full", "compact", "quiet"]
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.M)
 TAIL_LINES, TAIL_CHARS = 4, 4_000
-"""Lines of a running command that are shown, and characters that are kept for them."""
+"""Lines of a running command's output that are shown, and characters that are kept for them."""
 EDGE_LINES, UNCUT_CHARS = 8, 2_400
-"""Lines of a long text that are shown of its beginning and of its end; characters of one that is not cut."""
+"""Lines shown from the beginning and the end of a long text; length up to which a text is not shortened."""
 TICK = 0.1
-"""Seconds between two pictures of the spinner."""
+"""Seconds between two frames of the spinner."""
 CALL_CHARS, ARGUMENT_CHARS = 300, 60
-"""Characters of a call, and of an argument on one line."""
+"""Maximum characters of a call, and of an argument on one line."""
 
 
 class Waiting:
-    """What is waited for, and for how long; and the last lines of what a command writes meanwhile."""
+    """What is being waited for, for how long, and the last lines of a command's output."""
 
     def __init__(self, what: str) -> None:
         self.what, self._since, self._written = what, monotonic(), ""
@@ -58,21 +58,21 @@ class Waiting:
 
 
 class Printer:
-    """Prints events of a turn. Whatever it prints is cleaned by the screen: texts of models and tools send
-    the terminal nothing but characters."""
+    """Prints events of a turn. The screen cleans all output, so that texts of models and tools cannot control
+    the terminal."""
 
     def __init__(self, screen: Console, verbosity: Verbosity = "full") -> None:
         self.screen = screen
         self.verbosity: Verbosity = verbosity
         self._text = ""
-        """Of the reply, what was not printed yet."""
+        """Text of the reply that is not printed yet."""
         self._printed = False
         self._live: Live | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._lock = RLock()  # some events are told by threads
         self._waiting = Waiting("")
         self.collapsed: list[str] = []
-        """What was shown in part; `/expand` shows all of it."""
+        """Shortened texts, which `/expand` shows in full."""
 
     def __call__(self, event: events.TurnEvent) -> None:
         with self._lock:
@@ -111,25 +111,25 @@ class Printer:
                 pass
 
     def done(self, reply: Assistant) -> None:
-        """The turn is over; this was its last message."""
+        """Ends the turn with its last message."""
         self.wait(None)
         if self.verbosity != "full":
             self._markdown(final_text(reply))
 
     def broken(self) -> None:
-        """The turn ended before its end: what was said of the last reply is shown."""
+        """Ends an interrupted turn and shows the partial reply."""
         self.wait(None)
         if self.verbosity == "full":
             self._flush()
         self._text = ""
 
     def note(self, text: str) -> None:
-        """Something about the conversation, not of it."""
+        """Prints a remark about the conversation."""
         if self.verbosity != "quiet":
             self.screen.print(first_line(text, 400), style="dim")
 
     def wait(self, what: str | None) -> None:
-        """Something to look at while nothing comes; Ctrl-C stops it."""
+        """Shows a spinner while nothing comes; Ctrl-C stops the turn."""
         if what is None:
             self._stop_waiting()
         if what is None or not self.screen.is_terminal or self.verbosity == "quiet":
@@ -228,8 +228,8 @@ class Printer:
             self._line(mark, (call.name, "bold"), "\n", (self._part(text), "dim"))
 
     def _arguments(self, call: Call) -> str:
-        """For a terminal: a path or a command as it is (an edit is shown by its diff), of long ones
-        the beginning of each on one line."""
+        """Arguments for a terminal: a path or command in full (an edit is shown as a diff), others shortened
+        to one line."""
         whole = arguments_json(call)
         if not self.screen.is_terminal:
             return whole
@@ -245,7 +245,7 @@ class Printer:
         )
 
     def _part(self, text: str) -> str:
-        """The beginning and the end of a long text; all of it where it is not read on a terminal."""
+        """The beginning and the end of a long text; the whole text if the output is not a terminal."""
         lines = text.split("\n")
         if not self.screen.is_terminal or (len(lines) <= 2 * EDGE_LINES + 1 and len(text) <= UNCUT_CHARS):
             return text
@@ -272,7 +272,7 @@ class Printer:
 
 
 def final_text(reply: Assistant) -> str:
-    """What a reply says to the user: its last text (a thought may stand before it)."""
+    """The last text of a reply."""
     texts = [part.text for part in reply.content if isinstance(part, Said) and part.text.strip()]
     return texts[-1] if texts else ""
 
@@ -299,11 +299,11 @@ _KNOWN = frozenset(
     ["path", "start_line", "end_line", "total_lines", "mtime", "applied", "replacements", "lines_added",
      "lines_removed", "bytes", "preview", "duration_seconds", "description"]
 )  # fmt: skip
-"""What a reader knows from the call, or need not know."""
+"""Fields that a reader knows from the call or does not need."""
 
 
 def result_text(result: Result, *, brief: bool = False) -> str:
-    """A result for a reader: texts as texts, the rest as it is. `brief`: without what only a model needs."""
+    """A result for a reader. `brief`: without what only a model needs."""
     found = envelope(result)
     if found is None:
         return result.text
@@ -320,7 +320,7 @@ def result_text(result: Result, *, brief: bool = False) -> str:
 
 
 def _block_end(text: str) -> int | None:
-    """Where the first block of a Markdown text ends, if that has come: at a blank line outside of a fence."""
+    """The end of the first block of a Markdown text, if it is complete: a blank line outside a fence."""
     at = 0
     while (at := text.find("\n\n", at)) >= 0:
         if len(_FENCE.findall(text, 0, at)) % 2 == 0 and text[:at].strip():

@@ -1,6 +1,7 @@
-"""The conversation in a terminal: a prompt with history and completion, a status line, turns that stop.
+"""The conversation in a terminal: a prompt with history and completion, a status line, turns that can be
+stopped.
 
-The prompt is there before the engine: what takes long to import is loaded while the user types.
+The prompt appears before the engine is loaded: slow imports happen while the user types.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ if TYPE_CHECKING:
     from refold.session import Session
 
 BAR = 24
-"""Characters of the bar in the status line."""
+"""Width of the bar in the status line."""
 _COMMAND = re.compile(r"/[^/\s]*(?=\s|\Z)")
-"""What begins with a slash and is no path."""
+"""Text that begins with a slash and is not a path."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]*")
 _MENTION = re.compile(r'(?:^|(?<=[^A-Za-z0-9]))@("?)([^"\n@]*)$')
 
 
 class Terminal:
-    """One conversation, until the user leaves it. `make` is called while the first prompt waits.
-    `resumes`: it is an earlier one, and where it stands is told."""
+    """One conversation, until the user leaves it. `make` is called while the first prompt waits. `resumes`:
+    the state of an earlier conversation is shown."""
 
     chat: Chat
     printer: Printer
@@ -67,12 +68,12 @@ class Terminal:
         self._make, self._resumes, self._rules = make, resumes, rules
         self._verbosity: Verbosity = verbosity
         self._later: list[TurnEvent] = []
-        """What happened beside the prompt and is told after it."""
+        """Events during the prompt, shown after it."""
         self._asking = False
         self._shown = asyncio.Event()
-        """The prompt is there."""
+        """Set when the prompt is displayed."""
         self.draft = ""
-        """What the next prompt begins with: words handed back for editing (B16)."""
+        """Initial text of the next prompt: a message returned for editing (B16)."""
         self.leaving = False
         self._status: list[StyleAndTextTuples] = [[("", " starting … ")]]
         """The status line, from its longest form to its shortest."""
@@ -131,7 +132,7 @@ class Terminal:
             self.printer(event)
 
     def _tell_later(self) -> None:
-        """What happened while the user typed; that it began is no news any more."""
+        """Shows what happened while the user typed, except that something started."""
         from refold.agent.events import FoldStarted
 
         events, self._later = self._later, []
@@ -146,7 +147,7 @@ class Terminal:
     # ── beginning ───────────────────────────────────────────────────────────────────────────────
 
     async def _loaded(self) -> None:
-        """Load what is not there yet, beside the prompt; what cannot be loaded ends it."""
+        """Loads the rest while the prompt is shown; a failure ends the prompt."""
         await self._shown.wait()
         try:
             await asyncio.to_thread(self._load)
@@ -174,7 +175,7 @@ class Terminal:
         self.chat.tell, self.chat.ask = self._tell, self._ask
 
     async def turn_to(self, session: Session) -> None:
-        """Go on with another conversation in the same folder."""
+        """Switches to another conversation in the same folder."""
         left, self.chat = self.chat, self.chat.beside(session)
         await left.leave()
         if self.chat.agent:
@@ -190,7 +191,7 @@ class Terminal:
             self.screen.print(text, style="yellow")
 
     async def turn(self, text: str) -> None:
-        """One turn; Ctrl-C stops it and nothing else."""
+        """One turn; Ctrl-C stops only the turn."""
         from refold.cli.chat_once import attempt
 
         outcome = await attempt(self.chat, text)
@@ -204,7 +205,7 @@ class Terminal:
     # ── what stands around ──────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """The status line: model, what fills the window, money."""
+        """Updates the status line: model, use of the window, cost."""
         from refold.agent.figures import bills, filling, total_dollars
 
         chat = self.chat
@@ -242,7 +243,7 @@ class Terminal:
             self.screen.print(line, soft_wrap=True)
 
     async def _ask(self, call: Call, question: NeedsPermission) -> PermissionAnswer:
-        """Whether a call may be made: yes, yes from now on, no. What happens meanwhile is told afterwards."""
+        """Asks whether a call may be made: yes, always, no. Events meanwhile are shown afterwards."""
         from refold.cli.chat_diff import MAX_DIFF_ROWS, diff_rows, written_out
         from refold.cli.output import styled
         from refold.tools.edit import preview
@@ -275,14 +276,14 @@ class Terminal:
             self.printer.wait(waiting)
 
     def _forget_keys(self) -> None:
-        """What was typed before a question was there is no answer to it."""
+        """Discards keys that were typed before a question appeared."""
         clear_typeahead(self._prompt.app.input)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 @contextmanager
 def _silent_keys() -> Generator[None]:
-    """While no prompt is there, keys do not stand in the middle of a text; the next prompt takes them."""
+    """Hides keys typed while there is no prompt; the next prompt receives them."""
     before = termios.tcgetattr(sys.stdin)
     after = [*before]
     after[3] &= ~termios.ECHO
@@ -306,7 +307,7 @@ async def _answer(prompt: str, more: bool) -> PermissionAnswer | Literal["detail
 
 
 def _history() -> Path:
-    """What was typed before, for its owner alone."""
+    """The history of prompts, readable only by its owner."""
     from refold.stores import data_folder
 
     path = data_folder() / "chat_history"
@@ -316,7 +317,8 @@ def _history() -> Path:
 
 
 def _keys() -> KeyBindings:
-    """Enter sends (Ctrl-J is what Enter is before the prompt appears); Alt-Enter begins a new line."""
+    """Key bindings: Enter sends (Ctrl-J is what Enter sends before the prompt appears); Alt-Enter starts a
+    new line."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -332,7 +334,7 @@ def _keys() -> KeyBindings:
 
 
 class ChatCompleter(Completer):
-    """/commands at the beginning, @files anywhere."""
+    """Completes /commands at the beginning and @files anywhere."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

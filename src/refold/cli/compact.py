@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 RESUME_FORMATS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
-"""What a user calls a program that a fold is resumed in, and its format."""
+"""Name of a program on the command line → its format."""
 
 
 @click.command("compact")
@@ -150,7 +150,7 @@ def _in_place(file: str, passes: int | None) -> InPlace:
 
 
 def _exported(session: Session, program: str) -> dict[str, str]:
-    """A new session of the program, where it looks for its own."""
+    """Writes a new session of the program into its own folder."""
     from refold.registry.client_sessions import install_session
     from refold.stores import data_folder
     from refold.transcripts.export import export

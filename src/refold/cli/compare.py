@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from refold.compare.verdict import PresetGroup
 
 MAX_SHOWN_FILES = 20
-"""Transcripts that have a table of their own, where there are no more; files that are named as unread."""
+"""Number of transcripts up to which each has its own table, and of unread files that are listed."""
 MAX_REPORTED_FILES = 100
-"""Files that a report shows; all folded sessions are in memory then."""
+"""Number of files in a report, since all their folded sessions are in memory."""
 
 
 @click.command("compare")
@@ -82,10 +82,10 @@ def command(
 ) -> None:
     """What each preset would do to your transcripts, side by side.
 
-    Every preset folds every transcript until it fits the budget; of a folder, all transcripts in it. Columns:
+    Every preset folds every transcript, or every transcript in a folder, until it fits the budget. Columns:
     size of the view; shares of the words you typed, changed files, names needed later, calls and numbers that
-    it has word for word; shares of the messages that stand in it whole or not at all; dollars for the whole
-    transcript, and the difference to not folding.
+    it keeps verbatim; shares of messages that are whole or gone; cost of the whole transcript, and the
+    difference to not folding.
     """
     from refold.compare.jobs import transcript_files
     from refold.compare.run import row
@@ -143,7 +143,7 @@ def many(
     *,
     anew: bool,
 ) -> Compared:
-    """The files by several workers, each as it comes; the result is in their order."""
+    """Compares the files with several workers; results are in the order of the files."""
     from refold.compare.jobs import endings, fingerprint, jobs, merge_compared
 
     def failed(ending: Ending) -> bool:
@@ -159,7 +159,7 @@ def many(
 
 
 def run_comparison(files: Sequence[tuple[str, bool]], plan: ComparisonPlan) -> Comparison:
-    """In this process, one after the other, with the folded sessions."""
+    """Compares the files one by one in this process, and keeps the folded sessions."""
     from refold import loop
     from refold.compare.run import compare
 
@@ -168,7 +168,7 @@ def run_comparison(files: Sequence[tuple[str, bool]], plan: ComparisonPlan) -> C
 
 
 def write_report(done: Comparison, path: str) -> None:
-    """Write the report, for its owner alone; the folder is made."""
+    """Writes the report, readable only by its owner; the folder is created."""
     from refold.compare.report import page
 
     with waiting("writing the report …"):
@@ -177,7 +177,7 @@ def write_report(done: Comparison, path: str) -> None:
 
 
 def print_tables(out: Console, done: Compared) -> None:
-    """Every transcript, where they are few; all together, where they are several; the verdict."""
+    """Prints a table per transcript if there are few, the totals if there are several, and the verdict."""
     from refold.compare.verdict import verdicts
 
     for file, error in done.unread[:MAX_SHOWN_FILES]:
@@ -233,7 +233,7 @@ def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
 
 
 def _print_table(out: Console, rows: Sequence[PresetGroup]) -> None:
-    """One row per preset, best first; what does not fit has no shares."""
+    """One row per preset, best first; presets that do not fit have no shares."""
     from rich.table import Table
     from rich.text import Text
 

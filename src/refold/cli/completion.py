@@ -14,7 +14,7 @@ from refold.cli.output import print_answer, write_private
 from refold.stores import data_folder
 
 STARTUP = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/config.fish"}
-"""Shell → the file that it reads when it starts."""
+"""Shell → its startup file."""
 
 
 @click.group("completion", cls=CommandGroup)

@@ -1,8 +1,8 @@
-"""The terminal, as commands print to it (R17).
+"""The terminal output of commands (R17).
 
-Texts in a table, a title or a line come from transcripts, models and files. None of them is read as markup,
-and none of them sends the terminal anything but characters: all of it is cleaned where it is rendered, so no
-command can forget to. Styles are given beside the text, never inside it.
+Text in tables, titles and lines comes from transcripts, models and files. It is never interpreted as markup
+and is cleaned of control characters when rendered, so that no command can forget to. Styles are passed beside
+the text, never inside it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rich.segment import Segment
 from refold.text.terminal import clean
 
 UNBOUNDED = 100_000
-"""Columns of a file or a pipe: nothing is wrapped or cut there, so that searches find it."""
+"""Width of a file or a pipe, where nothing is wrapped or cut."""
 DEFAULT_COLUMNS = 200
-"""Columns of a first line where the output has no width."""
+"""Width of a shortened line if the output has no width."""
 
 
 class Screen(Console):
@@ -29,7 +29,7 @@ class Screen(Console):
 
     @property
     def columns(self) -> int:
-        """Columns for what is shortened to one line on purpose."""
+        """Width for text that is shortened to one line."""
         return DEFAULT_COLUMNS if self.is_piped else self.width
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

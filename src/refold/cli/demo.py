@@ -24,7 +24,7 @@ DEMO_FORMS = {
     "lines": ("as lines", "one line each, in a record"),
     "gone": ("not shown", "`refold recall` finds them"),
 }
-"""What became of a message, in words."""
+"""Forms of a message, in words."""
 
 
 @click.command("demo")
@@ -71,7 +71,7 @@ def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None
 
 
 def unpack(path: Path) -> Path:
-    """The sample as a file that can be looked at."""
+    """Writes the sample session to a file."""
     packed = files("refold.data").joinpath("sample.jsonl.gz").read_bytes()
     write_private(path, gzip.decompress(packed))
     return path
@@ -107,7 +107,7 @@ def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
 
 
 def _bars(screen: Screen, whole: int, cell: Cell) -> None:
-    """The context before and after; and in which form what was said stands in it now."""
+    """Bars of the context before and after, and of the forms of its messages."""
     width = min(screen.columns, 100) - 30
     for name, size, style in (("before", whole, "red"), ("after", cell.tokens or 0, "green")):
         bar = "█" * max(round(size * width / max(whole, 1)), 1)

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from refold.discover.summary import DiscoverySummary
 
 MAX_ROWS, MAX_TOOLS, MAX_NAMED = 8, 6, 3
-"""Compactions, tools and other names that are shown."""
+"""Number of compactions, tools and other names shown."""
 PAGE_WIDTH, _FIXED = 110, 72
-"""Columns of the page, and of all but the titles of sessions."""
+"""Width of the page, and of everything but the titles."""
 LOST = {"words": "your words", "paths": "file names", "commands": "commands", "numbers": "numbers"}
 HEADINGS = ("words", "files", "commands", "numbers")
 """The same in short."""
@@ -65,7 +65,7 @@ def command(folder: str | None, html: str | None, as_json: bool) -> None:
 
 
 def scan_folder(folder: str | None) -> DiscoverySummary:
-    """Everything, read and added up."""
+    """Reads everything and adds it up."""
     from refold.batch.results import release, short_digest
     from refold.discover import jobs, summary
     from refold.registry.client_sessions import folders
@@ -103,7 +103,7 @@ def scan_folder(folder: str | None) -> DiscoverySummary:
 
 
 def _screen(total: DiscoverySummary, folder: str | None) -> Screen:
-    """As on a terminal, recorded."""
+    """The terminal output, recorded."""
     screen = console()
     screen.file, screen.record, screen.is_piped = io.StringIO(), True, False
     screen.soft_wrap, screen.width = False, PAGE_WIDTH

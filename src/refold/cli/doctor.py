@@ -1,4 +1,4 @@
-"""`refold doctor`: one look at everything that refold uses on this machine."""
+"""`refold doctor`: checks everything that refold uses on this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from refold.text.redact import redact
 from refold.transcripts.values import as_object
 
 CheckState: TypeAlias = Literal["ok", "absent", "wrong"]
-"""As it should be; not there, which may be meant; or in the way."""
+"""In order; absent, which may be intended; or wrong."""
 STATE_MARKS: dict[CheckState, tuple[str, str]] = {
     "ok": ("✓", "green"),
     "absent": ("–", "dim"),
@@ -48,7 +48,7 @@ EXTRAS = {
     "openai-agents": "agents",
     "pydantic-ai": "pydantic_ai",
 }
-"""Extra → a module that it brings."""
+"""Extra → a module that it installs."""
 PROGRAM_OF_FORMAT = {
     "claude-code": "claude", "codex": "codex", "pi": "pi", "gemini": "gemini", "opencode": "opencode",
     "copilot": "copilot",
@@ -56,9 +56,9 @@ PROGRAM_OF_FORMAT = {
 """Format → the program that writes it."""
 ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets")
 CHECKED_SESSIONS = 5
-"""Sessions whose last failures are shown."""
+"""Number of sessions whose last failures are shown."""
 CHECK_SECONDS = 5.0
-"""How long a program or a server may take to answer."""
+"""Timeout for a program or server."""
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     state: CheckState
     text: str
     fix: str = ""
-    """The command that mends it, or adds it."""
+    """The command that fixes or adds it."""
 
 
 @click.command("doctor")
@@ -222,7 +222,7 @@ def _mcp() -> Iterator[CheckResult]:
 
 
 def _server_command(path: Path) -> str:
-    """What a program's configuration starts as the server of refold, by whatever name; or nothing."""
+    """The command that a program's configuration has for the MCP server of refold, under any name."""
     try:
         text = path.read_text("utf-8")
         found = as_object(tomllib.loads(text) if path.suffix == ".toml" else msgspec.json.decode(text))

@@ -14,6 +14,7 @@ import click
 
 from refold.cli.options import session_names
 from refold.cli.output import echo
+from refold.errors import UnknownName
 
 if TYPE_CHECKING:
     from refold.explorer.server import Explorer
@@ -35,9 +36,9 @@ def command(place: str | None, own: bool, port: int, gateway: str | None, no_bro
     """Sessions in the browser: what was said, what the model saw at each point, what folds did.
 
     Shows your own sessions and, read-only, those of Claude Code, Codex, pi, Gemini CLI, opencode and Copilot
-    CLI on this machine; or those of STORE, FILE or FOLDER. The page is served on 127.0.0.1 alone, to clients
-    that know its token; nothing comes from the network. Where the gateway wants a key,
-    REFOLD_GATEWAY_KEY holds it.
+    CLI on this machine; or those of STORE, FILE or FOLDER. The page is served only on 127.0.0.1,
+    to clients with its token, and loads nothing from the network. If the gateway needs a key, set
+    REFOLD_GATEWAY_KEY.
     """
     try:
         from refold.explorer.server import Explorer
@@ -65,7 +66,7 @@ def command(place: str | None, own: bool, port: int, gateway: str | None, no_bro
 
 
 def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[SessionList, str]:
-    """What is shown, and the session that is shown first."""
+    """The sessions to show, and the first one."""
     from refold.cli.mcp import open_collections
     from refold.explorer.session_list import SessionList
     from refold.registry.sessions import find_session
@@ -83,11 +84,15 @@ def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[Sessi
     if Path(place).exists():
         return SessionList(_synced(Path(place), stack)), ""
     collections = open_collections((), own)
-    return SessionList(collections), f"refold:{find_session(collections.by_name['refold'].store, place).id}"
+    try:
+        found = find_session(collections.by_name["refold"].store, place)
+    except UnknownName:
+        raise click.UsageError(f"no session or file {place!r}; `refold sessions` lists ids") from None
+    return SessionList(collections), f"refold:{found.id}"
 
 
 def _synced(path: Path, stack: ExitStack) -> Collections:
-    """A file or a folder of transcripts; what is made of it to search in goes with this process."""
+    """A file or folder of transcripts; the search database is deleted when the process ends."""
     from refold.cli.memory import default_path
     from refold.mcp.collections import Collection, Collections
     from refold.mcp.synced_sessions import SyncedSessions

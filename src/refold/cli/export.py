@@ -100,12 +100,12 @@ def command(
 
 
 def _server() -> tuple[str, ...]:
-    """The command of the MCP server, from any folder."""
+    """The command of the MCP server, usable in any folder."""
     if find_spec("mcp") is None:
         raise click.UsageError('--with-mcp needs `pip install "refold[mcp]"` (mcp is missing)')
     return (shutil.which("refold") or str(Path(sys.executable).with_name("refold")), "mcp")
 
 
 def _shown(target: str, data: bytes) -> bytes:
-    """What is printed may reach a terminal: Markdown comes without what moves one, in JSON it is escaped."""
+    """The output for a terminal: Markdown without control characters; JSON is escaped anyway."""
     return data if target == "markdown" else escaped(data.decode("utf-8", "surrogatepass")).encode()

@@ -62,8 +62,10 @@ def _tell(session: Session, found: Forgotten) -> None:
         text = redact(message.text)[0] if message else ""
         echo(f"{id}  {message.role if message else session[id].__class__.__name__}  {first_line(text)}")
     if found.folds:
-        contain = "contains it and is" if len(found.folds) == 1 else "contain it and are"
-        echo(f"{counted(len(found.folds), 'fold')} {contain} undone: {', '.join(found.folds)}")
+        contain = "contains" if len(found.folds) == 1 else "contain"
+        echo(
+            f"{counted(len(found.folds), 'fold')} that {contain} it will be undone: {', '.join(found.folds)}"
+        )
     if found.quoting:
         echo(f"also removed from {len(found.quoting):,} more: {', '.join(found.quoting)}")
     if found.also:

@@ -82,7 +82,7 @@ def command(
 
 
 def _found() -> list[Path]:
-    """Where programs keep sessions on this machine."""
+    """Folders in which programs keep sessions on this machine."""
     places = folders()
     there = [path for path in places.values() if path.exists()]
     if not there:
@@ -98,8 +98,8 @@ def _imported(
     tally: BatchTally,
     kept: StoredResults | None,
 ) -> list[ImportOutcome]:
-    """Files are read by workers, and put into the store here, in their order: of two that claim
-    one id the first has it, however long it took to read."""
+    """Workers read the files; this process stores them in order, so that of two with the same id the first
+    wins."""
     importer = Importer(target)
 
     def finish(job: Job, found: Any) -> Any:

@@ -32,8 +32,8 @@ def command(specs: tuple[str, ...], own: bool, port: int | None) -> None:
     """Start an MCP server, so that any agent can look up what any agent did.
 
     It serves your own stores and, read-only, the sessions of other programs on this machine. With
-    --http it listens on 127.0.0.1 alone, to clients that send the token in REFOLD_MCP_TOKEN (if it is unset,
-    one is made and printed).
+    --http it listens only on 127.0.0.1, for clients that send the token in REFOLD_MCP_TOKEN (if it is unset,
+    a token is made and printed).
     """
     try:
         import anyio

@@ -114,9 +114,11 @@ def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_jso
 
 
 def _tell_forgotten(gone: int, absent: list[int], match: str | None, count: int) -> None:
-    there = f"there are {count}" if count != 1 else "there is 1"
     for number in absent:
-        echo(f"refold: there is no note {number}: {there} (`refold memory list`)", err=True)
+        echo(
+            f"refold: no note {number}; the memory has {counted(count, 'note')} (`refold memory list`)",
+            err=True,
+        )
     if match and not gone:
         echo(f"refold: no note contains {match!r}", err=True)
     if gone:

@@ -11,6 +11,7 @@ import click
 from refold.cli.options import complete_model_names, json_option
 from refold.cli.output import console, emit, text_table
 from refold.costs import KnownModel, known, known_models, window_of
+from refold.errors import SettingError, nearest
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
 
@@ -33,7 +34,7 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
     providers = _providers(config)
     ready = {row["name"] for row in providers if row["ready"]}
     if name:
-        window_of(name, config.models)  # says what to do where it is unknown
+        _require_known(name, config)
         rows = _models([name], config)
     else:
         every = _models([*(row.name for row in known_models()), *config.models], config)
@@ -45,6 +46,17 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
         return
     shown = [row for row in providers if everything or row["name"] not in DOUBLES]
     _print(shown, rows, str(configuration.configuration_path()), config.model)
+
+
+def _require_known(name: str, config: Configuration) -> None:
+    try:
+        window_of(name, config.models)
+    except SettingError:
+        meant = nearest(name, [*(row.name for row in known_models()), *config.models])
+        guess = f"; did you mean {meant}?" if meant else ""
+        raise click.UsageError(
+            f"unknown model {name!r}{guess or '; `refold models --all` lists the known ones'}"
+        ) from None
 
 
 def _providers(config: Configuration) -> list[dict[str, Any]]:
@@ -59,7 +71,7 @@ def _providers(config: Configuration) -> list[dict[str, Any]]:
 
 
 def _public(address: str | None) -> str | None:
-    """The address without what stands before an @: that may be a password."""
+    """The address without a user name and password."""
     if not address:
         return None
     scheme, _, rest = address.rpartition("://")
@@ -67,7 +79,7 @@ def _public(address: str | None) -> str | None:
 
 
 def _missing(name: str, settings: Provider) -> str | None:
-    """What models of this provider need; None: they can be used."""
+    """What models of this provider need; None if they are ready."""
     kind = settings.type or name
     extra = kind.removesuffix("-responses")
     package = {"openai": "openai", "anthropic": "anthropic", "local": "xllamacpp"}.get(extra)

@@ -1,4 +1,4 @@
-"""Options that commands share, what they come to, and what a shell offers for them."""
+"""Shared options of commands, their values, and shell completion for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ else:
 
 
 def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """The last of several that stand between commas."""
+    """Completes the last of several comma-separated names."""
     from refold import presets
 
     before, comma, last = incomplete.rpartition(",")
@@ -39,7 +39,7 @@ def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Files; and of the user's own sessions those whose id begins like this, with their titles."""
+    """Completes files, and ids of the user's own sessions with their titles."""
     here = Path(incomplete)
     is_path = any(path.name.startswith(here.name) for path in here.parent.glob("*"))
     ids = _own(incomplete) if incomplete and not is_path else []
@@ -75,12 +75,12 @@ force_option = click.option("--force", is_flag=True, help="Overwrite the file th
 
 
 def combined_options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one; they are listed in this order."""
+    """Several options as one decorator, listed in this order."""
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(options), function)
 
 
 def _file_argument(last: str, help: str) -> Callable[[F], F]:
-    """FILE, or `--last`: the group of commands puts the newest session there (`with_newest`)."""
+    """FILE, or `--last`, for which the group inserts the newest session (`with_newest`)."""
     return combined_options(
         click.argument("file", metavar="FILE", shell_complete=session_names),
         click.option("--last", last, is_flag=True, expose_value=False, help=help),
@@ -94,7 +94,7 @@ own_argument: Callable[..., Any] = _file_argument("last_own", "Use your newest s
 
 
 def with_newest(command: click.Command | None, arguments: list[str]) -> list[str]:
-    """The arguments of a command, the newest session in front where `--last` asks for it."""
+    """The arguments of a command, with the newest session first if `--last` is given."""
     options, rest = arguments, list[str]()
     if "--" in arguments:
         at = arguments.index("--")
@@ -110,7 +110,7 @@ def with_newest(command: click.Command | None, arguments: list[str]) -> list[str
 
 
 class NameChoice(TextType):
-    """One of the names that `module:function` gives, which is imported when the option is used, or shown."""
+    """One of the names that `module:function` returns; imported when the option is used or shown."""
 
     name = "name"
 
@@ -158,7 +158,7 @@ class Tokens(CountType):
 
 
 def preset_options(function: F) -> F:
-    """--preset, --set, --params, --window and --budget; what they come to is handed on as `preset`."""
+    """--preset, --set, --params, --window and --budget, passed on as `preset`."""
 
     @functools.wraps(function)
     def wrapped(
@@ -173,6 +173,8 @@ def preset_options(function: F) -> F:
         given = dict(pair(text) for text in settings)
         given |= {"window": window} if window is not None else {}
         given |= {"params": params.read()} if params is not None else {}
+        if params is not None and not _takes_params(preset):
+            raise click.UsageError(f"the preset {preset} has no --params; use --set KEY=VALUE")
         if budget and window and budget > window:
             raise click.UsageError(f"--budget {budget:,} is larger than --window {window:,}")
         return function(preset=_preset(preset, given, budget), **more)
@@ -187,10 +189,16 @@ def preset_options(function: F) -> F:
             metavar="K=V",
             help="A setting of the preset; may be repeated.",
         ),
-        click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
+        click.option("--params", type=click.File("r"), help="Settings of augment as a JSON object."),
         click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
         click.option("--budget", type=Tokens(), help="Size of the view in tokens: 8000, 8k."),
     )(made)
+
+
+def _takes_params(preset: str) -> bool:
+    from refold import presets
+
+    return any(setting.name == "params" for setting in presets.settings_of(preset))
 
 
 def preset_option(help: str) -> Callable[[F], F]:
@@ -200,7 +208,7 @@ def preset_option(help: str) -> Callable[[F], F]:
 
 
 def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
-    """With what the settings made Python warn of said on standard error."""
+    """The preset; warnings about its settings go to standard error."""
     from refold import registry
 
     preset, told = warned(lambda: registry.preset(name, given, budget=budget))
@@ -210,7 +218,7 @@ def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
 
 
 def warned(work: Callable[[], T]) -> tuple[T, list[str]]:
-    """What comes of it, and what Python was made to warn of."""
+    """The result of work, and the warnings it caused."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         made = work()
@@ -225,13 +233,13 @@ def pair(text: str) -> tuple[str, Any]:
 
 
 def named_model(name: str | None) -> Model | None:
-    """Who writes summaries; None: the embedded digest."""
+    """The model that writes summaries; None: the digest."""
     from refold.registry.models import model
 
     return model(name) if name else None
 
 
 def refuse_existing(output: str | None, force: bool) -> None:
-    """Said before the work, not after it."""
+    """Refuses to overwrite a file, before the work starts."""
     if output and not force and Path(output).exists():
         raise click.UsageError(f"{output} already exists; choose another name, or overwrite it with --force")

@@ -1,4 +1,4 @@
-"""Output of commands, for people and for machines."""
+"""Output of commands, for people and for programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """A line on standard output or standard error. This, `emit` and `console` are the only ways out."""
+    """Prints a line to standard output or standard error. Only this, `emit` and `console` print."""
     click.echo(clean(text), err=err)
 
 
@@ -38,7 +38,7 @@ def first_line(text: str, width: int = 100) -> str:
 
 
 def path_end(path: str, width: int = 25) -> str:
-    """A path by its end, which says more than its beginning."""
+    """The end of a path, which says more than its beginning."""
     path = first_line(path, 1_000)
     return path if len(path) <= width else "…" + tail(path, width - 1)
 
@@ -51,19 +51,18 @@ def emit(value: Any) -> None:
 
 
 def program() -> str:
-    """`refold` as it can be typed here: an environment that is not active has it under a path."""
+    """How to call `refold` here: by path if its environment is not active."""
     here = Path(sys.executable).with_name("refold")
     return "refold" if shutil.which("refold") or not here.exists() else os.path.relpath(here)
 
 
 def say_next(arguments: str) -> None:
-    """The command of refold that usually comes now."""
+    """Prints the refold command that usually follows."""
     echo(f"next: {program()} {arguments}")
 
 
 def print_answer(value: Any, told: str | Callable[[], None], as_json: bool, *, next: str = "") -> None:
-    """What a command did or found: as JSON, or in words, or as something prints it for people; and what
-    usually comes next."""
+    """Prints a result as JSON, as text, or with a function, and the command that usually follows."""
     if as_json:
         emit(value)
     elif isinstance(told, str):
@@ -81,14 +80,14 @@ def console(*, stderr: bool = False) -> Screen:
 
 
 def _for_people() -> bool:
-    """Whether what a command prints is for people, who may watch it work."""
+    """True if the output is for people, who may watch."""
     context = click.get_current_context(silent=True)
     return not (context and context.params.get("as_json"))
 
 
 @contextmanager
 def waiting(what: str) -> Generator[None]:
-    """Something to look at, on standard error, while one piece of work takes its time."""
+    """Shows a spinner on standard error."""
     if sys.stderr.isatty() and _for_people():
         with console(stderr=True).status(first_line(what, 80)):
             yield
@@ -98,8 +97,8 @@ def waiting(what: str) -> Generator[None]:
 
 @contextmanager
 def progress_bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[float, str], None]]:
-    """A bar on standard error, where that is a terminal. Gives what is told how much is done, and a few words
-    about it."""
+    """A progress bar on standard error, if it is a terminal. Yields a function that takes the number done and
+    a few words."""
     out = console(stderr=True)
     if not (show and out.is_terminal and _for_people()):
         yield lambda _, __: None
@@ -118,7 +117,7 @@ def progress_bar(what: str, total: float, *, show: bool = True) -> Generator[Cal
 
 
 def progress(what: str, items: Sequence[T]) -> Iterator[T]:
-    """The items one by one, with a bar."""
+    """The items one by one, with a progress bar."""
     with progress_bar(what, len(items), show=len(items) > 1) as tell:
         for number, item in enumerate(items, 1):
             yield item
@@ -133,7 +132,7 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
 
 
 def indented(text: str, by: int) -> Padding:
-    """Also where it goes on in the next line of a terminal."""
+    """Indented text, also where the terminal wraps it."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -143,7 +142,7 @@ def indented(text: str, by: int) -> Padding:
 def text_table(
     headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()
 ) -> Table:
-    """A plain table. Cells are texts as they are; the screen makes them safe."""
+    """A plain table of texts."""
     from rich.table import Table
     from rich.text import Text
 
@@ -157,7 +156,7 @@ def text_table(
 
 @contextmanager
 def guarded() -> Generator[None]:
-    """Errors become one sentence and an exit code: 2 where the call was wrong, 1 where it failed."""
+    """Turns errors into one sentence and an exit code: 2 for wrong usage, 1 for failure."""
     try:
         yield
     except UsageError as error:
@@ -177,8 +176,7 @@ def guarded() -> Generator[None]:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """A file for its owner alone, all of it or nothing: what was there stays until the new one is
-    complete."""
+    """Writes a file readable only by its owner, atomically."""
     from refold.stores.disk import Disk, place_file
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
 
 
 def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | Reason:
-    """Nothing is due where nothing can be done; and a provider refused nothing whose reply came."""
+    """The trigger that has fired, if there is something to do."""
     from refold.compaction.plan import Plan, Reason
     from refold.compaction.plan_context import Due
     from refold.messages import Assistant
@@ -70,7 +70,7 @@ def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | 
 
 
 def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
-    """The documented JSON of a plan; the same keys whether or not there is something to do."""
+    """The documented JSON of a plan, with the same keys if there is nothing to do."""
     from refold.compaction.plan import Plan
     from refold.compaction.planning import Money, cost
     from refold.entries import Files
@@ -182,7 +182,7 @@ def _money(plan: Plan) -> str:
 
 
 def _two_counts(plan: Plan) -> str | None:
-    """Where the provider counts otherwise than we do, both figures, and why they differ."""
+    """Both counts and the reason, if the provider counts differently."""
     sizes = plan.context.sizes
     if abs(sizes.provider - sizes.tokens) * 50 <= sizes.tokens:
         return None
@@ -191,7 +191,7 @@ def _two_counts(plan: Plan) -> str | None:
 
 
 def _bar(plan: Plan, width: int) -> Any:
-    """The context as a bar: what is folded, what is clipped, what stays."""
+    """The context as a bar: folded, clipped and unchanged parts."""
     s = plan.context
     gone = set(plan.fold) | set(plan.turn_prefix)
     masked = {*plan.masked, *plan.clipped}

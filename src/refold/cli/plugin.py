@@ -1,4 +1,4 @@
-"""`refold plugin`. Hooks start with it: what they need is imported when they need it."""
+"""`refold plugin`. Hooks start through it, so imports are deferred."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def list_() -> None:
 @command.command("hook", hidden=True)
 @click.argument("name")
 def hook(name: str) -> None:
-    """What the hooks of a plug-in run; the event comes on standard input."""
+    """Run by the hooks of a plug-in; the event comes on standard input."""
     from refold.plugins.hook import run_hook
 
     run_hook(name)
@@ -83,7 +83,7 @@ def hook(name: str) -> None:
 
 @command.command("status", hidden=True)
 def status() -> None:
-    """What the status line of Claude Code runs."""
+    """Run by Claude Code's status line."""
     from refold.cli.output import echo
     from refold.plugins.hook import status_line
 
@@ -94,8 +94,8 @@ def status() -> None:
 @click.argument("what", type=click.Choice(("recall", "pin", "ledger", "undo")))
 @click.argument("session")
 def ask(what: str, session: str) -> None:
-    """What the slash commands of Claude Code run; their arguments come on standard input. An error is an
-    answer, too: Claude Code shows nothing of a command that fails."""
+    """Run by Claude Code's slash commands; their arguments come on standard input. Errors are printed as
+    answers, because Claude Code shows nothing of a failed command."""
     from refold.cli.output import echo
     from refold.errors import RefoldError
     from refold.plugins.commands import SLASH_COMMANDS
@@ -109,7 +109,7 @@ def ask(what: str, session: str) -> None:
 
 @command.command("live", hidden=True)
 def live() -> None:
-    """What the plug-in of opencode talks to, by lines of JSON."""
+    """Serves opencode's plug-in with lines of JSON."""
     from refold.plugins.opencode import serve_views
 
     serve_views()

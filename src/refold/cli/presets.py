@@ -37,7 +37,7 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
 
 
 def _all_rows() -> Iterator[dict[str, Any]]:
-    """One row per preset; a broken plug-in is reported and hides no other."""
+    """One row per preset; a broken plug-in is reported and does not hide others."""
     from refold import presets
 
     for name in presets.names():
@@ -63,7 +63,7 @@ def _row(name: str, params: Any) -> dict[str, Any]:
 
 
 def _chosen(name: str, text: str) -> tuple[Settings, list[str]]:
-    """The settings that the JSON gives, and what of it was ignored."""
+    """The settings in the JSON, and what was ignored."""
     from refold import presets
 
     made, ignored = warned(lambda: presets.make(name, {"params": text} if text else {}))

@@ -89,7 +89,8 @@ def command(
         tell_problems(session)
         print_hits(hits, query)
         if not hits and not missing and not unknown:
-            echo("refold: Nothing found; try other words", err=True)
+            again = "try other words" if query else "no entry meets these conditions"
+            echo(f"refold: Nothing found; {again}", err=True)
     for key in unknown:
         echo(f"refold: no entry has the key {key}", err=True)
     if missing:
@@ -119,7 +120,7 @@ def _whole(hit: Hit, index: LogIndex) -> Hit:
 
 
 def marked(text: str, query: str) -> Text:
-    """The text with the words of the query in colour, endings aside."""
+    """The text with the words of the query highlighted."""
     from refold.text.words import search_words, stem
 
     said = styled(clean(text))
@@ -130,7 +131,7 @@ def marked(text: str, query: str) -> Text:
 
 
 def _turns(given: str) -> list[int]:
-    """`3`, `3-6` and lists of these."""
+    """Parses `3`, `3-6` and lists of these."""
     found: list[int] = []
     for part in given.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)

@@ -78,11 +78,11 @@ def command(
 
 
 def _run(line: list[str], environment: dict[str, str]) -> int:
-    """The program in the foreground. Keys that send signals reach it from the terminal, all others from
+    """Runs the program in the foreground. It gets keyboard signals from the terminal, and other signals from
     here."""
     process: subprocess.Popen[bytes] | None = None
     early: list[int] = []
-    """Signals that come while it is being started."""
+    """Signals that arrive while it is being started."""
 
     def ignore(number: int, frame: FrameType | None) -> None:
         pass

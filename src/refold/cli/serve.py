@@ -50,7 +50,7 @@ def command(config: str | None, **given: str | int | None) -> None:
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    """On the faster loop, where there is one: it has none for Windows."""
+    """Runs on uvloop if available; there is none for Windows."""
     try:
         from uvloop import run
     except ImportError:

@@ -1,4 +1,4 @@
-"""Sessions that commands are given."""
+"""Sessions given as arguments of commands."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FORMAT_NAMES = {
     "opencode": "opencode",
     "copilot": "Copilot CLI",
 }
-"""What programs call themselves, by the format of their sessions."""
+"""Format of sessions → name of the program."""
 
 
 MAX_OFFERED = 30
-"""Conversations of a file that are offered at once: a screen of them."""
+"""Number of conversations offered at once."""
 
 
 def open_session(file: str) -> Session:
-    """A session from any supported file or store. Refold's own are opened for writing. Of several in one
-    file, a person at a terminal chooses."""
+    """A session from any supported file or store. Refold's own are opened for writing. If a file has several,
+    a user at a terminal chooses."""
     from refold.registry import sessions as opening
     from refold.transcripts.base import SEVERAL_CONVERSATIONS
 
@@ -59,7 +59,7 @@ def _picked(file: str) -> int:
 
 
 def _chosen(titles: Sequence[str]) -> int:
-    """The number that is typed; words make the list shorter."""
+    """The number that the user types; words shorten the list."""
     shown = list(range(len(titles)))
     while True:
         for number in shown[:MAX_OFFERED]:
@@ -77,7 +77,7 @@ def _chosen(titles: Sequence[str]) -> int:
 
 
 def own_session(file: str) -> Session:
-    """A session that can be changed; foreign transcripts cannot."""
+    """A session that can be changed; transcripts of other programs cannot."""
     session = open_session(file)
     if session.store is None:
         raise click.UsageError(
@@ -88,7 +88,7 @@ def own_session(file: str) -> Session:
 
 
 def tell_problems(session: Session) -> None:
-    """What could not be understood, or was not chosen, is said on standard error."""
+    """Prints to standard error what could not be read, or was not chosen."""
     from refold.transcripts.base import problem_sentences
 
     for sentence in problem_sentences(session.problems):

@@ -1,4 +1,4 @@
-"""`refold sessions`: what is in a store."""
+"""`refold sessions`: the sessions of a store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 _HITS = 3
-"""Shown of each session that a search finds."""
+"""Number of hits shown per session."""
 _WIDTH = 240
 
 
@@ -209,7 +209,7 @@ def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> Non
 
 @contextmanager
 def existing_store(spec: str | None) -> Generator[Store]:
-    """A store that exists. The user's own counts as empty before it is first used."""
+    """A store that exists. The user's own counts as empty before its first use."""
     unused = not spec and not default_database().exists()
     store = open_store("memory:" if unused else spec or "sqlite:").store
     if isinstance(store, Placed) and not Path(str(store.path)).exists():
@@ -221,7 +221,7 @@ def existing_store(spec: str | None) -> Generator[Store]:
 
 
 def moment(text: str | None, now: Callable[[], float] = time.time) -> float | None:
-    """Seconds since 1970 of a date, a date with a time, or a span of time ago."""
+    """Seconds since 1970 for a date, a date with a time, or a time span ago."""
     if text is None:
         return None
     if span := re.fullmatch(r"(\d{1,6})([hdw])", text.strip()):
@@ -253,7 +253,7 @@ def _fits(info: SessionInfo, folder: str | None, begin: float | None, end: float
 def _said(
     store: Store, text: str, infos: Sequence[SessionInfo], limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
-    """How many of the sessions say it, and the rows of the best, each with its best hits."""
+    """The number of sessions with these words, and the best of them, each with its best hits."""
     from refold.registry.search import search_store
 
     known = {info.id: info for info in infos}
@@ -285,11 +285,11 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
 
 
 _FIXED = 48
-"""Columns of a terminal that id, time, entries and size take."""
+"""Columns taken by id, time, entries and size."""
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    """At a terminal a line for each: as much of an id as tells it from the others, of the rest what fits."""
+    """On a terminal, one line each: the shortest unambiguous id, and as much of the rest as fits."""
     headings = ("session", "last entry", "entries", "size", "title", "folder")
     out = console()
     ids = [row["id"] for row in rows]

@@ -63,7 +63,7 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
 
 
 def view_dict(view: View) -> dict[str, Any]:
-    """The documented JSON of a view: neutral items."""
+    """The documented JSON of a view."""
     return {
         "messages": [
             {
@@ -80,7 +80,7 @@ def view_dict(view: View) -> dict[str, Any]:
 
 
 def about_fold(fold: Fold) -> dict[str, Any]:
-    """What the documented JSON says of every fold."""
+    """The documented JSON of every fold."""
     names = ("id", "preset", "rung", "reason", "tokens_before", "tokens_after", "check")
     return {name: getattr(fold, name) for name in names}
 
@@ -147,7 +147,7 @@ def _about(entry: Any) -> str:
 
 
 def _what(session: Session, id: str) -> str:
-    """An entry in words: who said it, and how it begins."""
+    """An entry in words: its role and beginning."""
     from refold.messages import Result
     from refold.session.edits import said_by
 
@@ -159,7 +159,7 @@ def _what(session: Session, id: str) -> str:
 
 
 def _origin(session: Session, fold: Fold) -> str | None:
-    """What is said of a fold that another program made: it noted neither what left nor why."""
+    """A note on a fold of another program, which recorded neither what left nor why."""
     from refold.session.edits import edit_stretches, said_by
 
     imported, _, format = fold.author.partition("import:")
@@ -221,7 +221,7 @@ def _trail(engine: Engine, session: Session) -> dict[str, Any]:
 
 
 def _why(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
-    """The records that folds put into the view, and where their lines come from."""
+    """The records of folds in the view, and the sources of their lines."""
     from refold.compaction.details import RefoldDetails
     from refold.entries import Fold
     from refold.session.edits import active_folds

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refold.compare.stats import Stats
 
 MAX_BARS = 40
-"""Bars of the growth chart; longer conversations are shown in steps."""
+"""Number of bars of the growth chart; longer conversations are grouped."""
 
 
 @click.command("stats")
@@ -57,7 +57,7 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
 
 
 def _without_secrets(found: Stats) -> Stats:
-    """Names of files and commands, too, which are keys here."""
+    """The figures without secrets, also in names of files and commands."""
     from refold.session import redacted
 
     files = {redacted.text(path): size for path, size in found.by_file.items()}

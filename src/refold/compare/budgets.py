@@ -1,4 +1,4 @@
-"""Budgets as people write them: `20k` tokens, or `20%` of a transcript."""
+"""Budgets: `20k` tokens, or `20%` of a transcript."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMES = {"k": 1_000, "m": 1_000_000}
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How many tokens a fold may leave: a number of them, or a share of the transcript."""
+    """Tokens that a fold may leave: a number, or a share of the transcript."""
 
     text: str
     tokens: int | None = None
@@ -44,7 +44,7 @@ def parse_budget(text: str) -> Budget:
 
 
 def parse_budgets(text: str) -> tuple[Budget, ...]:
-    """Budgets separated by commas, each once however it is written (`2k`, `2000`)."""
+    """Comma-separated budgets without duplicates (`2k`, `2000`)."""
     budgets: dict[tuple[int | None, float], Budget] = {}
     for budget in (parse_budget(one) for one in text.split(",") if one.strip()):
         budgets.setdefault((budget.tokens, budget.share), budget)

@@ -1,5 +1,5 @@
-"""Where the tokens of a conversation go, as values; and what could be saved: one small rule per habit that
-costs tokens."""
+"""Where the tokens of a conversation go, as values, and suggestions: one small rule per habit that costs
+tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class ToolUsage(msgspec.Struct):
-    """All calls of one tool and what they brought into the context."""
+    """All calls of one tool and the size of their results."""
 
     name: str
     calls: int = 0
@@ -24,7 +24,7 @@ class ToolUsage(msgspec.Struct):
 
 
 class FileUsage(msgspec.Struct):
-    """All calls that touched one file. A call on several files is divided among them."""
+    """All calls on one file. A call on several files is divided among them."""
 
     path: str
     tokens: int = 0
@@ -33,7 +33,7 @@ class FileUsage(msgspec.Struct):
 
 
 class TurnUsage(msgspec.Struct):
-    """A message of the user and everything up to the next one; turn 0 is what came before the first."""
+    """A user message and everything up to the next one; turn 0 precedes the first."""
 
     turn: int
     entry_id: str
@@ -42,7 +42,7 @@ class TurnUsage(msgspec.Struct):
     calls: int = 0
     tokens: int = 0
     results: int = 0
-    """How many of the tokens are tool results."""
+    """Tokens of tool results."""
     total: int = 0
     """Size of the path up to the end of the turn."""
     prompt: int | None = None
@@ -60,17 +60,17 @@ class Big(msgspec.Struct, frozen=True):
 
 
 class Repeat(msgspec.Struct):
-    """A file that was read again in the same way without having been changed in between."""
+    """A file that was read again in the same way although it had not changed."""
 
     path: str
     times: int = 0
     tokens: int = 0
-    """What the repetitions cost, the first reading not counted."""
+    """Tokens of the repetitions, without the first reading."""
     entries: tuple[str, ...] = ()
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """Sum of all usage the provider reported on the path."""
+    """Sum of the usage that the provider reported on the path."""
 
     requests: int
     input: int
@@ -83,7 +83,7 @@ class Suggestion(msgspec.Struct, frozen=True):
     code: str
     text: str
     tokens: int
-    """Upper bound of what following it would save."""
+    """Upper bound of the saving."""
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     view: int
     """What the model sees, as it is sent."""
     added: int
-    """The part of it that stands in for missing results."""
+    """The part of it that replaces missing results."""
     counter: str
     messages: int
     by_role: dict[str, int]
@@ -105,18 +105,18 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     repeated: tuple[Repeat, ...]
     usage: Spent | None
     words_left_out: int = 0
-    """Typed messages that the newest fold shows in part or not at all."""
+    """Typed messages that the newest fold does not show in full."""
     suggestions: tuple[Suggestion, ...] = ()
 
 
 MIN_SAVED_SHARE = 0.03
-"""Share of all tokens below which nothing is suggested."""
+"""Minimum share of all tokens for a suggestion."""
 
 SavingRule: TypeAlias = Callable[[Stats], Iterator[Suggestion]]
 
 
 def suggest(stats: Stats) -> tuple[Suggestion, ...]:
-    """Suggestions that are worth it, the most valuable first."""
+    """Worthwhile suggestions, most valuable first."""
     every = (suggestion for rule in SAVING_RULES for suggestion in rule(stats))
     worth = (x for x in every if x.tokens >= MIN_SAVED_SHARE * max(stats.tokens, 1))
     return tuple(sorted(worth, key=lambda x: -x.tokens))
@@ -151,7 +151,7 @@ def large_results(stats: Stats) -> Iterator[Suggestion]:
 
 
 def old_results(stats: Stats) -> Iterator[Suggestion]:
-    """Results of turns long past, still in view."""
+    """Results of old turns that are still in view."""
     if len(stats.turns) < 6 or stats.view < stats.tokens // 2:
         return
     old = sum(turn.results for turn in stats.turns[:-3])

@@ -1,8 +1,8 @@
-"""In which form each message of a conversation stands in a folded view: the same four words for every preset.
+"""The form of each message in a folded view, the same four for every preset.
 
-*Whole*: as it was, or word for word in what replaced it. *Clipped*: something shorter in its own place. As a
-*line*: a summary stands for it and has an argument of its call or one of its sentences, word for word; a
-result goes with its call. *Gone*: the view has nothing of it.
+*Whole*: unchanged, or verbatim in its replacement. *Clipped*: shortened in its own place. *Line*: a summary
+has an argument of its call or one of its sentences verbatim; a result goes with its call. *Gone*: nothing of
+it is in the view.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FORM_WORDS: dict[MessageForm, str] = {
     "lines": "as one line",
     "gone": "not shown (recall finds them)",
 }
-"""And how people say it."""
+"""The forms in words."""
 MIN_SENTENCE_CHARS = 12
-"""Shorter words stand anywhere by chance."""
+"""Minimum length of a sentence; shorter ones occur by chance."""
 PROBED_SENTENCES = 8
-"""Sentences of a message that are looked for, from its beginning and from its end: a log has thousands."""
+"""Number of sentences of a message that are searched, from its beginning and its end."""
 
 
 class RecordPart(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class RecordPart(msgspec.Struct, frozen=True):
 
 
 def forms_of(session: Session, sizes: Sequence[int]) -> dict[MessageForm, RecordPart]:
-    """How many messages stand in each form, and how many tokens they had: `sizes`, by the path."""
+    """Number of messages in each form, and their tokens; `sizes` are those of the path."""
     said = [entry for entry in session.path if said_by(entry) is not None]
     found = _covered(session)
     parts = dict.fromkeys(FORM_WORDS, RecordPart())
@@ -52,7 +52,7 @@ def forms_of(session: Session, sizes: Sequence[int]) -> dict[MessageForm, Record
 
 
 def _covered(session: Session) -> dict[str, MessageForm]:
-    """The messages that an edit stands for."""
+    """The messages that edits cover."""
     found: dict[str, MessageForm] = {}
     for stretch in outermost(active_folds(session.path), session.position):
         found |= stretch_forms(session, stretch, record_of_stretch(stretch))
@@ -60,13 +60,14 @@ def _covered(session: Session) -> dict[str, MessageForm]:
 
 
 def record_of_stretch(stretch: Stretch) -> FoldRecord:
-    """What stands for a stretch; for what left its place alone, the record of the fold, its first edit."""
+    """The replacement of a stretch; for messages that left their place alone, the record of the fold, its
+    first edit."""
     edit = stretch.fold.edits[0] if stretch.edit.kind == e.LEFT else stretch.edit
     return FoldRecord(edit.put)
 
 
 def stretch_forms(session: Session, stretch: Stretch, record: FoldRecord) -> dict[str, MessageForm]:
-    """In which form the messages of a stretch stand in what was put for it."""
+    """The forms of a stretch's messages in its replacement."""
     entries = session.path[stretch.first : stretch.last + 1]
     said = {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
     put = stretch.edit.put
@@ -91,7 +92,7 @@ def _answers(message: Message) -> str:
 
 
 class FoldRecord:
-    """What stands for a stretch of the conversation."""
+    """The replacement of a stretch of the conversation."""
 
     def __init__(self, put: Sequence[Message]) -> None:
         self.messages = put
@@ -105,14 +106,14 @@ class FoldRecord:
         return "gone" if next(self.traces(message), None) is None else "lines"
 
     def copy_of(self, message: Message) -> int | None:
-        """Which of the messages put here is this one, as it was or shorter."""
+        """The replacement message that is this message, unchanged or shorter."""
         same = (
             n for n, other in enumerate(self.messages) if message == other or _is_same_step(message, other)
         )
         return next(same, None)
 
     def traces(self, message: Message) -> Iterator[str]:
-        """What of a message stands here word for word: arguments of its calls, sentences."""
+        """Verbatim traces of a message: arguments of its calls, sentences."""
         arguments = (value for call in message.calls for value in _arguments(call))
         for text in chain(arguments, _looked_at(message.text)):
             if self._has(text):
@@ -124,7 +125,7 @@ class FoldRecord:
 
 
 def _is_same_step(message: Message, other: Message) -> bool:
-    """A shorter copy of the same result or of the same calls."""
+    """True for a shorter copy of the same result or calls."""
     if isinstance(message, Result) and isinstance(other, Result):
         return message.call_id == other.call_id
     calls = {call.id for call in message.calls}
@@ -137,7 +138,7 @@ def _arguments(call: Call) -> Iterable[str]:
 
 @lru_cache(maxsize=2_048)
 def _looked_at(text: str) -> tuple[str, ...]:
-    """Kept: every fold of every preset looks for the same sentences again."""
+    """Sentences to search for, cached because every fold of every preset needs the same ones."""
     found = [flat(sentence) for sentence in sentences(text)]
     return tuple(
         found if len(found) <= 2 * PROBED_SENTENCES else found[:PROBED_SENTENCES] + found[-PROBED_SENTENCES:]

@@ -1,7 +1,7 @@
-"""The comparison of many transcripts: a job for each file, and of each only what tables are made of.
+"""Comparison of many transcripts: one job per file, which returns only figures.
 
-A worker reads the file itself, folds what is in it with every preset, and gives back `Compared`: some
-kilobytes instead of the folded sessions, so thousands of transcripts fit into memory.
+A worker reads the file, folds it with every preset, and returns `Compared`: some kilobytes instead of the
+folded sessions, so that thousands of transcripts fit into memory.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from refold.transcripts.base import problem_sentences
 from refold.transcripts.importing import ImportOutcome, ReadConversation, conversations, find_transcripts
 
 SessionOrError: TypeAlias = Session | RefoldError | OSError
-"""A session, or why there is none."""
+"""A session, or the reason why there is none."""
 
 
 def without_sessions(done: Comparison) -> Compared:
-    """Without the sessions: what a worker gives back."""
+    """The comparison without its sessions, as a worker returns it."""
     cells = [msgspec.structs.replace(cell, done=None) for cell in done.cells]
     about = [About(*(getattr(t, name) for name in About.__struct_fields__)) for t in done.transcripts]
     return Compared(tuple(cells), tuple(about), done.unread)
 
 
 def merge_compared(parts: Iterable[Compared]) -> Compared:
-    """Several as one, in their order."""
+    """Several comparisons as one, in order."""
     listed = list(parts)
     return Compared(
         tuple(cell for part in listed for cell in part.cells),
@@ -54,7 +54,7 @@ def merge_compared(parts: Iterable[Compared]) -> Compared:
 
 @dataclass(frozen=True)
 class Task:
-    """One file; `named` itself, or found in a folder that was."""
+    """One file, given by name (`named`) or found in a folder."""
 
     file: str
     named: bool
@@ -63,7 +63,8 @@ class Task:
 
 
 def transcript_files(names: Iterable[str]) -> list[tuple[str, bool]]:
-    """The files, each once, and whether it was named itself; a folder is all transcripts in it."""
+    """The files without duplicates, and whether each was given by name; a folder stands for all transcripts
+    in it."""
     found: dict[Path, tuple[str, bool]] = {}
     for name in names:
         if Path(name).is_dir():
@@ -75,15 +76,15 @@ def transcript_files(names: Iterable[str]) -> list[tuple[str, bool]]:
 
 
 def jobs(files: Iterable[tuple[str, bool]], plan: ComparisonPlan) -> Iterator[Job]:
-    """Made as they are asked for: the key of a job is read from its file."""
+    """The jobs, made on demand, because the key of a job is read from its file."""
     asked = fingerprint(plan)
     for file, named in files:
         yield Job(Task(file, named, plan, asked), _key(file, named))
 
 
 def fingerprint(plan: ComparisonPlan) -> str:
-    """Two plans of one fingerprint give the same figures: presets with the settings of this machine, budgets,
-    passes, who summarises, whose prices, and the release."""
+    """Identifies the results of a plan: presets with their settings, budgets, passes, model, prices, and the
+    release."""
     model = plan.model if isinstance(plan.model, str | None) else plan.model.name
     settings = [_settings(name) for name in plan.presets]
     return short_digest(release(), settings, list(plan.budgets), list(plan.passes), model, plan.prices)
@@ -99,7 +100,7 @@ def _settings(name: str) -> list[Any]:
 
 
 def _key(file: str, named: bool) -> str | None:
-    """Sessions of our own are read through their store, and have none."""
+    """The key of a file; sessions of refold, which are read through their store, have none."""
     path = Path(file)
     try:
         if named and not path.is_file():
@@ -110,7 +111,7 @@ def _key(file: str, named: bool) -> str | None:
 
 
 def work(task: Task) -> Any:
-    """What a worker does: `Compared` as JSON."""
+    """The work of a worker: `Compared` as JSON."""
     if fingerprint(task.plan) != task.fingerprint:
         raise UsageError(
             "this worker runs another release or configuration of refold: install the same one there"
@@ -122,8 +123,8 @@ def work(task: Task) -> Any:
 def sessions(
     file: str, named: bool, open: Callable[[str], Session] = named_session
 ) -> Iterator[tuple[str, SessionOrError]]:
-    """The conversation of a file that was named, or why there is none; all those of a file in a folder, which
-    are none where it is no transcript."""
+    """The conversation of a named file, or the reason why there is none; for a file in a folder all
+    conversations, none if it is not a transcript."""
     if named:
         try:
             yield file, open(file)
@@ -149,8 +150,7 @@ def _one(file: str, session: SessionOrError, plan: ComparisonPlan) -> Compared:
 def endings(
     given: Iterable[Job], plan: ComparisonPlan, on: Executor, kept: StoredResults | None = None
 ) -> Iterator[Ending]:
-    """Every file, as they come, each with its `Compared`. What a model failed at is tried again by the next
-    run."""
+    """Each file with its `Compared`, as they finish. Failures of a model are retried by the next run."""
 
     def keeps(value: Any) -> bool:
         return plan.model is None or all(cell["tokens"] is not None for cell in value["cells"])

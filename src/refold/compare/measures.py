@@ -1,7 +1,7 @@
-"""What a view still says of a log, counted without a judge.
+"""Measures of what a view keeps of a log, without a judge.
 
-Everything is read from the log and looked up in the view's text by plain search. Nothing here comes from the
-code that writes summaries (a linter contract forbids it): what measures and what is measured share no parts.
+Facts are read from the log and searched in the view's text. Nothing here uses the code that writes summaries
+(a linter contract forbids it).
 """
 
 from __future__ import annotations
@@ -45,43 +45,44 @@ MEASURES = {
     "numbers": ("numbers", "numbers"),
     "identifiers": ("identifiers", "identifiers in calls"),
 }
-"""What is counted, and what people call it: in short, and in full."""
+"""Measures with their short and full names."""
 DECIDING = ("words", "files", "needed")
-"""What presets are ranked by; the others decide between equals."""
+"""The measures that rank presets; the others break ties."""
 NEEDED_CUT = 0.75
-"""Where a log is cut for `needed`: the part of its messages that is folded."""
+"""The part of a log's messages that is folded for `needed`."""
 
 
 class CountOf(msgspec.Struct, frozen=True):
-    """So many of so many."""
+    """A number out of a total."""
 
     kept: int
     of: int
 
     @property
     def share(self) -> float | None:
-        """Between 0 and 1; None where there is nothing to keep."""
+        """Between 0 and 1; None if there is nothing to keep."""
         return self.kept / self.of if self.of else None
 
 
 class LogFacts(msgspec.Struct, frozen=True):
-    """What a log holds that a view should still say. Everything counts once."""
+    """Facts of a log that a view should keep, without duplicates."""
 
     typed: dict[str, int]
-    """Sentences the user typed, and the words in each."""
+    """Sentences that the user typed, with their word counts."""
     files: frozenset[str]
-    """Files that a call changed or created, by the shortest end of a path that no other touched file has."""
+    """Files that a call changed or created, by the shortest path suffix that is unique among touched files.
+    """
     paths: frozenset[str]
-    """Files that a call read, changed, moved or deleted; likewise."""
+    """Files that a call read, changed, moved or deleted, in the same form."""
     calls: frozenset[tuple[str, ...]]
-    """What tools were called with: the files, the command, the pattern, or all arguments of other tools."""
+    """Arguments of calls: files, command, pattern, or all arguments of other tools."""
     numbers: frozenset[str]
-    """Numbers of three digits and more that the user typed or the assistant said."""
+    """Numbers of three digits and more, from the user or the assistant."""
     identifiers: frozenset[str]
     """Identifiers in the arguments of calls."""
 
     def kept(self, view: str) -> dict[str, CountOf]:
-        """How much of it stands in the text of a view, line breaks aside."""
+        """How much of it is in the text of a view, ignoring line breaks."""
         text = flat(view)
         typed = sum(size for sentence, size in self.typed.items() if stands(sentence, text))
         calls = sum(all(stands(value, text) for value in call) for call in self.calls)
@@ -96,7 +97,7 @@ class LogFacts(msgspec.Struct, frozen=True):
 
 
 def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> LogFacts:
-    """`identifiers`: look for these, too (it takes a third of the time)."""
+    """The facts of messages. `identifiers`: include these, which takes a third of the time."""
     reader = _Reader(identifiers)
     for message in messages:
         reader.take(message)
@@ -104,7 +105,7 @@ def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> LogFacts
 
 
 class _Reader:
-    """Reads one message after the other."""
+    """Reads messages one by one."""
 
     def __init__(self, with_identifiers: bool) -> None:
         self.with_identifiers = with_identifiers
@@ -115,7 +116,7 @@ class _Reader:
         self.touched: set[str] = set()
         self.changed: set[str] = set()
         self.pending: dict[str, list[str]] = {}
-        """Files that calls without a result so far would change."""
+        """Files that calls without a result would change."""
         self.opened: list[str] = []
 
     def take(self, message: Message) -> None:
@@ -160,8 +161,8 @@ _CHANGES = frozenset({"edit", "write", "create"})
 
 
 def files_of_call(call: Call, opened: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files that a call names, and those of them that it changes if it succeeds. Of shell commands only
-    patches are read. An edit that names no file is of the one `opened` last."""
+    """The files that a call names, and those it changes on success. Of shell commands only patches are read.
+    An edit without a file concerns the one `opened` last."""
     what, text = kind(call.name), argument_text(call)
     if "*** Begin Patch" in text:
         found = [(action, posixpath.normpath(path.strip())) for action, path in _PATCH.findall(text)]
@@ -181,8 +182,7 @@ def files_of_call(call: Call, opened: Sequence[str]) -> tuple[list[str], list[st
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """Every path with the shortest end of it that no other file has. A relative path is the file whose
-    absolute path ends with it."""
+    """Path → its shortest unique suffix. A relative path is the file whose absolute path ends with it."""
     listed = sorted(set(paths))
     whole = {end: path for path in listed if path.startswith("/") for end in path_suffixes(path)}
     files = {path: whole.get(path, path) for path in listed}
@@ -200,7 +200,7 @@ def path_suffixes(path: str) -> Iterator[str]:
 
 
 def subject(call: Call) -> Sequence[str]:
-    """What a call was about: its command or pattern, or else every argument; of a text the first line."""
+    """The subject of a call: its command or pattern, or every argument; of a text the first line."""
     command = command_line(call) if kind(call.name) == "bash" else ""
     main = command or text_argument(call, PATTERNS)
     lines = [text.strip().split("\n")[0] for text in ([main] if main else leaves(call.arguments))]
@@ -220,7 +220,7 @@ MIN_ANSWER_CHARS, MAX_ANSWER_CHARS = 5, 160
 
 
 def count_words(text: str) -> int:
-    """What stands between spaces and has a letter or digit; of Chinese and Japanese, every character."""
+    """Number of words with a letter or digit; in Chinese and Japanese, of characters."""
     parts = (part for part in text.split() if any(map(str.isalnum, part)))
     return sum(max(1, len(_IDEOGRAPH.findall(part))) for part in parts)
 
@@ -241,7 +241,7 @@ def identifiers(text: str) -> Iterator[str]:
 
 
 def needed(messages: Sequence[Message], cut: int) -> tuple[str, ...]:
-    """Identifiers of calls after the cut that stand before it and were not mentioned again in between."""
+    """Identifiers of calls after the cut that occur before it and were not mentioned in between."""
     before = readable_text(messages[:cut])
     later = [searchable(message) for message in messages[cut:]]
     after, start = "\n\n".join(later), 0
@@ -257,7 +257,7 @@ def needed(messages: Sequence[Message], cut: int) -> tuple[str, ...]:
 # ── looking up ──────────────────────────────────────────────────────────────────────────────────
 
 _BEFORE, _AFTER = re.compile(r"\w[.-]?\Z", re.ASCII), re.compile(r"[.-]?\w", re.ASCII)
-"""What stands beside a part of a longer word, path or number."""
+"""Characters beside a part of a longer word, path or number."""
 
 
 def present(names: Iterable[str], text: str) -> CountOf:
@@ -266,7 +266,7 @@ def present(names: Iterable[str], text: str) -> CountOf:
 
 
 def stands(name: str, text: str) -> bool:
-    """Whether `text` has `name` as it is, not as a part of a longer word or number."""
+    """True if `text` has `name`, not as part of a longer word or number."""
     first, last = (bool(re.match(r"\w", name[at], re.ASCII)) for at in (0, -1))
     at = text.find(name)
     while at >= 0:
@@ -279,7 +279,7 @@ def stands(name: str, text: str) -> bool:
 
 
 def readable_text(messages: Iterable[Message]) -> str:
-    """All that a model can read, the arguments of calls included."""
+    """All text that a model can read, including arguments of calls."""
     return "\n\n".join(searchable(message) for message in messages)
 
 

@@ -1,8 +1,8 @@
-"""What a conversation would have cost: every request replayed with prices and a model of the prompt cache.
+"""The cost of a conversation: every request replayed with prices and a simulated prompt cache.
 
-Works on token counts alone. A fold is described by what it was measured to leave (`Shape`): the untouched
-beginning, the record that stands for the folded part, and the verbatim tail. Whenever the next request
-would pass the threshold, the conversation is folded to that shape; the cache then only holds the beginning.
+Uses only token counts. A fold is described by its measured sizes (`ViewSizes`): the untouched beginning, the
+record, and the verbatim tail. Whenever the next request would exceed the threshold, the conversation is
+folded to these sizes; the cache then holds only the beginning.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from refold.session.edits import said_by
 from refold.session.items import Item
 
 PRICED = "claude-sonnet-5"
-"""The model whose prices count where neither the caller nor the transcript names one that is known."""
+"""The default model for prices."""
 TIMES = (2, 4, 8)
-"""Thresholds, in budgets: a context that has grown to this is folded to one budget."""
+"""Thresholds in budgets: a context of this size is folded to one budget."""
 COST_THRESHOLD = 4
-"""The threshold of `cost`; where a conversation never gets there, the largest that it reaches."""
+"""The threshold of `cost`; if a conversation never reaches it, the largest that it reaches."""
 DEFAULT_PAUSE_SECONDS = 20.0
-"""Seconds between two requests where the transcript has no times."""
+"""Assumed seconds between requests if the transcript has no times."""
 MAX_PAUSE_SECONDS = 3600.0
-"""Pauses count at most this much: nights and holidays say nothing about a preset."""
+"""Maximum pause that counts, since nights and holidays say nothing about a preset."""
 GAIN = 0.9
 """A fold that leaves more than this part of the context is not made."""
 
 
 class ReplayedRequest(NamedTuple):
-    """A request: so many entries come before it, so much time after the one before, such a reply."""
+    """A request: number of entries before it, time since the previous one, size of the reply."""
 
     entries: int
     pause: float
@@ -55,7 +55,7 @@ class RequestSeries(msgspec.Struct, frozen=True):
     sums: tuple[int, ...]
     """`sums[i]` is the size of the first `i` entries."""
     fixed: int
-    """How many entries at the beginning are never folded: system prompts."""
+    """Number of leading entries that are never folded: system prompts."""
     steps: tuple[ReplayedRequest, ...]
 
     @property
@@ -68,7 +68,7 @@ class RequestSeries(msgspec.Struct, frozen=True):
 
 
 class ViewSizes(msgspec.Struct, frozen=True):
-    """What a fold leaves, in tokens."""
+    """Sizes of a folded view, in tokens."""
 
     kept: int
     record: int
@@ -80,27 +80,27 @@ class ViewSizes(msgspec.Struct, frozen=True):
 
 
 class Summarising(msgspec.Struct, frozen=True):
-    """Who writes the records. No prices: the embedded digest, which costs nothing."""
+    """Cost of writing records. Without prices: the digest, which is free."""
 
     prices: Prices | None = None
     output: int = 0
 
 
 class ReplayBill(msgspec.Struct, frozen=True):
-    """What a replay came to, in dollars and tokens."""
+    """Result of a replay, in dollars and tokens."""
 
     dollars: float
     summaries: float = 0.0
-    """The part of it that went to the summariser."""
+    """The summariser's part of it."""
     folds: int = 0
     prompt: int = 0
-    """All tokens that were sent."""
+    """Total tokens sent."""
     peak: int = 0
-    """The largest context that was sent."""
+    """The largest context sent."""
 
 
 class Paid(msgspec.Struct, frozen=True):
-    """What a conversation costs with a preset: by threshold, and without folding."""
+    """Cost of a conversation with a preset, by threshold, and without folding."""
 
     none: ReplayBill
     by_threshold: dict[int, ReplayBill] = {}
@@ -150,7 +150,7 @@ def priced(name: str) -> Priced:
 
 
 def prices_of(session: Session, name: str | None) -> Priced:
-    """The named model, or the one that the conversation names, or a usual one."""
+    """Prices of the named model, the conversation's, or a default."""
     if name:
         return priced(name)
     spoken = last_model(session)
@@ -162,8 +162,8 @@ def prices_of(session: Session, name: str | None) -> Priced:
 
 
 def worth(session: Session, since: float = 0.0) -> tuple[int, int, float]:
-    """Of the folds since then: how many, tokens that requests were smaller by, and dollars: what the smaller
-    prompts saved, less what sending them anew cost. One that does not say what it left is worth nothing."""
+    """Of the folds since then: their number, the tokens saved in requests, and dollars saved, less the cost
+    of rewriting the cache. A fold without sizes counts for nothing."""
     folds, tokens, money = 0, 0, 0.0
     entries = session.entries
     cold = cold_share([session.path[position].time for position in session.replies])
@@ -207,7 +207,7 @@ def _pause(before: float, now: float) -> float:
 
 
 def view_sizes(items: Sequence[Item], sizes: Sequence[int]) -> ViewSizes:
-    """The shape of a folded view."""
+    """The sizes of a folded view."""
     put = [index for index, item in enumerate(items) if item.fold is not None]
     first = put[0] if put else len(items)
     record = sum(sizes[index] for index in put)
@@ -223,8 +223,8 @@ def bill(
     shape: ViewSizes | None = None,
     summarising: Summarising = Summarising(),
 ) -> ReplayBill:
-    """The whole conversation, folded to `shape` whenever a request would pass `threshold`; without these,
-    as it was."""
+    """The bill of the whole conversation, folded to `shape` whenever a request would exceed `threshold`;
+    without these, unfolded."""
     run = _Run(conversation, prices, summarising)
     for step in conversation.steps:
         if threshold is not None and shape is not None and run.size(step) > threshold:
@@ -241,7 +241,7 @@ def pay(
     shape: ViewSizes,
     summarising: Summarising,
 ) -> Paid:
-    """The conversation at every threshold that it reaches."""
+    """The cost at every threshold that the conversation reaches."""
     bills = {
         limit * times: bill(
             conversation, prices, threshold=limit * times, shape=shape, summarising=summarising
@@ -256,7 +256,7 @@ def pay(
 
 
 def summarising(folds: Sequence[e.Fold], model: str, chat: Priced) -> Summarising:
-    """What a summary was seen to cost; a model without known prices costs what the chat model does."""
+    """The observed cost of a summary; a model without known prices costs as much as the chat model."""
     asked = [fold for fold in folds if fold.requests]
     if not asked:
         return Summarising()
@@ -271,12 +271,12 @@ class _Run:
         self.sums = conversation.sums
         self.prices, self.summarising = prices, summarising
         self.kept = self.sums[conversation.fixed]
-        """Tokens at the beginning that no fold touches."""
+        """Leading tokens that no fold touches."""
         self.start = conversation.fixed
-        """First entry that is shown as it was said."""
+        """First entry that is shown unchanged."""
         self.record = 0
         self.warm = 0
-        """Tokens at the beginning of the next prompt that the cache holds."""
+        """Leading tokens of the next prompt that are cached."""
         self.dollars = self.summaries = 0.0
         self.folds = self.prompt = self.peak = 0
 
@@ -284,7 +284,7 @@ class _Run:
         return self.kept + self.record + self.sums[step.entries] - self.sums[self.start]
 
     def fold(self, step: ReplayedRequest, shape: ViewSizes) -> None:
-        """To the beginning, a record and the newest entries that the preset keeps."""
+        """Folds to the beginning, a record and the newest entries that the preset keeps."""
         before = self.size(step)
         start = bisect_left(self.sums, self.sums[step.entries] - shape.tail, self.start, step.entries)
         kept = min(max(self.kept, shape.kept), self.sums[start])
@@ -300,7 +300,8 @@ class _Run:
         self.folds += 1
 
     def request(self, step: ReplayedRequest) -> None:
-        """What a cache of the longest common prefix counts, where every prompt continues the one before."""
+        """Bills a request by a cache of the longest common prefix, where every prompt continues the previous
+        one."""
         size = self.size(step)
         warm = min(self.warm, size) if step.pause < CACHE_SECONDS["5m"] else 0
         usage = self.prices.prompt(warm, size - warm)

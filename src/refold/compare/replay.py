@@ -1,4 +1,4 @@
-"""Feeding a conversation to a preset again, as if it happened now: folds at growing prefixes."""
+"""Replays a conversation with a preset: folds at growing prefixes."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from refold.session.invariants import legal
 from refold.session.items import Item
 
 MORE = 64
-"""Folds that one pass may take until the preset itself is satisfied."""
+"""Maximum number of folds in one pass."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
     session: Session
     folds: tuple[e.Fold, ...]
-    """What happened at the passes, in order; the preset's maintenance between passes is not among them."""
+    """Folds at the passes, in order, without the preset's maintenance in between."""
     failures: tuple[Failed, ...] = ()
     reason: Reason | None = None
     """Why the preset did no more."""
 
     @property
     def all_folds(self) -> Sequence[e.Fold]:
-        """Everything that was folded, the maintenance of the preset included."""
+        """All folds, including the preset's maintenance."""
         return self.session.annotations(e.Fold)
 
     def verdict(self, engine: Engine, view: View, limit: int) -> tuple[bool, str | None]:
-        """Whether the view fits; and why not, or what the preset says of a view that does."""
+        """Whether the view fits, and why not, or the preset's remark."""
         objection = engine.objection(self.session)
         if view.tokens > limit:
             return False, self._why_not(view, self.reason if objection is None else objection)
@@ -57,8 +57,8 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 def checkpoints(path: Sequence[e.AnyPathEntry], passes: int) -> list[int]:
-    """Ends of `passes` growing prefixes of a path; each is a place where no call waits for its result, and
-    the start of a turn where there is one near."""
+    """Ends of `passes` growing prefixes of a path; no call waits for its result there, and it is the start of
+    a turn if one is near."""
     legal_ends = _ends(path)
     if not legal_ends:
         return [len(path)]
@@ -76,9 +76,10 @@ async def replay(
     instructions: str | None = None,
     title: str = "",
 ) -> Replayed:
-    """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes.
+    """Feeds the messages of `source` to a new session and folds it at growing prefixes.
 
-    Replays of one source that differ need titles that differ: sizes are kept by id, for all of them."""
+    Different replays of one source need different titles, because sizes are cached by id.
+    """
     question = PlanRequest(instructions=instructions)
     session = Session(id=source.id, info=source.info, new_id=_ids(source, title))
     session.share_counts(source)
@@ -100,12 +101,11 @@ async def replay(
 
 
 async def one_pass(engine: Engine, session: Session, *, instructions: str | None = None) -> Replayed:
-    """One explicit fold, and then whatever the preset's own trigger still asks for before the user speaks
-    again."""
+    """One explicit fold, then whatever the preset's own trigger requires before the user's next message."""
     folds, known = list[e.Fold](), len(session.annotations(e.Failure))
 
     def replayed(*failed: Failed, reason: Reason | None = None) -> Replayed:
-        """With what failed on the way to a fold, too: a model that did not answer."""
+        """The result, including failures on the way to a fold."""
         noted = session.annotations(e.Failure)[known:]
         told = (Failed(x.code, x.text, x.rung, x.requests) for x in noted if folds)
         return Replayed(session, tuple(folds), (*told, *failed), reason)
@@ -127,8 +127,8 @@ async def one_pass(engine: Engine, session: Session, *, instructions: str | None
 
 
 def _ids(source: Session, title: str) -> Callable[[], str]:
-    """Ids of what is made in a replay. They stand in views and in reasons, as keys: with the same ones each
-    time, a replay gives the same answer twice, to the token."""
+    """Ids for a replay. They appear in views and reasons as keys, so they are deterministic to make replays
+    repeatable to the token."""
     numbers = count()
     return lambda: short_digest(source.id, len(source), title, next(numbers))[:12]
 

@@ -35,22 +35,22 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     budget: int
     passes: int
     asked: str = ""
-    """The budget as it was written."""
+    """The budget as given."""
     log_tokens: int = 0
-    """What is folded."""
+    """Size of the log."""
     tokens: int | None = None
-    """Size of the view; None where there is none."""
+    """Size of the view; None if there is none."""
     fits: bool | None = None
     counts: dict[str, CountOf] = {}
-    """How much of the log the view still says, by measure (`measures.MEASURES`)."""
+    """How much of the log the view keeps, by measure (`measures.MEASURES`)."""
     forms: dict[MessageForm, RecordPart] | None = None
-    """In which form the messages of the log stand in the view."""
+    """Forms of the log's messages in the view."""
     cost: float | None = None
     """Dollars for the whole log, folded whenever it has grown to four budgets."""
     seconds: float | None = None
     requests: int | None = None
     error: str | None = None
-    """Why there are no figures, why the view does not fit, or what the preset says of one that does."""
+    """Why there are no figures, why the view does not fit, or the preset's remark."""
     paid: Paid | None = None
     done: Replayed | None = None
     """The folded session itself."""
@@ -64,62 +64,62 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         return self.log_tokens > self.budget
 
     def share(self, measure: str) -> float | None:
-        """Between 0 and 1; None where the log has nothing to measure by, or there is no view."""
+        """Between 0 and 1; None if the log has nothing to measure, or there is no view."""
         count = self.counts.get(measure)
         return None if count is None or self.failed else count.share
 
     def form(self, form: MessageForm) -> float | None:
-        """Share of the messages that stand in this form."""
+        """Share of the messages in this form."""
         whole = sum(part.messages for part in self.forms.values()) if self.forms else 0
         return self.forms[form].messages / whole if self.forms and whole else None
 
 
 class About(msgspec.Struct, frozen=True):
-    """A log, in figures."""
+    """Figures of a log."""
 
     file: str
     messages: int
     tokens: int
     requests: int
     prices: str
-    """Whose."""
+    """Model whose prices are used."""
     dollars: float
-    """What it costs without folding."""
+    """Cost without folding."""
     holds: dict[str, int]
-    """How much there is to keep, by measure."""
+    """Totals by measure."""
 
 
 class Transcript(About, frozen=True):
-    """A conversation ready to be compared on; what does not depend on a preset is computed once."""
+    """A conversation to compare on, with everything that does not depend on a preset."""
 
     session: Session
     log: LogFacts
     steps: RequestSeries
     cut: int
-    """How many messages are folded for `needed`; 0 where nothing is needed later."""
+    """Number of messages that are folded for `needed`; 0 if nothing is needed later."""
     needed: tuple[str, ...]
     model: Priced
     none: ReplayBill
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """What a comparison comes to."""
+    """Result of a comparison."""
 
     cells: tuple[Cell, ...] = ()
     transcripts: tuple[About, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
     """Files that could not be compared, and why."""
     notes: tuple[tuple[str, str], ...] = ()
-    """What is to be said of a file besides."""
+    """Remarks on files."""
     skipped: int = 0
-    """Files of folders that are no transcripts."""
+    """Files in folders that are not transcripts."""
 
     def of(self, file: str) -> list[Cell]:
         return [cell for cell in self.cells if cell.file == file]
 
 
 class Comparison(Compared, frozen=True):
-    """With the transcripts and the folded sessions themselves."""
+    """A result with the transcripts and folded sessions."""
 
     transcripts: tuple[Transcript, ...] = ()
 
@@ -134,15 +134,15 @@ class ComparisonPlan:
     model: Model | str | None = None
     """The model that writes the summaries, or its name; None: no model."""
     prices: str | None = None
-    """The model whose prices count; None: the one that the transcript names."""
+    """The model for prices; None: the one named in the transcript."""
 
 
 Progress = Callable[[float, str], None]
-"""Told the part that is done and what is done next."""
+"""Called with the part that is done and what comes next."""
 
 
 VARIANTS = ("augment:carry_previous_summary=true",)
-"""Rows beside those of the presets as they are."""
+"""Additional rows: presets with settings."""
 
 
 def variant(name: str) -> tuple[str, dict[str, str]]:
@@ -156,7 +156,7 @@ async def compare(
     plan: ComparisonPlan,
     progress: Progress = lambda _, __: None,
 ) -> Comparison:
-    """All cells. What goes wrong in one does not stop the others: the cell says why."""
+    """All cells. A failure in one is recorded there and does not stop the others."""
     given = list(sessions)
     model = registry.model(plan.model) if isinstance(plan.model, str) else plan.model
     total = max(len(given) * len(_rows(plan)), 1)
@@ -182,12 +182,12 @@ async def compare(
 
 
 def _rows(plan: ComparisonPlan) -> list[tuple[Budget, int, str]]:
-    """Presets beside each other, for each budget and number of passes."""
+    """Rows: all presets for each budget and number of passes."""
     return list(product(plan.budgets, plan.passes, plan.presets))
 
 
 def _prepared(file: str, session: Session | Exception, prices: str | None) -> Transcript | str:
-    """The transcript, or why there is none."""
+    """The transcript, or the reason why there is none."""
     if isinstance(session, Exception):
         return str(session)
     try:
@@ -199,7 +199,7 @@ def _prepared(file: str, session: Session | Exception, prices: str | None) -> Tr
 
 
 def prepare_transcript(file: str, session: Session, prices: str | None = None) -> Transcript:
-    """Everything about a transcript that all presets share."""
+    """Everything about a transcript that does not depend on a preset."""
     said = [entry for entry in session.path if said_by(entry) is not None]
     messages = list(filter(None, map(said_by, said)))
     fresh = fed(session, said)
@@ -227,7 +227,7 @@ def prepare_transcript(file: str, session: Session, prices: str | None = None) -
 
 
 def fed(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
-    """A session of these entries alone, one after the other."""
+    """A session of only these entries."""
     session = Session(id=source.id, info=source.info)
     session.share_counts(source)
     for entry in path:
@@ -236,14 +236,14 @@ def fed(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
 
 
 def _cut(path: Sequence[e.AnyPathEntry]) -> int:
-    """The end nearest to three quarters at which no call waits for its result; 0 where there is none."""
+    """The position nearest to three quarters at which no call waits for its result; 0 if there is none."""
     wanted = measures.NEEDED_CUT * len(path)
     ends = [end for end in checkpoints(path, 8) if 2 <= end < len(path)]
     return min(ends, key=lambda end: abs(end - wanted), default=0)
 
 
 async def cell(t: Transcript, name: str, budget: Budget, passes: int, model: Model | None = None) -> Cell:
-    """One preset on one transcript; never raises for what the preset or a model does."""
+    """One preset on one transcript; never raises for errors of the preset or a model."""
     holds = {measure: CountOf(0, of) for measure, of in t.holds.items()}
     if t.steps.sums[t.cut] <= budget.of(t.steps.sums[t.cut]):
         del holds["needed"]  # what fits as it is says nothing about a preset
@@ -295,7 +295,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
 
 
 async def _needed(blank: Cell, t: Transcript, budget: Budget, model: Model | None) -> CountOf:
-    """What calls after the cut need of the part before it, folded by itself; nothing if it does not fit."""
+    """What calls after the cut need from the part before it, folded by itself; empty if it does not fit."""
     limit = budget.of(t.steps.sums[t.cut])
     prefix = fed(t.session, t.session.path[: t.cut])
     _, _, view = await _folded(prefix, blank, limit, model)
@@ -322,7 +322,7 @@ def _requests(session: Session) -> int:
 
 
 def blanks(file: str, plan: ComparisonPlan, error: str) -> list[Cell]:
-    """The cells of a file of which there are no figures."""
+    """Cells of a file without figures."""
     return [
         Cell(file=file, preset=name, budget=budget.tokens or 0, passes=passes, asked=budget.text, error=error)
         for budget, passes, name in _rows(plan)
@@ -338,7 +338,7 @@ SHARE_COLUMNS = {
     "calls": "calls",
     "numbers": "numbers",
 }
-"""Columns of the JSON, and the measures they are the shares of."""
+"""Columns of the JSON → measures."""
 
 
 def row(cell: Cell) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Where the tokens of a conversation go, and what could be saved. Pure: a session in, a value out.
 
-Everything on the active path is counted as it was said, folded or not; `view` is what the model sees of it.
+Everything on the active path is counted in its original form; `view` is what the model sees.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOP = 10
 
 
 def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
-    """Everything at once. `top` bounds the lists of largest results and repeated reads."""
+    """All statistics. `top` limits the lists of largest results and repeated reads."""
     book = Book(session, counter)
     tools, files = _largest(book.tools.values()), _largest(book.files.values())
     projection = Projection(session)
@@ -70,7 +70,7 @@ class _Call(msgspec.Struct):
     call: m.Call
     paths: tuple[str, ...]
     reading: str
-    """What it reads, where it only reads files: the same text means the same part of the same files."""
+    """What it reads, if it only reads files: equal texts mean the same part of the same files."""
     tokens: int
 
 
@@ -90,7 +90,7 @@ class Book:
         self.tools: dict[str, ToolUsage] = {}
         self.files: dict[str, FileUsage] = {}
         self._readings: dict[str, tuple[_Call, Repeat]] = {}
-        """Ways of reading files, each since these last changed."""
+        """Readings of files since their last change."""
         self._done: list[Repeat] = []
         self._opened = ""
         for entry in session.path:
@@ -170,7 +170,7 @@ class Book:
         return file
 
     def _forget(self, changed: set[str], folder: str) -> None:
-        """A file that changed has to be read again: what was known of it does not count any more."""
+        """Forgets readings of a changed file."""
         for key, (made, reading) in list(self._readings.items()):
             if any(posixpath.join(folder, path) in changed for path in made.paths):
                 self._done.append(reading)
@@ -210,8 +210,8 @@ class Book:
 
 
 def reading_of(call: m.Call, paths: Sequence[str], folder: str) -> str:
-    """Which part of which files a call reads; empty where it names none. All of a file is the same however
-    it is read: with a tool that is given nothing but paths, or with `cat`."""
+    """Which part of which files a call reads; empty if it names none. Reading a whole file is the same with
+    any tool, and with `cat`."""
     if not paths:
         return ""
     whole = "\n".join(posixpath.join(folder, path) for path in paths)
@@ -225,7 +225,7 @@ def reading_of(call: m.Call, paths: Sequence[str], folder: str) -> str:
 
 
 def subject_of(call: m.Call, paths: Sequence[str]) -> str:
-    """What a call was about: its command, or its files."""
+    """The subject of a call: its command, or its files."""
     if kind(call.name) == "bash":
         return one_line(command_line(call), 120)
     return ", ".join(paths[:3])

@@ -1,5 +1,5 @@
-"""The rows of a comparison over all logs, and its verdict in words: which preset keeps most, by what,
-where it loses, what it costs."""
+"""The rows of a comparison over all logs, and its verdict: which preset keeps most, why, where it loses, what
+it costs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PresetGroup(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Of the views, in all."""
+        """Total size of the views."""
         return sum(cell.tokens or 0 for cell in self.good)
 
     @property
@@ -60,7 +60,7 @@ class PresetGroup(NamedTuple):
         return sum(cell.paid.none.dollars for cell in self.good if cell.paid)
 
     def total(self, measure: str) -> CountOf:
-        """Over all logs; a view that does not fit keeps nothing."""
+        """Total over all logs; a view that does not fit keeps nothing."""
         counts = [(cell, cell.counts[measure]) for cell in self.cells if measure in cell.counts]
         return CountOf(sum(x.kept for cell, x in counts if cell.fits), sum(x.of for _, x in counts))
 
@@ -70,19 +70,19 @@ class PresetGroup(NamedTuple):
         return fmean(shares) if shares else 0.0
 
     def form(self, form: MessageForm) -> int:
-        """Messages that stand in this form."""
+        """Number of messages in this form."""
         return sum(cell.forms[form].messages for cell in self.good if cell.forms)
 
     @property
     def rank(self) -> tuple[float, float, float, float]:
-        """Smaller is better; what does not fit comes last, and what failed after it."""
+        """Smaller is better; presets that do not fit come last, failures after them."""
         out = 0 if self.fitting else self.tokens or float("inf")
         return out, -self.kept(), -self.kept(MEASURES), self.cost
 
 
 def preset_groups(cells: Iterable[Cell]) -> list[PresetGroup]:
-    """Best first, for each budget and number of passes. Logs that fit as they are do not count, and presets
-    with the same figures are one group."""
+    """Best first, for each budget and number of passes. Logs that already fit do not count, and presets with
+    equal figures are one group."""
     found: dict[Any, PresetGroup] = {}
     for (asked, passes, preset), listed in _by_kind(cell for cell in cells if cell.needs_folding).items():
         figures = tuple((x.file, x.tokens, x.fits, *x.counts.values(), x.cost, x.requests) for x in listed)
@@ -105,16 +105,16 @@ def _by_kind(cells: Iterable[Cell]) -> dict[tuple[str, int, str], list[Cell]]:
 
 
 class Verdict(NamedTuple):
-    """What a comparison says at one budget."""
+    """The result of a comparison at one budget."""
 
     title: str
-    """Names stand in backticks, here and below."""
+    """Names are in backticks, here and below."""
     lines: tuple[str, ...] = ()
     best: PresetGroup | None = None
 
 
 def verdicts(cells: Sequence[Cell]) -> list[Verdict]:
-    """One for each budget and number of passes at which something has to be folded, one for all others."""
+    """One per budget and number of passes at which something must be folded, and one for all others."""
     if all(cell.failed for cell in cells):
         return [Verdict("Nothing could be compared.", tuple(dict.fromkeys(x.error or "" for x in cells))[:3])]
     listed = preset_groups(cells)
@@ -183,7 +183,7 @@ def _fits(best: PresetGroup) -> str:
 
 
 def _told_apart(equal: Sequence[PresetGroup]) -> str:
-    """By what the best of equals is the best."""
+    """What distinguishes the best of equal presets."""
     best = equal[0]
     rest = [name for name in MEASURES if name not in DECIDING and best.total(name).of]
     if any(_counts(group, rest) != _counts(best, rest) for group in equal):
@@ -239,7 +239,7 @@ def dollars(amount: float) -> str:
 
 
 def change(cost: float, none: float) -> str:
-    """A difference in percent, with a minus that is one; nothing where it is below half a percent."""
+    """A difference in percent, with a proper minus sign; empty below half a percent."""
     part = (cost - none) / none if none else 0.0
     return ("−" if part < 0 else "+") + percent(abs(part)) if abs(part) >= 0.005 else ""
 

@@ -1,9 +1,9 @@
-"""What a running gateway did: only what was measured.
+"""Measurements of a running gateway.
 
-Requests and the time they took here are the gateway's own counts. Tokens, cache reads and folds are read
-from the sessions it wrote, where a provider said what it counted; a reply that says nothing is counted as
-such. Money is that at list prices. What the same requests would have cost unfolded is an estimate in favour
-of not folding: all that the request before had sent is taken to be in the cache, if that was in use at all.
+Requests and their time are the gateway's own counts. Tokens, cache reads and folds are read from its sessions
+where the provider reported them; other replies are counted as unmeasured. Cost is at list prices. The cost
+without folding is a low estimate: everything in the previous request is assumed to be cached, if the cache
+was in use at all.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from refold.session.edits import active_folds
 from refold.text.lenient_json import JsonObject
 
 GATEWAY_ID = re.compile(r"(?<=\.)[0-9a-f]{32}\Z")
-"""How a gateway names its sessions."""
+"""Prefix of a gateway's sessions."""
 _LINE = re.compile(r'^(\w{1,200}+)(?:\{what="([^"\n]{0,200})"\})? ([0-9.e+-]{1,40})', re.MULTILINE)
 
 
 class GatewayCounts(msgspec.Struct):
-    """Of replies since a gateway was started."""
+    """Counts of replies since a gateway was started."""
 
     replies: int = 0
     unmeasured: int = 0
-    """Replies whose provider did not say what it counted."""
+    """Replies without usage from the provider."""
     prompt: int = 0
     output: int = 0
     cache_read: int = 0
     cache_misses: int = 0
-    """Replies to a prompt that went on from the one before, of which the cache gave less than half."""
+    """Replies whose prompt continued the previous one but was less than half cached."""
     folds: int = 0
     dollars: float = 0.0
     unfolded: float = 0.0
-    """The same replies without folding; an estimate."""
+    """Estimated cost of the same replies without folding."""
     unpriced: int = 0
-    """Measured replies of models without known prices."""
+    """Replies of models without known prices."""
 
 
 def counts(sessions: Iterable[Session], since: float) -> GatewayCounts:
@@ -57,7 +57,7 @@ def _add(total: GatewayCounts, session: Session, since: float) -> None:
     total.folds += sum(fold.time >= since for fold in session.annotations(e.Fold))
     counted = reply_usage(session)
     before: tuple[int, int, float] | None = None
-    """Prompt of the reply before, what it would have been unfolded, and when that was."""
+    """The previous reply: its prompt, its size without folding, and its time."""
     active: list[e.Entry] = []
     for entry in session.path:
         if isinstance(entry, (e.Fold, e.Undo, e.Redo)):
@@ -103,7 +103,7 @@ def _price(
 def _unfolded(
     prices: Prices, usage: Usage, saved: int, before: tuple[int, int, float] | None, now: float
 ) -> float:
-    """What the request would have cost with all that folds took out of it."""
+    """The cost of a request with everything that folds removed from it."""
     if not saved:
         return prices.cost(usage)
     in_use = usage.cache_read or usage.cache_write
@@ -115,7 +115,7 @@ def _unfolded(
 
 
 def metrics(text: str) -> JsonObject:
-    """What the gateway's `/metrics` says, as far as the page shows it."""
+    """Values of the gateway's `/metrics` that the page shows."""
     events: dict[str, int] = {}
     values: dict[str, float] = {}
     for name, what, value in _LINE.findall(text):

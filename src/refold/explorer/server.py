@@ -1,14 +1,15 @@
-"""The server of the page: who gets an answer, and which.
+"""The server of the page, and its access checks.
 
-It listens on 127.0.0.1. Every address begins with a token that only the user's browser was given; the Host of
-a request must be this server's, and its Origin, where it has one, too. What changes something is a POST that
-repeats the token in a header, which no page of another origin can send. Everything is answered as JSON or as
-one of the files of `page/`; what a session says is text there, and never markup.
+It listens on 127.0.0.1. Every address begins with a token that only the user's browser has; the Host of a
+request, and its Origin if any, must be this server's. Changes are POST requests that repeat the token in a
+header, which no page of another origin can send. Answers are JSON or files of `page/`; session text is never
+markup.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import secrets
 import threading
@@ -46,15 +47,15 @@ from refold.text.lenient_json import JsonObject
 
 T = TypeVar("T")
 STORE_POLL_SECONDS = 1.0
-"""How often the stores are looked at."""
+"""Interval of checks of the stores."""
 SYNC_SECONDS = 3.0
-"""How often the files of other programs are; less often where that takes long."""
+"""Interval of checks of other programs' files; longer if that takes long."""
 QUIET_SECONDS = 15.0
-"""After which an open stream of events says that it is still there."""
+"""Interval of keep-alive messages in an event stream."""
 MAX_QUEUED_EVENTS = 64
-"""Events that a page may be behind; then it is told to load all anew."""
+"""Number of events that a page may be behind before it must reload everything."""
 MAX_SUMMARIES = 100
-"""Sessions of one question for summaries."""
+"""Maximum number of sessions per request for summaries."""
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 HTTP_STATUS = {"gone": 404, "changed": 409, "damaged": 500, "closed": 503, "usage": 400}
 HEADERS = {
@@ -72,7 +73,7 @@ PAGE = files("refold.explorer").joinpath("page")
 
 
 class Asked(NamedTuple):
-    """The values of a question."""
+    """The parameters of a request."""
 
     values: MultiMapping[str]
 
@@ -110,7 +111,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[SessionList, Asked], JsonObject]]] = {
     ),
     "fold": ("session", lambda session_list, asked: asked.timeline(session_list).fold(asked.text("id"))),
 }
-"""What can be asked of a session or of all of them, and the thread that answers."""
+"""Requests on one or all sessions, and the thread that answers them."""
 
 
 class Explorer:
@@ -159,9 +160,8 @@ class Explorer:
             await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
         except OSError as error:
             await self._runner.cleanup()
-            raise UsageError(
-                f"cannot listen on port {self.port} ({error.strerror}); choose another with --port"
-            ) from None
+            why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+            raise UsageError(f"Port {self.port} {why}; choose another with --port") from None
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}{place}/"
         self._looking = asyncio.ensure_future(self._look())
@@ -198,7 +198,7 @@ class Explorer:
         return response
 
     def _refused(self, request: web.Request) -> str:
-        """Why a request gets no answer; empty: it does."""
+        """Why a request is refused; empty if it is not."""
         hosts = (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
         if request.headers.get("Host") not in hosts:
             return "wrong Host"
@@ -222,7 +222,7 @@ class Explorer:
     async def _answered(
         self, work: Callable[[web.Request], Awaitable[JsonObject]], request: web.Request
     ) -> web.Response:
-        """The answer, or what is wrong in a sentence: the page goes on."""
+        """The answer, or the error as a sentence."""
         try:
             told, status = await work(request), 200
         except (RefoldError, OSError, ValueError) as error:
@@ -248,13 +248,13 @@ class Explorer:
         return await self._in("session", self.session_list.change, name, deed, target)
 
     async def _what_if(self, request: web.Request) -> JsonObject:
-        """On a copy: the conversation may go on meanwhile."""
+        """Plans on a copy, since the conversation may continue meanwhile."""
         asked = Asked(request.query)
         session = await self._in("session", self.session_list.copy, asked.text("name"), asked.text("leaf"))
         return await self._in("slow", what_if, session, *map(asked.text, ("preset", "budget", "model")))
 
     async def _meter(self, _: web.Request) -> JsonObject:
-        """What the gateway says of itself, and what its sessions say of their replies."""
+        """The gateway's own counts, and those of the replies in its sessions."""
         if self._gateway is None:
             return {"error": "no gateway was named: start with --gateway URL"}
         headers = {"x-refold-key": self._gateway_key} if self._gateway_key else {}
@@ -329,8 +329,8 @@ class Explorer:
                 waiting.put_nowait(b"event: behind\ndata: {}\n\n")
 
     def _sync(self, synced: SyncedSessions) -> None:
-        """Read what another program wrote, again and again. A thread that ends with the process: the first
-        reading may take minutes."""
+        """Keeps reading what another program writes, in a daemon thread, because the first reading may take
+        minutes."""
         while not self._ended.is_set():
             began = time.monotonic()
             synced.refresh()
@@ -351,7 +351,7 @@ def _encoded(told: JsonObject) -> bytes:
 
 
 def _visible(value: Any) -> Any:
-    """Every text without characters that a page must not hold, halves of characters among them."""
+    """Every text without characters that are not allowed in a page."""
     if isinstance(value, str):
         return page_safe(value)
     if isinstance(value, dict):
@@ -362,8 +362,8 @@ def _visible(value: Any) -> Any:
 
 
 def _kind(error: Exception) -> str:
-    """`gone`; `changed` meanwhile; `damaged`; `closed`: it cannot be read or written now, mostly because
-    another program has it locked; `usage`: what was asked for makes no sense."""
+    """`gone`; `changed` meanwhile; `damaged`; `closed`: it cannot be read or written now, usually because
+    another program has locked it; `usage`: a wrong request."""
     if isinstance(error, (UnknownName, EntryNotFound)):
         return "gone"
     if isinstance(error, Conflict):

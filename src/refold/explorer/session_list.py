@@ -1,7 +1,7 @@
 """Sessions that the explorer shows: those of the MCP server's collections, each of which may fail alone.
 
-The list of sessions is looked at again and again; what a row shows beyond its id, time and folder is read
-from the session itself when the row comes into sight, and kept until the session changes.
+The list is checked repeatedly; details beyond id, time and folder are read when a row becomes visible, and
+kept until the session changes.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from refold.session.edits import active_folds
 from refold.text.lenient_json import JsonObject
 
 MAX_HITS_PER_COLLECTION = 200
-"""Entries that a search finds in one collection."""
+"""Maximum number of hits of a search in one collection."""
 SUMMARIES = 50_000
 TIMELINES = 6
 RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
-"""Collections whose program can resume a session, as `refold compact --resume` calls it."""
+"""Collection → name of its program for `refold compact --resume`."""
 MISSING = object()
 SETTLED_SECONDS = 2.0
-"""After which what a file's time says of its contents can be relied on."""
+"""Age from which a file's time is a reliable sign of its content."""
 
 
 class SessionList:
-    """Sessions by name, `COLLECTION:ID`. `specs`: collection → how commands name its store; empty: the
+    """Sessions by name, `COLLECTION:ID`. `specs`: collection → name of its store in commands; empty: the
     user's own."""
 
     def __init__(self, collections: Collections, specs: Mapping[str, str] | None = None) -> None:
@@ -55,7 +55,7 @@ class SessionList:
         self._rows: dict[str, dict[str, SessionInfo]] = {name: {} for name in collections.by_name}
         self._states: dict[str, object] = {}
         self._untold: tuple[list[tuple[str, SessionInfo]], list[str]] = ([], [])
-        """What changed when a page asked for the whole list: the other pages are to hear of it."""
+        """Changes found when a page asked for the whole list, to be sent to the other pages."""
         self._summaries: OrderedDict[tuple[str, int, float], JsonObject] = OrderedDict()
         self._timelines: OrderedDict[tuple[str, str], Timeline] = OrderedDict()
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class SessionList:
     # ── the list ────────────────────────────────────────────────────────────────────────────────
 
     def _look(self) -> tuple[list[tuple[str, SessionInfo]], list[str]]:
-        """Sessions that are new or changed since the last look, and names of those that are gone."""
+        """Sessions that are new or changed since the last check, and names of those that are gone."""
         changed: list[tuple[str, SessionInfo]] = []
         gone: list[str] = []
         for name in self.collections.by_name:
@@ -83,8 +83,8 @@ class SessionList:
         return changed, gone
 
     def _state(self, name: str) -> object:
-        """What changes when a store in a file does; None: it has to be read to know. That is the case shortly
-        after a write: a second one in the same tick of the clock leaves no trace."""
+        """A value that changes with a store's file; None if the store must be read, as shortly after a write,
+        when a second one in the same clock tick leaves no trace."""
         store = self.collections.by_name[name].store
         if not isinstance(store, Placed):
             return None
@@ -101,7 +101,7 @@ class SessionList:
         return [(stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats]
 
     def list(self) -> JsonObject:
-        """All sessions, the one that changed last first."""
+        """All sessions, most recently changed first."""
         with self._lock:
             changed, gone = self._look()
             self._untold = [*self._untold[0], *changed], [*self._untold[1], *gone]
@@ -110,7 +110,7 @@ class SessionList:
         return {"rows": rows, **self.status()}
 
     def changes(self) -> JsonObject | None:
-        """What changed in the list since the last look; None: nothing."""
+        """Changes of the list since the last check; None if there are none."""
         with self._lock:
             before = dict(self.errors)
             changed, gone = self._look()
@@ -124,7 +124,7 @@ class SessionList:
         return {"errors": dict(self.errors), "unread": self.collections.unread}
 
     def summaries(self, names: Iterable[str]) -> JsonObject:
-        """What rows show beyond that; a session that cannot be read says why."""
+        """Details of rows; a session that cannot be read says why."""
         return {name: self._summary(name) for name in names}
 
     def _summary(self, name: str) -> JsonObject:
@@ -146,7 +146,7 @@ class SessionList:
         return self._summaries[key]
 
     def search(self, query: str) -> JsonObject:
-        """Sessions that say it, best first, each with what it says; then those that are called so."""
+        """Sessions with these words, best first, each with its hits; then those with a matching title."""
         found: dict[str, JsonObject] = {}
         words = query.lower().split()
         for collection in self.collections.by_name:
@@ -174,7 +174,7 @@ class SessionList:
     # ── one session ─────────────────────────────────────────────────────────────────────────────
 
     def timeline(self, name: str, leaf: str = "") -> Timeline:
-        """A session as it is now, or as it is at another leaf."""
+        """A session at its current leaf or another one."""
         session = self.collections.session(name)
         kept = self._timelines.pop((name, leaf), None)
         if kept is None or (kept.session is not session if not leaf else len(kept.session) <= len(session)):
@@ -199,12 +199,12 @@ class SessionList:
         }
 
     def copy(self, name: str, leaf: str) -> Session:
-        """A session in memory, of what is there now."""
+        """An in-memory copy of a session."""
         session = self.collections.session(name)
         return at_leaf(session, leaf or session.leaf)
 
     def change(self, name: str, deed: str, target: str | None) -> JsonObject:
-        """Undo, redo, pin or unpin, in a session that is the user's own."""
+        """Undo, redo, pin or unpin, in the user's own sessions."""
         session = self.collections.session(name, writing=True)
         match deed:
             case "undo":
@@ -220,7 +220,7 @@ class SessionList:
         return {"done": deed, "tokens": self.engine.view(session).tokens}
 
     def _commands(self, name: str) -> JsonObject:
-        """What is not done from here, as commands to copy."""
+        """Commands to copy, for what cannot be done here."""
         collection_name, _, id = name.partition(":")
         collection = self.collections.by_name[collection_name]
         if collection.synced is not None:
@@ -246,7 +246,7 @@ def _folder(path: str) -> str:
 
 
 def _row(name: str, info: SessionInfo) -> JsonObject:
-    """What the list says at once; titles have to be looked at for secrets and come with the summaries."""
+    """A row of the list without its title, which must be checked for secrets and comes with the details."""
     return {
         "name": name,
         "folder": _folder(info.cwd or ""),
@@ -267,8 +267,7 @@ def at_leaf(session: Session, leaf: str | None) -> Session:
 
 
 def session_summary(session: Session, engine: Engine) -> JsonObject:
-    """What a list says of a session: title in typed words, model, tokens, folds, and money as far as the
-    providers said what they counted and prices are known."""
+    """Details of a session: title, model, tokens, folds, and cost as far as usage and prices are known."""
     said = (entry.message for entry in session.path if isinstance(entry, e.MessageEntry))
     title = next((text for message in said if (text := typed(message).strip())), "")
     named = session.name if session.name != session.id else None
@@ -285,8 +284,8 @@ def session_summary(session: Session, engine: Engine) -> JsonObject:
 
 
 def reply_usage(session: Session) -> dict[str, tuple[e.MessageEntry, Usage]]:
-    """What providers counted for the replies of a log, on every branch: also where a gateway noted it behind
-    an answer that the client had told first."""
+    """Usage of the replies of a log, on every branch, including what a gateway recorded after an answer that
+    the client had sent first."""
     noted = {state.target: state.value for state in session.annotations(e.State) if state.name == "usage"}
     found: dict[str, tuple[e.MessageEntry, Usage]] = {}
     for entry in session.annotations(e.MessageEntry):
@@ -302,8 +301,8 @@ def reply_usage(session: Session) -> dict[str, tuple[e.MessageEntry, Usage]]:
 
 
 def spent(session: Session) -> tuple[float, int]:
-    """Dollars by list prices for all replies and folds whose tokens were counted; and how many replies say
-    nothing, or have no known price."""
+    """Cost at list prices of all replies and folds with usage, and the number of replies without usage or a
+    known price."""
     dollars, unpriced = 0.0, 0
     counted = reply_usage(session)
     for entry in session.annotations(e.MessageEntry):

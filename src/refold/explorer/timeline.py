@@ -1,7 +1,7 @@
-"""One session as a page shows it: points in time, what the model saw at each, and what was cut.
+"""One session for the page: points in time, what the model saw at each, and what was cut.
 
-A *point* is a path entry that can be seen: a message, a fold, an undo, a change of the model. Between two
-marks (folds, undos, redos) the view only grows, so the page asks once for each mark and moves through time by
+A *point* is a visible path entry: a message, a fold, an undo, a change of the model. Between two marks
+(folds, undos, redos) the view only grows, so the page makes one request per mark and moves through time by
 itself.
 """
 
@@ -20,7 +20,7 @@ from refold.compare.measures import subject
 from refold.compare.money import prices_of
 from refold.compare.report.clip_parts import clip_pieces
 from refold.compare.report.html import page_safe, redacted_text
-from refold.costs import break_even, known
+from refold.costs import break_even, cold_share, known
 from refold.errors import EntryNotFound, UsageError
 from refold.messages import Call, Message, Result, User
 from refold.registry.engine import Engine
@@ -28,16 +28,17 @@ from refold.session import Session, redacted
 from refold.session.edits import Stretch, accepted, active_folds, outermost, said_by, undone_folds
 from refold.session.projection import FOLD_MARKS
 from refold.text.lenient_json import JsonObject
+from refold.text.plural import counted
 from refold.text.truncate import one_line
 
 LINE_CHARS = 200
 """Characters of a message in a list."""
 SCANNED_CHARS = 2_000
-"""Characters of it that are read for that: secrets are looked for before it is cut."""
+"""Characters that are searched for secrets before a message is cut."""
 LEDGER = 500
-"""Rows of a ledger that are shown."""
+"""Number of ledger rows shown."""
 EPOCHS = 16
-"""Marks whose views are kept."""
+"""Number of marks whose views are kept."""
 
 
 def list_line(text: str) -> str:
@@ -46,7 +47,7 @@ def list_line(text: str) -> str:
 
 
 class Timeline:
-    """A session up to its leaf. Follows the session as it grows."""
+    """A session up to its leaf; follows the session as it grows."""
 
     def __init__(self, session: Session, engine: Engine) -> None:
         self.session, self.engine = session, engine
@@ -63,7 +64,7 @@ class Timeline:
         self._known: redacted.KnownSecrets | None = None
 
     def follow(self) -> None:
-        """Take in what was appended; all anew where the path changed."""
+        """Takes in appended entries; rebuilds everything if the path changed."""
         if self._epoch != self.session.epoch:
             self._begin()
         path = self.session.path
@@ -92,14 +93,14 @@ class Timeline:
         return {**row, "branches": beside} if beside else row
 
     def _branch(self, id: str) -> JsonObject:
-        """Another way on from the same place: its newest end, and how many entries lead there."""
+        """Another branch from the same place: its newest end, and its number of entries."""
         length, end = 1, id
         while later := self.session.children(end):
             length, end = length + 1, later[-1]
         return {"leaf": end, "entries": length}
 
     def _about(self, message: Message) -> str:
-        """What a message says in a line: its words, and the calls that it makes or answers."""
+        """A message in a line: its words, and the calls that it makes or answers."""
         if isinstance(message, Result):
             call = self._calls.get(message.call_id)
             return list_line(
@@ -307,9 +308,28 @@ class Timeline:
         about = known(model) if model else None
         if about is None or about.prices is None or not fold.tokens_after:
             return ""
-        even = break_even(fold.tokens_before, fold.tokens_after, prices_of(self.session, model).prices)
-        once = f"costs ${even.now:.4f} once (the cache is written anew)" if even.now > 0 else "costs nothing"
-        return f"At list prices of {about.name}: {once}, then saves ${even.per_turn:.4f} per request."
+        requests = [reply.time for reply in self._replies_before(fold)]
+        even = break_even(
+            fold.tokens_before,
+            fold.tokens_after,
+            prices_of(self.session, model).prices,
+            warm=not cold_share([*requests[-1:], fold.time]),
+            cold=cold_share(requests),
+        )
+        once = "costs" if even.now > 0 else "saves"
+        later = f"${even.per_turn:.4f}" if even.per_turn > 0 else "nothing"
+        paid = f"; it has paid after {counted(even.turns, 'request')}" if even.turns else ""
+        return (
+            f"At list prices of {about.name}: {once} ${abs(even.now):.4f} in cache at once, "
+            f"saves {later} with each later request{paid}."
+        )
+
+    def _replies_before(self, fold: e.Fold) -> Iterator[e.MessageEntry]:
+        for entry in self.session.entries:
+            if entry.id == fold.id:
+                return
+            if isinstance(entry, e.MessageEntry) and entry.message.role == "assistant":
+                yield entry
 
 
 def _model(session: Session) -> str | None:

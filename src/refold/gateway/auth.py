@@ -1,7 +1,7 @@
 """Keys, rate limits and connection limits; and refusals in the dialect of the caller.
 
-On this machine alone no key is needed; then the Host and Origin of a request must be this machine's, so that
-no web page can reach the gateway through a name that points here.
+A gateway that only listens locally needs no key. It then checks the Host and Origin of each request, so that
+no web page can reach it through a name that resolves to this machine.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from refold.registry.configuration import GatewaySettings
 UPSTREAM_KEYS = frozenset(("authorization", "x-api-key"))
 """Headers that usually hold the upstream's own key."""
 KEY_HEADERS = ("x-refold-key", "authorization", "x-api-key")
-"""Where a key of the gateway may stand."""
+"""Headers that may hold a key of the gateway."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _KEYED = re.compile(r"/key/([^/?#]+)(/.*)")
 _BETWEEN = re.compile(r"[\s,;:=&?\"'<>()\[\]{}]+")
-"""What stands between the words of a header."""
+"""Separators between the words of a header."""
 
 
 def with_key_of_path(message: RawRequestMessage) -> RawRequestMessage:
-    """A request to `/key/KEY/v1/…`, for clients that can be given nothing but an address, as one to `/v1/…`
-    with the key in its header."""
+    """Moves the key of a request to `/key/KEY/v1/…` into a header and strips it from the path, for clients
+    that can only be given an address."""
     found = _KEYED.fullmatch(message.path)
     if found is None:
         return message
@@ -49,7 +49,7 @@ def with_key_of_path(message: RawRequestMessage) -> RawRequestMessage:
 
 
 class RequestRefused(Exception):
-    """A request that is not passed on."""
+    """Raised for a request that is not passed on."""
 
     def __init__(
         self, status: int, text: str, kind: str, *, code: str | None = None, wait: float = 0
@@ -59,7 +59,7 @@ class RequestRefused(Exception):
 
 
 def refusal_response(refusal: RequestRefused, path: str) -> web.Response:
-    """The refusal as the provider of that address would say it."""
+    """The refusal in the format of the provider of that path."""
     error: dict[str, Any] = {"type": refusal.kind, "message": f"refold: {refusal.text}"}
     if path.startswith("/v1/messages"):
         body: dict[str, Any] = {"type": "error", "error": error}
@@ -74,12 +74,12 @@ def refusal_response(refusal: RequestRefused, path: str) -> web.Response:
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The sender of a request."""
 
     owner: str = ""
-    """Whose key it is; empty: no keys are asked for."""
+    """Owner of the key; empty if no keys are required."""
     hidden: frozenset[str] = frozenset()
-    """Headers that the upstream never sees, because keys of the gateway stand in them."""
+    """Headers to remove before the request is sent upstream, because they hold keys of the gateway."""
 
 
 class Auth:
@@ -89,7 +89,7 @@ class Auth:
         self.local = is_local(settings.host)
         self.inside = 0
         self._recent: dict[str, tuple[float, float]] = {}
-        """Owner → what is left of the minute's requests, and when that was."""
+        """Owner → requests left in this minute, and the time of the last one."""
         if not 0 <= settings.port < 65_536:
             raise SettingError("gateway.port", "must be a number from 0 to 65535; 0 takes any free port")
         if not self.local and not settings.keys:
@@ -99,7 +99,7 @@ class Auth:
                 raise SettingError("gateway.keys", "is OWNER = the SHA-256 of a key, 64 hexadecimal digits")
 
     def admit(self, headers: Mapping[str, str]) -> Caller:
-        """Who it is; raises `Refusal`."""
+        """The caller that these headers identify; raises `RequestRefused`."""
         if self.settings.keys:
             caller = self._known(headers)
         else:
@@ -130,7 +130,7 @@ class Auth:
         )
 
     def _owner(self, token: str) -> str | None:
-        """Whose key it is."""
+        """The owner of a key."""
         hashed, owner = _hashed(token), None
         for known, wanted in self.settings.keys.items():  # all of them, whichever it is
             if secrets.compare_digest(hashed, wanted):
@@ -138,8 +138,7 @@ class Auth:
         return owner if token else None
 
     def _holding_keys(self, headers: Mapping[str, str], token: str) -> set[str]:
-        """The headers in which a key of any owner stands, whatever they are called and whatever else they
-        say; the caller's own key also in the middle of a word."""
+        """Names of the headers that hold any owner's key, or contain the caller's own."""
         return {name.lower() for name, value in headers.items() if self._holds_key(value, token)}
 
     def _holds_key(self, value: str, token: str) -> bool:
@@ -171,7 +170,7 @@ class Auth:
 
 
 def _decoded(value: str) -> list[str]:
-    """What the words of a header say if they are base64 (`Basic …`)."""
+    """The words of a header, base64-decoded where they are base64 (`Basic …`)."""
     found: list[str] = []
     for word in _BETWEEN.split(value):
         padded = word.replace("-", "+").replace("_", "/") + "=" * (-len(word) % 4)
@@ -185,13 +184,13 @@ def _hashed(token: str) -> str:
 
 
 def _token(name: str, value: str) -> str:
-    """What a header holds that may be a key."""
+    """The part of a header that may be a key."""
     bearer = name == "authorization" and value[:7].lower() == "bearer "
     return (value[7:] if bearer else value).strip()
 
 
 def is_local(host: str) -> bool:
-    """Whether this name means this machine alone."""
+    """True if this host name means only this machine."""
     if host == "localhost":
         return True
     try:

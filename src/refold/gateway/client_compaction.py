@@ -1,8 +1,8 @@
 """Compaction calls of coding agents, answered with a record of the conversation instead of a model's summary.
 
-A program that compacts asks its model for a summary and goes on with what comes back. Such a call is
-recognised by `CALLS` alone; what none of its rows describes is passed on. The record ends with a reference to
-the session: requests that carry it are expanded from the session, so that the fold can be undone.
+A program that compacts asks its model for a summary and continues from the answer. `CALLS` alone recognises
+such a call; any other request is passed on. The record ends with a reference to the session: requests that
+contain it are expanded from the session, so that the fold can be undone.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from refold.text.lenient_json import JsonObject
 
 RECORD_STYLE = Style(result_limit=0, system=None)
 _REFERENCE = re.compile(r"^\[refold record ([\w.+-]+)#(\w+)\.([0-9a-f]{32})\]$", re.MULTILINE)
-"""A session, an entry, and the digest of all that is said up to it: known to those alone who know that."""
+"""A session, an entry, and the digest of the conversation up to it, which only a program that knows the
+conversation can compute."""
 _CLEARED = "[Old tool result content cleared]"
 _RESULT = 1_000
-"""Characters of a result that a call tells at least."""
+"""Minimum number of characters of a result that a call must contain."""
 _NEXT_CALL, _NEXT_RESULT = r"\n\[Assistant tool call\]: ", r"\n\[Tool result\]: "
 _SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
 _ANALYSIS = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
@@ -39,25 +40,25 @@ _CONVERSATION = re.compile(r"<conversation>\n(.*)\n</conversation>", re.DOTALL)
 
 
 class CompactionPrompt(NamedTuple):
-    """How one program asks for a summary, and how it goes on with it."""
+    """How one program asks for a summary, and how it uses it."""
 
     program: str
     versions: tuple[str, ...]
-    """Those it was tested with."""
+    """Versions it was tested with."""
     dialect: str
     mark: bytes
-    """Stands in every such call."""
+    """Text found in every such call."""
     asks: re.Pattern[str]
-    """The text that asks: the last one of the request."""
+    """Pattern of the text that asks: the last one of the request."""
     told: bool
-    """The conversation is told inside that text; otherwise it stands before it."""
+    """True if the conversation is inside that text, false if it precedes it."""
     tools: bool
-    """Has the call the tools of the conversation?"""
+    """True if the call has the tools of the conversation."""
     answer: str
     carrier: str
-    """Whose message carries the summary from then on."""
+    """Role of the message that carries the summary afterwards."""
     carries: re.Pattern[str]
-    """How its text begins."""
+    """How the text of that message begins."""
 
 
 COMPACTION_PROMPTS = (
@@ -112,24 +113,24 @@ class CompactionCall(NamedTuple):
 
     row: CompactionPrompt
     asked: ConversationRequest
-    """What stands before the text that asks."""
+    """The request without the text that asks."""
     text: str
     """The text that asks."""
 
     @property
     def told(self) -> str:
-        """The conversation, where that text tells it."""
+        """The conversation inside that text, if it is there."""
         found = _CONVERSATION.search(self.text) if self.row.told else None
         return found[1] if found else ""
 
 
 def is_candidate(settings: GatewaySettings, raw: bytes) -> bool:
-    """Has this body to be read, however short it is?"""
+    """True if this body must be read, however short it is."""
     return settings.compaction and any(mark in raw for mark in _MARKS)
 
 
 def compaction_call(asked: ConversationRequest, raw: bytes) -> CompactionCall | None:
-    """The compaction call that a request certainly is."""
+    """The compaction call that a request is, or None if that is not certain."""
     for row in COMPACTION_PROMPTS:
         if row.dialect != asked.dialect or row.mark not in raw or not asked.said:
             continue
@@ -145,8 +146,8 @@ def compaction_call(asked: ConversationRequest, raw: bytes) -> CompactionCall | 
 
 
 def referring(asked: ConversationRequest, holds: Callable[[str, str, str, str], bool]) -> ConversationRequest:
-    """The request with what a record stands for in the place of the record, where the reference is to a
-    session of the same owner and the same name, which `holds` that entry; otherwise as it came."""
+    """The request with a record replaced by the messages it stands for. The reference must be to a session of
+    the same owner and name for which `holds` is true; otherwise the request is unchanged."""
     for n, message in enumerate(asked.said):
         for row in COMPACTION_PROMPTS:
             texts = (
@@ -169,17 +170,17 @@ def referring(asked: ConversationRequest, holds: Callable[[str, str, str, str], 
 
 
 class CoveredHistory(NamedTuple):
-    """How far a call tells a session."""
+    """The part of a session that a call contains."""
 
     entries: int
-    """Of its path, so many."""
+    """Number of entries of the session's path."""
     session: str
     leaf: str
 
 
 def told_until(call: CompactionCall, session: Session) -> CoveredHistory | None:
-    """Up to where the call tells all that was said in the session, but for what its reference stands for.
-    What it does not tell may be another user's: a first message is no proof."""
+    """The part of the session's path that the call contains completely, apart from what its reference stands
+    for. The rest may belong to another user, since equal first messages prove nothing."""
     reference = _REFERENCE.search(call.text)
     path, count = list(session.path), 0
     if reference is not None:
@@ -200,7 +201,7 @@ def told_until(call: CompactionCall, session: Session) -> CoveredHistory | None:
 
 
 def _own_texts(said: Message) -> list[str]:
-    """What a program tells of a message: what was typed or answered, and what tools were called with."""
+    """The parts of a message that a program repeats: typed and answered text, and the arguments of calls."""
     if not isinstance(said, Assistant):
         return [] if isinstance(said, Result) else [typed(said)]
     values = [value for call in said.calls for value in call.arguments.values()]
@@ -212,7 +213,7 @@ def _words(text: str) -> str:
 
 
 def is_reference_to(session: Session, entry: str, digest: str, owner: str) -> bool:
-    """Is this the digest of what is said up to that entry, made for this owner?"""
+    """True if this is the digest of the conversation up to that entry, for this owner."""
     return entry in session and compare_digest(_digest(session, entry, owner), digest)
 
 
@@ -228,7 +229,7 @@ def _is_same(asked: ConversationRequest, session: str) -> bool:
 
 
 def _texts(message: JsonObject) -> list[str]:
-    """The blocks of a message as texts; others are empty."""
+    """The blocks of a message as texts; other blocks are empty."""
     content = message.get("content")
     if isinstance(content, str):
         return [content]
@@ -239,7 +240,7 @@ def _texts(message: JsonObject) -> list[str]:
 
 
 def told_results(call: CompactionCall, session: Session) -> list[Result]:
-    """Results of the newest reply that the call tells of and no request has held."""
+    """Results that the call contains and that no earlier request had."""
     reply = session.last_reply
     calls = reply.message.calls if reply is not None and session.path[-1].id == reply.id else ()
     texts = [re.split(_NEXT_CALL, text)[0].strip() for text in re.split(_NEXT_RESULT, call.told)[1:]]
@@ -250,7 +251,7 @@ def told_results(call: CompactionCall, session: Session) -> list[Result]:
 
 
 def notes_of(text: str) -> str:
-    """What a model wrote to such a call, without what the program throws away."""
+    """A model's answer to such a call, without the parts that the program discards."""
     found = _SUMMARY.search(text)
     return (found[1] if found else _ANALYSIS.sub("", text)).strip()
 
@@ -263,6 +264,6 @@ def record_text(view: View, session: Session, leaf: str, owner: str = "") -> str
 
 
 def _told(message: Message) -> str:
-    """The record of a fold as it is; all else as what it is: clipped messages have calls, too."""
+    """A message as text: the record of a fold verbatim, others with their calls."""
     is_record = message.role == "user" and HEAD in message.text[: len(HEAD) + 2]
     return message.text if is_record else render([Source("", message)], RECORD_STYLE)

@@ -1,4 +1,4 @@
-"""Environment and options that point a coding agent to a gateway, for one run."""
+"""Environment and options that direct a coding agent to a gateway, for one run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ELSEWHERE = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_
 
 
 class Start(NamedTuple):
-    """A program and what it is asked to do, before it knows of a gateway."""
+    """A program and its arguments, before a gateway is configured."""
 
     binary: str
     arguments: Sequence[str]
@@ -30,10 +30,10 @@ class Start(NamedTuple):
 
 
 class ProgramStart(NamedTuple):
-    """The same program with a gateway in front of its model."""
+    """The program's command and environment with the gateway configured."""
 
     upstream: str
-    """Where it would send its requests itself."""
+    """The address that the program would use without a gateway."""
     options: Sequence[str] = ()
     environment: Mapping[str, str] = {}
 
@@ -42,12 +42,13 @@ class Program(NamedTuple):
     name: str
     install: str
     without: str
-    """The command that goes on with the newest session without a gateway."""
+    """The command that continues the newest session without a gateway."""
     tell: Callable[[Start, str], ProgramStart]
 
 
 def claude(start: Start, url: str) -> ProgramStart:
-    """Settings files win over the environment, so what they say of the address is said over them."""
+    """Overrides the address with `--settings`, because settings files take precedence over the
+    environment."""
     files = [start.folder / ".claude" / name for name in ("settings.local.json", "settings.json")]
     home = start.environment.get("CLAUDE_CONFIG_DIR")
     files.append((Path(home) if home else start.home / ".claude") / "settings.json")
@@ -63,7 +64,7 @@ def claude(start: Start, url: str) -> ProgramStart:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """What a file of JSON or TOML says; nothing where it cannot be read."""
+    """The content of a JSON or TOML file; empty if it cannot be read."""
     try:
         text = file.read_text("utf-8")
         return as_object(tomllib.loads(text) if file.suffix == ".toml" else json.loads(text))
@@ -92,7 +93,7 @@ def _override(key: str, value: str) -> list[str]:
 
 
 def opencode(start: Start, url: str) -> ProgramStart:
-    """The provider of the model that is asked for, or configured."""
+    """Configures the provider of the model that was requested or configured."""
     shown = subprocess.run(
         [start.binary, "debug", "config"],
         env=dict(start.environment),
@@ -133,7 +134,7 @@ def aider(start: Start, url: str) -> ProgramStart:
 
 
 def option(arguments: Sequence[str], *names: str) -> str | None:
-    """The value of an option that a program was given."""
+    """The value of an option in the program's arguments."""
     for number, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name in names:

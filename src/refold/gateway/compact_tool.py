@@ -1,4 +1,4 @@
-"""`compact_conversation` through the gateway: the model of a client has its conversation folded."""
+"""`compact_conversation` through the gateway: a client's model can fold its conversation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING_FOLDED = "Nothing was folded: there is nothing to leave out."
 
 
 def instructions(calls: Sequence[Call]) -> str | None:
-    """What the writer of a summary is told; None: it was not called. What cannot be read says nothing."""
+    """Instructions for the summary from calls of the tool; None if it was not called."""
     for call in calls:
         if call.name == COMPACT_TOOL_NAME:
             try:

@@ -1,5 +1,5 @@
-"""The providers' own compaction for models that have none. OpenAI: `/v1/responses/compact`, items
-`compaction_trigger` and, in later requests, `compaction`. Anthropic: `compaction` blocks."""
+"""The providers' compaction protocols, for models that do not have them. OpenAI: `/v1/responses/compact`,
+items `compaction_trigger` and, in later requests, `compaction`. Anthropic: `compaction` blocks."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ _MARKS = {
     "anthropic": (b'"compaction"', b'"context_management"'),
     "openai": (),
 }
-"""What stands in a body that only a gateway, or the provider itself, understands. Text that speaks of it has
-escaped quotes."""
+"""Text in a body that requests compaction. A message that only mentions it has escaped quotes."""
 
 
 class Expanded(msgspec.Struct, frozen=True):
-    """An input without what only a gateway understands."""
+    """An input with compaction items and triggers removed."""
 
     items: Sequence[JsonObject]
     trigger: bool
     reference: Reference | None
-    """Stands for everything before, but the prompts."""
+    """The position in a session that stands for everything before, except the prompts."""
 
 
 def is_marked(settings: GatewaySettings, path: str, raw: bytes) -> bool:
-    """Has this body to be read for what it asks of us, however short it is?"""
+    """True if this body must be read because it may request compaction, however short it is."""
     dialect = DIALECT_OF_PATH.get(path, "responses")
     if not handles_compaction(settings.protocols, settings.upstream, dialect):
         return False
@@ -54,8 +53,8 @@ def is_marked(settings: GatewaySettings, path: str, raw: bytes) -> bool:
 
 @lru_cache
 def handles_compaction(protocols: bool | None, upstream: str | None, dialect: str) -> bool:
-    """Are the provider's protocols answered here? Otherwise the upstream does: where nothing is said, if it
-    is the provider itself."""
+    """True if the gateway answers the provider's protocols, false if the upstream does. By default the
+    upstream answers if it is the provider itself."""
     host = urlsplit(upstream or "").hostname or ""
     own = host == "api.anthropic.com" if dialect == "anthropic" else bool(_OWN.search(host))
     return not own if protocols is None else protocols
@@ -64,13 +63,14 @@ def handles_compaction(protocols: bool | None, upstream: str | None, dialect: st
 def expand_compactions(
     dialect: str, wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str
 ) -> Expanded:
-    """Raises `Refusal` for items that were forged, and triggers in the middle."""
+    """Replaces compaction items by references; raises `RequestRefused` for forged items and misplaced
+    triggers."""
     return _blocks(wire, signer, owner) if dialect == "anthropic" else _items(wire, signer, owner)
 
 
 def _blocks(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> Expanded:
-    """Everything before the last block goes. Where a client did not keep what the block is signed with, its
-    text stands for it; one without both says that compaction failed, and nothing."""
+    """Drops everything before the last block. If the client did not keep the block's signature, its text is
+    used; a block with neither marks a failed compaction and is ignored."""
     messages: list[JsonObject] = []
     reference: Reference | None = None
     for message in wire:
@@ -94,7 +94,7 @@ def _blocks(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> 
 
 
 def item_of(dialect: str, signed: str, view: View) -> JsonObject:
-    """What stands for the folded part of a view. Anthropic's can be read; OpenAI's cannot."""
+    """The compaction item for the folded part of a view. Anthropic's is readable, OpenAI's is not."""
     if dialect != "anthropic":
         return _openai_item(signed)
     texts = [f"{item.message.role}: {item.message.text}" for item in view.items if item.fold is not None]
@@ -111,7 +111,7 @@ def fold_usage(fold: e.Fold | None) -> JsonObject:
 
 
 def paused(item: JsonObject, model: str, *, stream: bool) -> tuple[bytes, str]:
-    """Anthropic's answer that holds a compaction block alone; and its content type."""
+    """An Anthropic answer with only a compaction block, and its content type."""
     more: JsonObject = {"context_management": {"applied_edits": []}}
     return _message(
         {**item, "type": COMPACTION_TYPE}, block_events(item), model, "compaction", 0, more, stream=stream
@@ -119,7 +119,7 @@ def paused(item: JsonObject, model: str, *, stream: bool) -> tuple[bytes, str]:
 
 
 def text_message(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
-    """Anthropic's answer that holds a text of so many tokens; and its content type."""
+    """An Anthropic answer with this text, and its content type."""
     events: list[JsonObject] = [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
@@ -162,7 +162,7 @@ def _message(
 
 
 def block_events(item: JsonObject) -> list[JsonObject]:
-    """A compaction block as the first of a stream."""
+    """The events of a compaction block that starts a stream."""
     empty = {"type": COMPACTION_TYPE, "content": None, "encrypted_content": None}
     return [
         {"type": "content_block_start", "index": 0, "content_block": empty},
@@ -172,7 +172,7 @@ def block_events(item: JsonObject) -> list[JsonObject]:
 
 
 def sse_event(event: JsonObject) -> bytes:
-    """A server-sent event that is named by its type."""
+    """A server-sent event, named after its type."""
     return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), msgspec.json.encode(event))
 
 
@@ -195,13 +195,13 @@ def _items(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> E
 def compacted(
     signed: str, model: str, before: int, after: int, *, whole: bool, stream: bool
 ) -> tuple[bytes, str]:
-    """OpenAI's answer that holds a compaction item alone, and its content type; `whole`: that of the compact
-    address."""
+    """An OpenAI answer with only a compaction item, and its content type. `whole`: in the format of the
+    compact endpoint."""
     return _response(_openai_item(signed), model, before, after, whole=whole, stream=stream)
 
 
 def text_response(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
-    """OpenAI's answer that holds a text of so many tokens; and its content type."""
+    """A responses answer with this text, and its content type."""
     content: list[JsonObject] = [{"type": "output_text", "text": text, "annotations": []}]
     item: JsonObject = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant",
                   "status": "completed", "content": content}  # fmt: skip
@@ -255,7 +255,7 @@ def _response(
 
 
 def text_completion(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
-    """The same of chat completions."""
+    """A chat completions answer with this text, and its content type."""
     usage = {"prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens}
     message = {"role": "assistant", "content": text}
     base: JsonObject = {
@@ -278,4 +278,4 @@ def text_completion(text: str, model: str, tokens: int, *, stream: bool) -> tupl
 
 
 TEXTS = {"anthropic": text_message, "responses": text_response, "openai": text_completion}
-"""By dialect: a text as an answer."""
+"""Dialect → function that makes an answer from a text."""

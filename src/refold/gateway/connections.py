@@ -1,8 +1,8 @@
-"""Connections of clients: how many there may be, how long the head of a request may take, and clients that
-close only their own half.
+"""Connections of clients: their number, the time limit for request headers, and clients that close only their
+side.
 
-A client that has sent no request holds a connection, and nothing else: such ones are closed after a while,
-and the oldest of them as soon as there are too many, so that they take no place from others.
+Connections without a request are closed after a while, and the oldest of them at once when there are too
+many.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ except ImportError:  # not POSIX: there is no such limit
     resource = None
 
 HEAD_SECONDS = 20.0
-"""From the first byte of a connection, or of its next request, to the end of the request's headers."""
+"""Time limit from the first byte of a request to the end of its headers."""
 IDLE_SECONDS = 120.0
-"""Between two requests."""
+"""Maximum time between two requests."""
 PROBES = (0.1, 0.2, 1.0, 5.0)
-"""Seconds between looks whether a client that closed its half is there still."""
+"""Seconds between checks whether a client that closed its side is still there."""
 OPEN_FILES = 1024
-"""Connections where the system sets no limit of open files."""
+"""Maximum number of connections if the system sets no limit on open files."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 def open_files() -> int:
-    """How many files this process may have open, after asking for as many as it may get."""
+    """How many files this process may have open, after raising the limit as far as allowed."""
     if resource is None:
         return OPEN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -44,7 +44,7 @@ def open_files() -> int:
 
 
 class ClientConnections:
-    """All of them, the one that said something last at the end."""
+    """All connections, most recently active last."""
 
     def __init__(self, files: int) -> None:
         # A request needs a file for its client and one for the upstream; stores and others need some, too.
@@ -53,7 +53,8 @@ class ClientConnections:
         self._open: dict[ClientConnection, None] = {}
 
     def enter(self, connection: ClientConnection) -> None:
-        """Where there are too many, the oldest idle one is closed, of the address that has most of them."""
+        """Adds a connection. If there are too many, the oldest idle one of the address with the most
+        connections is closed."""
         self._open[connection] = None
         if len(self._open) <= self.most_idle:
             return
@@ -79,11 +80,11 @@ class ClientConnection(RequestHandler):
         self._probe: asyncio.TimerHandle | None = None
         self._answered = 0
         self._body: StreamReader | None = None
-        """Of the request that came last."""
+        """Body of the newest request."""
 
     @property
     def is_idle(self) -> bool:
-        """Has all that came been answered?"""
+        """True if all requests have been answered."""
         return self._answered >= self._request_count
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -117,8 +118,8 @@ class ClientConnection(RequestHandler):
             self._late = self._loop.call_later(HEAD_SECONDS, self.drop)
 
     def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride]  asyncio's own
-        """Nothing more comes. A client that has said all before may wait for its answer still; one whose
-        answer has begun has seen enough."""
+        """The client has closed its side. It may still wait for an answer; if the answer has begun, the
+        connection is closed."""
         if not self._is_unanswered():
             return None
         self.close()  # behind this answer
@@ -137,8 +138,8 @@ class ClientConnection(RequestHandler):
         return not self.is_idle and not begun and self._body is not None and self._body.is_eof()
 
     def _look(self, number: int) -> None:
-        """A client that is gone does not answer to what it is sent but refuses it: that is seen with the next
-        piece. `100 Continue` is a piece that means nothing."""
+        """Sends `100 Continue`, which means nothing, so that the connection of a client that has gone
+        fails."""
         if self.transport is None or not self._is_unanswered():
             return
         request = self._current_request

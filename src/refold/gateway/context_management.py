@@ -1,4 +1,4 @@
-"""What a client asks of `context_management`: Anthropic's edits, OpenAI's threshold."""
+"""The field `context_management` of a request: Anthropic's edits, OpenAI's threshold."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What a request wants done to its history, in either protocol."""
+    """The changes that a request asks for in its history, in either protocol."""
 
     clearing: tuple[ClearThinking | ClearToolUses, ...] = ()
     compact: Compact | None = None
@@ -59,7 +59,8 @@ DEFAULT_TRIGGER = 150_000
 
 
 def wish_of(dialect: str, body: JsonObject) -> Wish | None:
-    """None: it wants nothing. Raises `Refusal` for what cannot be done."""
+    """The changes that a request asks for, or None; raises `RequestRefused` for those that are not
+    supported."""
     given = body.get("context_management")
     if given is None:
         return None
@@ -79,7 +80,8 @@ def wish_of(dialect: str, body: JsonObject) -> Wish | None:
 def cleared(
     wire: Sequence[JsonObject], wish: Wish, count: TokenCount
 ) -> tuple[Sequence[JsonObject], list[JsonObject]]:
-    """Messages with what is to be cleared taken out, and what was done, as the provider would tell it."""
+    """The messages with tool results or thinking cleared, and the applied edits as the provider reports
+    them."""
     applied: list[JsonObject] = []
     for edit in wish.clearing:
         act = _thinking if isinstance(edit, ClearThinking) else _tool_uses
@@ -105,7 +107,8 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
 def _thinking(
     wire: Sequence[JsonObject], edit: ClearThinking, _: TokenCount
 ) -> tuple[Sequence[JsonObject], str, int]:
-    """A turn of the assistant goes on over tool results: it ends at the next message of the user."""
+    """Clears thinking of older turns. A turn of the assistant continues over tool results and ends at the
+    user's next message."""
     what = "cleared_thinking_turns"
     if edit.keep == "all" or edit.keep.type == "all":
         return wire, what, 0
@@ -132,7 +135,7 @@ def _thinking(
 def _tool_uses(
     wire: Sequence[JsonObject], edit: ClearToolUses, count: TokenCount
 ) -> tuple[Sequence[JsonObject], str, int]:
-    """The oldest results first; results that were cleared already are not counted again."""
+    """Clears tool results, oldest first; results that are already cleared do not count."""
     what = "cleared_tool_uses"
     uses = [block for message in wire for block in _blocks(message) if block.get("type") == "tool_use"]
     reached = len(uses) if edit.trigger.type == "tool_uses" else count(wire)

@@ -1,5 +1,5 @@
-"""Tools that take plain text instead of JSON (`custom`): in the log their calls are calls as all others, on
-the wire they are not. The request says which tools are of that kind."""
+"""Tools that take plain text instead of JSON (`custom`). The log stores their calls like all others; on the
+wire they have their own type. The request says which tools are custom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from refold.text.lenient_json import JsonObject
 
 
 def restore_custom_calls(wire: Sequence[JsonObject], tools: Any) -> list[JsonObject]:
-    """Messages or items, with calls of such tools as the provider wants them."""
+    """Messages or items with calls of custom tools in the provider's format."""
     names = _names(tools)
     calls = {item.get("call_id") for item in wire if _is_custom(item, names)}
     return [_item(item, names, calls) for item in wire]
@@ -50,7 +50,7 @@ def _call(call: JsonObject, names: set[str]) -> JsonObject:
 
 
 def _text(arguments: str) -> str:
-    """What the tool was called with, from what stands for it in JSON."""
+    """The text input of a call, from its JSON form."""
     value = msgspec.json.decode(arguments, type=JsonObject)
     text = value.get(MALFORMED) if len(value) == 1 else None
     return text if isinstance(text, str) else arguments

@@ -1,4 +1,4 @@
-"""One request of a conversation, from its bytes to the end of its answer."""
+"""One conversation request, from its bytes to the end of its answer."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from refold.gateway.worker import is_upstream_overflow
 from refold.gateway.worker_client import WorkerClient
 
 MAX_READ_BYTES = 1024 * 1024
-"""Bytes of a request that are looked at here: more take too long while others wait."""
+"""Largest body that this process reads itself; reading more would delay other requests."""
 ROUNDS = 5
-"""How often a model may recall something in one answer."""
+"""Maximum number of recalls in one answer."""
 
 
 @dataclass
@@ -51,12 +51,12 @@ class RequestExchange:
     number: int
     answer: UpstreamAnswer = field(default_factory=UpstreamAnswer)
     _note: PassedRequest | None = None
-    """What the worker has still to be told."""
+    """Packet that the worker has yet to receive."""
     _told: bool = False
 
     async def run(self, raw: bytes) -> web.StreamResponse:
-        """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
-        written down meanwhile."""
+        """Handles a request. A body with fewer bytes than the window has tokens certainly fits: it is passed
+        on and recorded meanwhile."""
         await self.worker.room()
         if is_shared(self.routing.settings, self.request.path):
             raw = await self._own(raw)
@@ -77,7 +77,7 @@ class RequestExchange:
         return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
 
     async def _notes(self, raw: bytes) -> UpstreamReply:
-        """What the upstream answers to a compaction call; nothing where it fails."""
+        """The upstream's answer to a compaction call, for notes; empty if it fails."""
         with suppress(RequestRefused, aiohttp.ClientError, TimeoutError, OSError):
             async with self.upstream.asked(self.request, raw, self.caller, plain=True) as answered:
                 return UpstreamReply(
@@ -90,7 +90,8 @@ class RequestExchange:
         return UpstreamReply(number=self.number)
 
     async def _own(self, raw: bytes) -> bytes:
-        """The body, if all that it refers to is the caller's own; and its answer will be, too."""
+        """The body, after checking that everything it refers to belongs to the caller. Ids in its answer
+        will, too."""
         seen = glance(self.request.path, raw, self.request.headers.get("content-encoding", ""))
         if seen.kept:
             self.answer.issued = self.worker.issuing(self.caller.owner)
@@ -99,7 +100,8 @@ class RequestExchange:
         return await self.worker.checked(OwnershipCheck(number=self.number, owner=self.caller.owner, raw=raw))
 
     async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
-        """Pass it on. Where the upstream says that it is too long, once more, folded."""
+        """Passes the request on. If the upstream says that it is too long, it is folded and sent once
+        more."""
         self.answer.before_end = self._tell_reply if order.number else None
         try:
             async with self._sent(raw, order) as answered:
@@ -115,14 +117,15 @@ class RequestExchange:
                 self._tell_reply()
 
     def _tell_reply(self) -> None:
-        """Before the client learns that it has all of its answer, where it gets one."""
+        """Sends the reply to the worker, before the client gets the end of its answer."""
         if not self._told:
             self._told = True
             self._tell_note()
             self.worker.tell(UpstreamReply(number=self.number, **self.answer.said()))
 
     def _tell_note(self) -> None:
-        """The worker is told of a request once it is answered: reading it earlier would delay the answer."""
+        """Sends the request to the worker once it is answered, because recording it earlier would delay the
+        answer."""
         if self._note is not None:
             self.worker.tell(self._note)
             self._note = None
@@ -160,7 +163,7 @@ class RequestExchange:
         return await handing.end(last, complete=shape.ended)
 
     async def _further(self, shape: ResponseRewriter, handing: Handing, body: bytes) -> bytes:
-        """One more round of the same answer. Where it fails, the client is told in the middle of it."""
+        """One more round of the same answer. If it fails, the client gets an error in its stream."""
         try:
             async with self.upstream.asked(self.request, body, self.caller, plain=True) as answered:
                 if answered.status == 200:
@@ -175,7 +178,7 @@ class RequestExchange:
     async def _round(
         self, shape: ResponseRewriter, handing: Handing, answered: aiohttp.ClientResponse, head: bytes = b""
     ) -> bytes:
-        """What the upstream says once; what of it can be handed on is."""
+        """One answer of the upstream, passed on as far as possible."""
         pieces: list[bytes] = []
         async for piece in handing.pieces(answered, head):
             pieces.append(piece)
@@ -191,7 +194,7 @@ class RequestExchange:
     async def _after_refusal(
         self, raw: bytes, answered: aiohttp.ClientResponse, opening: StreamOpening
     ) -> Order | None:
-        """The request folded, where the upstream refused it for its size; None: it cannot be."""
+        """The folded request after the upstream refused it for its size; None if it cannot be folded."""
         encoding = answered.headers.get("content-encoding", "")
         said = decompressed(opening.error, encoding).decode("utf-8", "replace")
         if not said or not is_upstream_overflow(answered.status, said):
@@ -201,7 +204,8 @@ class RequestExchange:
         return folded if isinstance(folded, Order) else None
 
     def _order(self, raw: bytes, answer: FromWorker, marked: bool) -> Order:
-        """What is sent; raises `Refusal`. Where the worker fails, what may fit is passed on as it is."""
+        """What to send upstream; raises `RequestRefused`. If the worker fails, a request that may fit is
+        passed on unchanged."""
         if isinstance(answer, Order):
             return answer
         if isinstance(answer, RefusedAnswer):

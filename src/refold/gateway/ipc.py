@@ -1,7 +1,7 @@
-"""What the server and the worker write to each other: the one moves bytes, the other reads them.
+"""Packets between the server, which moves bytes, and the worker, which reads them.
 
-Each packet is a length and MessagePack. The server never waits for an answer to what it only wants written
-down.
+Each packet is a length and MessagePack. The server never waits for the answer to a packet that is only to be
+recorded.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ import msgspec
 from refold.registry.configuration import GatewaySettings
 
 READ_AHEAD_BYTES = 1 << 20
-"""Bytes that are read ahead of a packet."""
+"""Bytes to read ahead of a packet."""
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of a conversation, as it came."""
+    """A conversation request as it arrived."""
 
     number: int
     id: int = 0
-    """Of this packet, where it is kept until it is done."""
+    """Id of this packet, under which it is kept until it is recorded."""
     path: str
     raw: bytes
     names: dict[str, str] = {}
-    """Headers in which its session may be named."""
+    """Headers that may name its session."""
     owner: str = ""
 
 
 class PassedRequest(ClientRequest, frozen=True, tag="note"):
-    """It was passed on as it is: to be written down, whenever there is time."""
+    """A request that was passed on unchanged; to be recorded."""
 
 
 class RewriteRequest(ClientRequest, frozen=True, tag="question"):
     """A request to rewrite before it is sent; the client waits."""
 
     refused: str | None = None
-    """The upstream has said that it is too long, in these words."""
+    """The upstream's message, if it refused the request as too long."""
     notes: UpstreamReply | None = None
-    """What the upstream answers to a compaction call that was passed on for its notes."""
+    """The upstream's answer to a compaction call that was passed on for its notes."""
 
 
 class UpstreamReply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
-    """What the upstream answered in the end. Comes after every note and question, if only to forget it."""
+    """The final answer of the upstream. Sent after every request, if only so that the worker forgets it."""
 
     number: int
     id: int = 0
@@ -57,31 +57,31 @@ class UpstreamReply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, tag="opening"):
-    """The first packet to a worker that is a process of its own."""
+    """The first packet to a worker process."""
 
     settings: GatewaySettings
     secret: bytes
 
 
 class Recall(msgspec.Struct, frozen=True, kw_only=True, tag="recall"):
-    """The model has asked what was said before: send this again, with what it said and what it asked for."""
+    """The model called the recall tool: the request must be sent again with the call and its result."""
 
     number: int
     body: bytes
-    """What was sent."""
+    """The body that was sent."""
     kind: str
     said: bytes
 
 
 class Issued(msgspec.Struct, frozen=True, kw_only=True, tag="issued"):
-    """The upstream keeps something for this owner, under these ids."""
+    """The upstream stores something for this owner under these ids."""
 
     owner: str
     ids: list[str]
 
 
 class OwnershipCheck(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
-    """May this owner use what these ids stand for, and those that a body refers to?"""
+    """Asks whether this owner may use these ids and those that a body refers to."""
 
     number: int
     owner: str
@@ -90,7 +90,7 @@ class OwnershipCheck(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):
-    """Is the worker there?"""
+    """Asks whether the worker is alive."""
 
 
 ToWorker: TypeAlias = (
@@ -99,46 +99,46 @@ ToWorker: TypeAlias = (
 
 
 class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the worker, about the request of that number."""
+    """The worker's answer to the request of that number."""
 
     number: int
     counts: tuple[str, ...] = ()
-    """What has happened, for the figures."""
+    """Counters for the metrics."""
 
 
 class Done(WorkerAnswer, frozen=True, tag="done"):
-    """The packet of this id is written down, or never will be."""
+    """The packet of this id is recorded, or never will be."""
 
     id: int = 0
 
 
 class Extras(msgspec.Struct, frozen=True, kw_only=True):
-    """How the answer differs from what the upstream says."""
+    """How the answer differs from the upstream's."""
 
     dialect: str
     item: dict[str, Any] | None = None
-    """A compaction item, or block, that stands before all that the model says."""
+    """A compaction item or block to put first."""
     usage: dict[str, Any] = {}
-    """What making it took."""
+    """Usage of the fold."""
     applied: list[dict[str, Any]] | None = None
-    """What was cleared before; None: it was not asked for."""
+    """What was cleared; None if nothing was requested."""
     ours: tuple[str, ...] = ()
-    """Tools whose calls are answered here."""
+    """Tools whose calls the gateway answers."""
 
 
 class Order(WorkerAnswer, frozen=True, tag="order"):
-    """Send this."""
+    """Tells the server to send a body upstream."""
 
     body: bytes | None = None
-    """None: what came."""
+    """None: the client's body."""
     done: str = "pass"
     extras: Extras | None = None
     notes: bool = False
-    """The answer is no answer to the client: ask again with it (`Question.notes`)."""
+    """The upstream's answer is not for the client: ask the worker again with it (`RewriteRequest.notes`)."""
 
 
 class Speech(WorkerAnswer, frozen=True, tag="speech"):
-    """The answer for the client; the upstream is not asked."""
+    """A complete answer for the client; the upstream is not asked."""
 
     body: bytes
     kind: str
@@ -146,7 +146,7 @@ class Speech(WorkerAnswer, frozen=True, tag="speech"):
 
 
 class RefusedAnswer(WorkerAnswer, frozen=True, tag="refused"):
-    """Say this in the client's dialect."""
+    """A refusal, to be sent in the client's dialect."""
 
     status: int
     text: str
@@ -155,7 +155,7 @@ class RefusedAnswer(WorkerAnswer, frozen=True, tag="refused"):
 
 
 class WorkerFailure(WorkerAnswer, frozen=True, tag="broken"):
-    """The worker cannot do it: the store fails, or an unexpected error."""
+    """The worker failed: an error of the store, or an unexpected one."""
 
     error: str
 
@@ -173,7 +173,7 @@ def encode_packet(packet: ToWorker | FromWorker) -> bytes:
 
 
 async def packets(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[Any]) -> AsyncGenerator[Any]:
-    """All that come, until the other side is gone."""
+    """Packets as they arrive, until the other side closes."""
     while True:
         try:
             size = int.from_bytes(await reader.readexactly(4), "big")

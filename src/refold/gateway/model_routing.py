@@ -23,24 +23,24 @@ from refold.tokens.fitting import fit
 DEFAULT_WINDOW = 128_000
 """Window of a model that is neither listed nor configured."""
 RECORD = 16_000
-"""Tokens of a record that stands for a whole conversation, at most an eighth of the window."""
+"""Tokens of a record that answers a compaction call; at most an eighth of the window."""
 NOTES_DIVISOR = 3
-"""The part of a record that a model's notes may take: a third."""
+"""A model's notes may take a third of a record."""
 WINDOW_STEP = 4096
-"""Smaller windows than a model's own are multiples of this."""
+"""Granularity of windows smaller than the model's own."""
 MAX_ENGINES = 64
-"""Engines."""
+"""Maximum number of engines kept."""
 
 
 class _Apart:
-    """The model that writes summaries, without the prompts and tools of the chat: a fold is of what was said,
-    and may show wherever the same was said, also to others than whose prompt it was."""
+    """The model that writes summaries, without the prompts and tools of the chat. A fold may be shown in
+    every session with the same messages, so it must not depend on one client's prompt."""
 
     def __init__(self, model: Model) -> None:
         self._model, self.name, self.context_window = model, model.name, model.context_window
 
     def stream(self, request: Request) -> AsyncIterator[Event]:
-        """One that goes on from the chat has messages in common with it (`stable`)."""
+        """Removes prompts and tools. A request that continues the chat shares its messages (`stable`)."""
         apart = msgspec.structs.replace(request, system=None, tools=()) if request.stable else request
         return self._model.stream(apart)
 
@@ -70,7 +70,7 @@ class ModelRouting:
         return DEFAULT_WINDOW
 
     def engine_for(self, model: str, at_most: int | None = None) -> Engine:
-        """`at_most`: folds so much that a window of these tokens would do."""
+        """The engine for a model. `at_most` limits the view to these tokens."""
         rule, window = self._rule(model), self.of(model)
         if at_most is not None:
             window = min(window, max(WINDOW_STEP, at_most // WINDOW_STEP * WINDOW_STEP))
@@ -86,8 +86,8 @@ class ModelRouting:
         return engine
 
     def recorder(self, model: str, notes: str = "") -> Engine:
-        """Makes the record that answers a compaction call, within the size that is set: around the notes that
-        a model has written, or without a model."""
+        """The engine that makes the record for a compaction call: with a model's notes, or without a
+        model."""
         tokens = self.settings.record_tokens or min(RECORD, self.of(model) // 8)
         engine = self._engines.get(("", tokens))
         if engine is None:

@@ -1,4 +1,4 @@
-"""Sessions that are open; requests and answers are written down in them."""
+"""Open sessions, in which requests and answers are recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -30,18 +30,18 @@ from refold.session.path_digests import digest_at, digests, write_list
 from refold.stores import open_store
 
 MAX_OPEN_BYTES = 128 * 1024 * 1024
-"""Bytes of requests whose sessions are kept open."""
+"""Bytes of requests whose sessions stay open."""
 MAX_WRITE_ATTEMPTS = 20
-"""How often something is written anew because another program wrote to the same session first."""
+"""How often a write is repeated because another program wrote to the session first."""
 STORE_SECONDS = 0.1
-"""How long one try waits for a store that others have locked."""
+"""Timeout of one attempt on a locked store."""
 PATIENCE, LONGEST_PAUSE = 15.0, 3.0
-"""Seconds for which such a store is tried while a client waits, and the longest pause between two tries."""
+"""Seconds to retry a locked store while a client waits, and the longest pause between attempts."""
 RECORD_PATIENCE, END_PATIENCE = 300.0, 5.0
-"""The same where no client waits; and the seconds once the gateway ends."""
+"""The same where no client waits; and when the gateway stops."""
 RETRY_SECONDS = 0.05
-"""Seconds after the first try, at most, and so much longer after each: by chance, so that two programs do not
-meet again."""
+"""Longest pause after the first attempt, and its increase per attempt. Pauses are random, so that two
+programs do not collide again."""
 
 T = TypeVar("T")
 
@@ -53,19 +53,21 @@ class OpenSession:
     session: Session
     size: int = 0
     watch: Watch | None = None
-    """Prepares folds ahead."""
+    """Prepares folds in advance."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass
 class RecordedTurn:
-    """A request that was written down."""
+    """A recorded request."""
 
     asked: ConversationRequest
     leaf: str | None
-    """Where it stands: its answer comes behind."""
+    """Entry after which the answer is appended."""
+    ends: Sequence[bytes] = ()
+    """The digests after each of its messages."""
     sent: int = 0
-    """Messages that were sent of it, the prompts in front included."""
+    """Number of its messages that were sent, prompts included."""
 
 
 class OpenSessions:
@@ -76,7 +78,7 @@ class OpenSessions:
         self._size = 0
         self._closing: set[asyncio.Task[None]] = set()
         self.ends = inf
-        """When stores that fail are not tried any more."""
+        """Time after which failing stores are no longer retried."""
 
     @property
     def store(self) -> Store:
@@ -92,8 +94,8 @@ class OpenSessions:
         work: Callable[[OpenSession], Awaitable[T]],
         patience: float = PATIENCE,
     ) -> T:
-        """Do something to the session of a request, with no other request of this process in it. A store that
-        fails, since others keep it locked, is tried for so many seconds; others go on meanwhile."""
+        """Runs `work` on the session of a request, one request at a time. A locked store is retried for
+        `patience` seconds; other sessions continue meanwhile."""
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + patience, RETRY_SECONDS
         while True:
@@ -108,8 +110,8 @@ class OpenSessions:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _within(self, asked: ConversationRequest, work: Callable[[OpenSession], Awaitable[T]]) -> T:
-        """Do something to the session of a request, with no other request in it. Where another
-        program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
+        """Runs `work` on the session of a request, one request at a time. If another program has written to
+        the session, it is reread and `work` is repeated."""
         opened = self.of(asked)
         async with opened.lock:  # kept while we try: others of this process would only be in our way
             for tried in range(1, MAX_WRITE_ATTEMPTS + 1):
@@ -128,7 +130,7 @@ class OpenSessions:
         raise AssertionError("unreachable")
 
     def of(self, asked: ConversationRequest) -> OpenSession:
-        """The session of a request, opened or made. The longest unused ones are closed."""
+        """The session of a request, opened or created. The least recently used sessions are closed."""
         opened = self._open.get(asked.session) or OpenSession(self._opened(asked))
         self._open[asked.session] = opened
         self._open.move_to_end(asked.session)
@@ -141,8 +143,8 @@ class OpenSessions:
 
     @contextmanager
     def grouped(self) -> Generator[CommitGroup]:
-        """What is written within the block is one commit, where the store can; where that fails, sessions
-        that were opened are read anew."""
+        """Writes within the block form one commit if the store supports that. If it fails, opened sessions
+        are reread."""
         group = CommitGroup(self)
         try:
             store = self.store
@@ -154,7 +156,7 @@ class OpenSessions:
             raise
 
     def holds(self, owner: str, id: str, entry: str, digest: str) -> bool:
-        """Is there a session of this id that says up to this entry what the digest, for this owner, is of?"""
+        """True if a session with this id has an entry for which this is the owner's digest."""
         opened = self._open.get(id)
         try:
             session = opened.session if opened is not None else stored(self.store, id)
@@ -169,7 +171,7 @@ class OpenSessions:
         return [stored(self.store, id) for id in ids]
 
     def drop(self, id: str) -> None:
-        """It is read anew next time."""
+        """Closes a session, so that it is reread next time."""
         if (opened := self._open.pop(id, None)) is not None:
             self._size -= opened.size
             if opened.watch is not None:
@@ -195,18 +197,18 @@ class OpenSessions:
 
 
 class Later(Exception):
-    """A session is in use: what is to be written has to wait."""
+    """Raised if a session is in use and the write has to wait."""
 
 
 class CommitGroup:
-    """The sessions that are written to in one commit."""
+    """The sessions written in one commit."""
 
     def __init__(self, sessions: OpenSessions) -> None:
         self._sessions = sessions
         self.ids: set[str] = set()
 
     def opened(self, asked: ConversationRequest) -> OpenSession:
-        """The session of a request, as the store has it. Raises `Later`."""
+        """The session of a request as the store has it; raises `Later`."""
         opened = self._sessions.of(asked)
         if opened.lock.locked():
             raise Later
@@ -216,7 +218,7 @@ class CommitGroup:
 
 
 def watched(opened: OpenSession, engine: Engine) -> Watch:
-    """What prepares folds of this session ahead, as this engine makes them."""
+    """The watch that prepares folds of this session with this engine."""
     if opened.watch is None or opened.watch.planner is not engine.planner:
         opened.watch = engine.watch(opened.session)
         opened.watch.enter()
@@ -224,21 +226,20 @@ def watched(opened: OpenSession, engine: Engine) -> Watch:
 
 
 def taken(opened: OpenSession, asked: ConversationRequest) -> RecordedTurn:
-    """Write a request down. The path says afterwards what the request says, word for word, and nothing else:
-    all that is made of it is the sender's own. The same list again is a retry: its answer stands beside the
-    first one."""
+    """Records a request. Afterwards the path has exactly the messages of the request, so that nothing else is
+    ever shown to its sender. The same list again is a retry: its answer becomes a sibling of the first one.
+    """
     session = opened.session
     if asked.since is not None and asked.since not in session:
         text = "the session that this compaction item stands for is gone"
         raise RequestRefused(400, text, "invalid_request_error", code="invalid_encrypted_content")
-    write_list(session, asked.messages, asked.since)
-    return RecordedTurn(asked, session.leaf)
+    ends = write_list(session, asked.messages, asked.since)
+    return RecordedTurn(asked, session.leaf, ends)
 
 
 def record_answer(opened: OpenSession, turn: RecordedTurn, reply: Recorded) -> None:
-    """Write an answer down, behind its request. A client may have gone on before the stream had ended, here
-    or with another gateway of the same store: then it has told us the answer already, or is on another
-    branch and stays there."""
+    """Records an answer after its request. If the client has continued before the end of the stream, here or
+    through another gateway, the answer is already recorded or on another branch."""
     session = opened.session
     usage, said_beside = reply.usage, {"cut": True} if reply.cut else dict[str, Any]()
     message, thoughts = _handed_back(turn.asked, reply.message)
@@ -262,9 +263,9 @@ def record_answer(opened: OpenSession, turn: RecordedTurn, reply: Recorded) -> N
 
 
 def _handed_back(asked: ConversationRequest, message: Assistant) -> tuple[Assistant, list[Thinking]]:
-    """An answer as its client is going to hand it back, and the thinking that will be missing: clients of
-    chat completions drop it, unless their list shows otherwise. An answer that was written down in the other
-    form is not recognised, and stands there twice."""
+    """An answer in the form in which its client will send it back, and the thinking that will be missing:
+    clients of chat completions drop it unless their list shows otherwise. In the other form it would not be
+    recognised and be recorded twice."""
     thoughts = [part for part in message.content if isinstance(part, Thinking)]
     parts = (part for said in asked.messages for part in said.parts)
     if asked.dialect != "openai" or any(isinstance(part, Thinking) for part in parts):
@@ -281,7 +282,7 @@ def _same_answer(session: Session, leaf: str | None, message: Message) -> e.Mess
 
 
 def _end(session: Session, id: str) -> str:
-    """Where one goes on from an entry, on its newest branch."""
+    """The end of the newest branch below an entry."""
     while later := session.children(id):
         id = later[-1]
     return id

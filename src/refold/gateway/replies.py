@@ -1,4 +1,4 @@
-"""The reply of a model, read from the bytes that were passed on."""
+"""A model's reply, read from the bytes that were passed on."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from refold.models.stream_chunks import Malformed
 from refold.session import dialects
 
 READABLE = ("gzip", "deflate", "identity")
-"""Encodings of answers that can be read here; a client's wish for others is not passed on."""
+"""Encodings that can be decoded here; other values of the client's `accept-encoding` are not passed on."""
 MAX_RECORDED_BYTES = 32 * 1024 * 1024
-"""Bytes of an answer that are kept to be written down."""
+"""Bytes of an answer kept for recording."""
 _READERS = {"openai": ChatStream, "responses": ResponsesStream, "anthropic": MessageStream}
 
 
@@ -28,11 +28,11 @@ class Recorded(msgspec.Struct, frozen=True):
     message: Assistant
     usage: Usage | None = None
     cut: bool = False
-    """It broke off: this is what came of it."""
+    """True if the answer is incomplete."""
 
 
 def read_reply(dialect: str, answer: UpstreamReply) -> Recorded | None:
-    """The reply; None where there is none."""
+    """The reply; None if there is none."""
     if answer.status != 200:
         return None
     data = decompressed(answer.data, answer.encoding)
@@ -66,7 +66,7 @@ def _streamed(dialect: str, data: bytes) -> Recorded | None:
 
 
 def events(data: bytes) -> Iterator[Any]:
-    """The payloads of server-sent events. The last one may be half."""
+    """The payloads of server-sent events; the last one may be incomplete."""
     for block in one_line_end(data).split(b"\n\n"):
         payload = payload_of(block)
         if not payload or payload == b"[DONE]":
@@ -78,7 +78,7 @@ def events(data: bytes) -> Iterator[Any]:
 
 
 def one_line_end(data: bytes) -> bytes:
-    """Lines of events may end in any of three ways; what they say holds none of these."""
+    """Normalises the three kinds of line ends of events."""
     return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
@@ -88,7 +88,7 @@ def payload_of(block: bytes) -> bytes:
 
 
 def decompressed(data: bytes, encoding: str) -> bytes:
-    """What an answer says; nothing where it cannot be read."""
+    """The decoded answer; empty if it cannot be read."""
     if encoding.lower() in ("", "identity"):
         return data
     try:

@@ -1,4 +1,4 @@
-"""The request as it is sent upstream: folded, cleared, compacted, or with what the model recalled."""
+"""The request as it is sent upstream: folded, cleared, compacted, or with recalled messages."""
 
 from __future__ import annotations
 
@@ -52,9 +52,13 @@ from refold.session.edits import active_folds
 from refold.session.history import History
 from refold.session.invariants import repair
 from refold.text.lenient_json import JsonObject
+from refold.tokens.parts import part_strings
 
+MAX_FOLDED_CHARACTERS, MAX_FOLDED_WINDOWS = 16 * 1024 * 1024, 8
+"""Characters of a request, and characters for each token of its window, of which it may exceed one: folding
+what exceeds both would keep all others waiting."""
 MAX_CACHE_MARKS = 4
-"""Blocks with `cache_control` that Anthropic allows."""
+"""Maximum number of blocks with `cache_control` that Anthropic allows."""
 
 
 class RequestRewriter:
@@ -63,7 +67,7 @@ class RequestRewriter:
         self.routing, self._signer = ModelRouting(opening.settings), ReferenceSigner(opening.secret)
 
     def read(self, request: ClientRequest) -> tuple[ConversationRequest | None, Expanded | None]:
-        """The request; and what it says that only a gateway understands."""
+        """The request, and its compaction items."""
         asked = read_request(request.path, request.raw, request.names, request.owner)
         if asked is not None and is_candidate(self.settings, request.raw):
             asked = client_compaction.referring(asked, self._open_sessions.holds)
@@ -73,10 +77,11 @@ class RequestRewriter:
         return since(asked, expanded.items, expanded.reference), expanded
 
     async def to(self, question: RewriteRequest) -> tuple[FromWorker, RecordedTurn | None]:
-        """Raises `Refusal` where nothing that fits can be made."""
+        """The answer to a rewrite request; raises `RequestRefused` if nothing that fits can be made."""
         asked, expanded = self.read(question)
         if asked is None:
             return Order(number=question.number, done="pass unread"), None
+        self._check_length(asked)
         if is_candidate(self.settings, question.raw) and (call := compaction_call(asked, question.raw)):
             if self.settings.notes and question.notes is None:
                 return Order(number=question.number, notes=True), None
@@ -94,6 +99,18 @@ class RequestRewriter:
             return await self._prepare(question, asked, opened, wish)
 
         return await self._open_sessions.within(asked, answered)
+
+    def _check_length(self, asked: ConversationRequest) -> None:
+        """Raises `RequestRefused` where there is too much text to fold."""
+        longest = max(MAX_FOLDED_CHARACTERS, MAX_FOLDED_WINDOWS * self.routing.of(asked.name))
+        if asked.size <= longest:
+            return
+        characters = len(asked.beside) + sum(
+            len(text) for message in asked.messages for part in message.parts for text in part_strings(part)
+        )
+        if characters > longest:
+            text = f"prompt is too long: {characters:,} characters; at most {longest:,} can be folded"
+            raise RequestRefused(400, text, "invalid_request_error", code="context_length_exceeded")
 
     async def _prepare(
         self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession, wish: Wish | None
@@ -118,7 +135,7 @@ class RequestRewriter:
             ), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
-        shown = verbatim.render_verbatim(view, asked, session, preset.window - view.tokens)
+        shown = verbatim.render_verbatim(view, turn, session, preset.window - view.tokens)
         folded = folded or not shown.is_whole
         if not folded and asked.since is None and wish is None:
             if not self.settings.compact_tool:
@@ -139,7 +156,7 @@ class RequestRewriter:
     async def _wished_fold(
         self, asked: ConversationRequest, opened: OpenSession, compact: Compact | None, tokens: int
     ) -> e.Fold | None:
-        """The client wants its history compacted from some size on."""
+        """Folds from the size on that the client set."""
         if compact is None:
             return None
         usual = DEFAULT_TRIGGER if asked.dialect == "anthropic" else self.routing.of(asked.name) * 3 // 4
@@ -151,7 +168,7 @@ class RequestRewriter:
     async def _folded(
         self, asked: ConversationRequest, opened: OpenSession, at_most: int, instructions: str | None = None
     ) -> e.Fold | None:
-        """A fold because the client wants one, however much room the window has."""
+        """Folds because the client asked for it, however much room the window has."""
         engine = self.routing.engine_for(asked.name, at_most)
         wanted: dict[str, Any] = {"force": True, "system": asked.beside, "instructions": instructions}
         try:
@@ -162,7 +179,7 @@ class RequestRewriter:
         return made if isinstance(made, e.Fold) else None
 
     async def _fitting(self, engine: Engine, asked: ConversationRequest, opened: OpenSession) -> View:
-        """Whatever a preset promises: what is larger than the window is not sent."""
+        """The view, if it fits the window."""
         code = "context_length_exceeded"
         try:
             view = await engine.prepare(opened.session, system=asked.beside, model=asked.model)
@@ -220,7 +237,7 @@ class RequestRewriter:
     async def _compact(
         self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession
     ) -> Speech:
-        """Fold because the client wants it, and a reference to what came of it."""
+        """Folds for a compaction request and returns a reference to the result."""
         open_sessions.taken(opened, asked)
         session, engine = opened.session, self.routing.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
@@ -235,7 +252,7 @@ class RequestRewriter:
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     async def _record(self, question: RewriteRequest, call: CompactionCall) -> Speech | None:
-        """A record of the conversation as the answer to a compaction call; None: there is none that fits."""
+        """A record of the conversation that answers a compaction call; None if none fits."""
         written = None if question.notes is None else replies.read_reply(call.asked.dialect, question.notes)
         notes = "" if written is None else client_compaction.notes_of(written.message.text)
         asked, engine = call.asked, self.routing.recorder(call.asked.name, notes)
@@ -274,13 +291,14 @@ class RequestRewriter:
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     def _told_session(self, call: CompactionCall) -> CoveredHistory | None:
-        """Of a call that only tells the conversation: the session of the same name of which it tells most."""
+        """For a call that contains the conversation as text: the session of the same name that it covers
+        best."""
         beside = self._open_sessions.beside(call.asked)
         return max(filter(None, (told_until(call, session) for session in beside)), default=None)
 
     async def recalled(self, packet: Recall, turn: RecordedTurn) -> Order:
-        """What was sent, what the model said to it, and what it wanted to know: of the path of this request,
-        whatever was appended to the session meanwhile."""
+        """The request with the model's reply and the recalled messages, taken from the path of this request
+        even if the session has changed since."""
         dialect = dialects.get(turn.asked.dialect)
         reply = replies.read_reply(
             dialect.name, UpstreamReply(number=packet.number, status=200, kind=packet.kind, data=packet.said)
@@ -316,8 +334,8 @@ class RequestRewriter:
         calls: Sequence[messages.Call],
         body: dict[str, Any],
     ) -> list[Message]:
-        """Fold as the model wants, and put the new view in the place of what was sent; what was said and
-        recalled since stays behind it. The results of its calls."""
+        """Folds for a call of the compact tool and replaces what was sent with the new view; what came after
+        stays. Returns the results of the calls."""
         asked, session = turn.asked, opened.session
         engine = self.routing.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
@@ -325,21 +343,22 @@ class RequestRewriter:
         if fold is not None and turn.leaf is not None:
             view = engine.view(session, system=asked.beside)
             turn.leaf = session.leaf
-            shown = verbatim.render_verbatim(view, asked, session, engine.preset.window - view.tokens)
+            shown = verbatim.render_verbatim(view, turn, session, engine.preset.window - view.tokens)
             field, wire = dialects.get(asked.dialect).field, request_messages(shown, asked)
             body[field] = [*asked.wire[: asked.prompts], *wire, *body[field][turn.sent :]]
             turn.sent = asked.prompts + len(wire)
         return compact_tool.results(calls, fold)
 
     def fits(self, question: RewriteRequest) -> bool:
-        """Fewer bytes than the window has tokens, and nothing that has to be looked at."""
+        """True if the body has fewer bytes than the window has tokens and contains nothing that has to be
+        read."""
         marked = compaction.is_marked(self.settings, question.path, question.raw)
         marked = marked or self.settings.compact_tool
         known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)
         return known and len(question.raw) < self.routing.of(model_named(question.raw))
 
     def ahead(self, opened: OpenSession, asked: ConversationRequest) -> None:
-        """An answer was written down: where the next request will likely be too long, begin to fold."""
+        """Starts to prepare a fold if the next request will likely be too long."""
         if asked.size > self.routing.of(asked.name):
             engine = self.routing.engine_for(asked.name)
             open_sessions.watched(opened, engine).consider(Outlook(system=asked.beside, model=asked.model))
@@ -359,12 +378,12 @@ def request_messages(shown: RenderedView, asked: ConversationRequest) -> list[Js
 
 
 def _marks(blocks: Any) -> int:
-    """Blocks after which the client wants a cache kept."""
+    """Blocks that the client marked for caching."""
     return sum(isinstance(block, dict) and "cache_control" in block for block in list_or_empty(blocks))
 
 
 def _tokens(engine: Engine, asked: ConversationRequest, wire: Sequence[JsonObject]) -> int:
-    """What a list of messages takes, with all that goes beside it."""
+    """Tokens of a list of messages, with everything else in the request."""
     counter, given = engine.counter, WIRES[asked.dialect].parse_given(wire)
     beyond = sum(beyond_log(each, asked.dialect, counter) or 0 for each in given)
     return counter.text(asked.beside) + sum(counter.message(each.message) for each in given) + beyond

@@ -1,4 +1,4 @@
-"""A request as far as the gateway reads it: its messages, what else takes room, and whose session it is."""
+"""A request as the gateway reads it: its messages, what else takes room, and its session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DIALECT_OF_PATH = {
     "/v1/responses": "responses",
     "/v1/messages": "anthropic",
 }
-"""Addresses of conversations."""
+"""Path → dialect of conversation requests."""
 WIRES: dict[str, Any] = {wire.name: wire for wire in (openai_chat, openai_responses, anthropic)}
 COMPACT_PATH = "/v1/responses/compact"
 DIALECT_PROVIDERS = {"openai": "openai", "responses": "openai", "anthropic": "anthropic"}
@@ -45,10 +45,12 @@ CLIENTS = (
 """Headers in which clients name their session."""
 PROGRAM = "user-agent"
 _FOLDER = re.compile(r"(?im)working directory: *(/[^\n<]{1,1000}?) *$|<cwd>(/[^\n<]{1,1000})</cwd>")
-"""Where Claude Code, opencode and Codex say which folder they work in."""
+"""Where Claude Code, opencode and Codex state their working folder."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+FOLDER_CHARACTERS = 100_000
+"""Characters of a text that are searched for the folder: a picture may have megabytes."""
 TITLE = 80
-"""Characters of the user's words in the title of a session."""
+"""Characters of the user's words in a session's title."""
 PROMPTS = ("system", "developer")
 UNREAD = frozenset(
     {"model", "metadata", "user", "safety_identifier", "prompt_cache_key", "logit_bias", "context_management"}
@@ -57,7 +59,7 @@ UNREAD = frozenset(
 
 
 class ModelField(msgspec.Struct):
-    """The one thing that has to be known before anything else; the rest is not read for it."""
+    """The model's name, decoded without reading the rest of the body."""
 
     model: str = ""
 
@@ -70,8 +72,8 @@ def _float(text: str) -> float:
 
 
 _BODY = msgspec.json.Decoder(Any, float_hook=_float)
-"""Reads numbers such as 1e308 thirty times faster than msgspec by itself: a body with megabytes of them is
-read at once."""
+"""Decoder that reads numbers such as 1e308 thirty times faster than msgspec's default, for bodies with
+megabytes of them."""
 
 
 def model_named(raw: bytes) -> str:
@@ -82,41 +84,43 @@ def model_named(raw: bytes) -> str:
 
 
 def identifying_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Of the headers of a request, those in which its session and its client may be named."""
+    """Headers that may name the session or the client."""
     return {name: headers[name] for name in (SESSION, *CLIENTS, PROGRAM) if name in headers}
 
 
 class ConversationRequest(msgspec.Struct, frozen=True):
-    """What a request says."""
+    """A parsed conversation request."""
 
     dialect: str
     body: JsonObject
     wire: Sequence[JsonObject]
-    """The list of messages, as it came."""
+    """The list of messages as it arrived."""
     given: Sequence[Given]
-    """What they say, without the prompts in front."""
+    """Its messages, without the leading prompts."""
     session: str
-    """The id of its session."""
+    """Id of its session."""
     size: int = 0
-    """Bytes of the request."""
+    """Size of the request in bytes."""
     since: str | None = None
-    """The entry that stands for all that was said before these messages."""
+    """The entry that stands for everything before these messages."""
     client: str = ""
-    """The program that sent it, as it calls itself."""
+    """The client's name for itself."""
     owner: str = ""
-    """Whose key it came with."""
+    """Owner of the key it came with."""
 
     @property
     def title(self) -> str | None:
-        """What the user typed first, and the client."""
+        """The user's first words and the client."""
         typed = next((text for message in self.messages if (text := typed_text(message))), "")
         return " · ".join(filter(None, (one_line(typed, TITLE), self.client))) or None
 
     @property
     def folder(self) -> str | None:
-        """The folder that the client says it works in, in its prompt or before the first words."""
+        """The client's working folder, from its prompt or its first message."""
         spoken = [self.body.get("system"), self.body.get("instructions"), *self.wire[: self.prompts + 2]]
-        found = next(filter(None, (_FOLDER.search(text) for text in m.leaves(spoken))), None)
+        found = next(
+            filter(None, (_FOLDER.search(text, 0, FOLDER_CHARACTERS) for text in m.leaves(spoken))), None
+        )
         return found and (found[1] or found[2])
 
     @property
@@ -129,43 +133,43 @@ class ConversationRequest(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Of the model, as the client calls it."""
+        """The model's name."""
         return str(self.body.get("model") or "")
 
     @property
     def said(self) -> Sequence[JsonObject]:
-        """The messages without the prompts in front."""
+        """The messages without the leading prompts."""
         return self.wire[self.prompts :]
 
     @property
     def prompts(self) -> int:
-        """How many system prompts stand in front of the list: they stay as they came."""
+        """Number of leading system prompts, which are kept as they are."""
         roles = (each.get("role") for each in self.wire)
         return next((n for n, role in enumerate(roles) if role not in PROMPTS), len(self.wire))
 
     @property
     def beside(self) -> str:
-        """Everything that takes room beside the messages: all of the body, but what is known to take none."""
+        """Everything that takes room besides the messages: the whole body except known exceptions."""
         unread = {*UNREAD, dialects.get(self.dialect).field}
         fields = [value for name, value in self.body.items() if name not in unread]
         parts = [part for part in (*fields, *self.wire[: self.prompts]) if part not in (None, True, False)]
         return "\n".join(part if isinstance(part, str) else m.compact_json(part) for part in parts)
 
     def with_tool(self, tool: JsonObject, name: str) -> ConversationRequest:
-        """With a tool more, unless there is one of that name."""
+        """The request with one more tool, unless it has a tool of that name."""
         known = list_or_empty(self.body.get("tools"))
         names = [each.get("name", (each.get("function") or {}).get("name")) for each in known if each]
         body = self.body if name in names else {**self.body, "tools": [*known, tool]}
         return msgspec.structs.replace(self, body=body)
 
     def with_messages(self, wire: Sequence[JsonObject]) -> bytes:
-        """The body with other messages; everything else stays."""
+        """The body with other messages."""
         field = dialects.get(self.dialect).field
         return msgspec.json.encode({**self.body, field: [*self.wire[: self.prompts], *wire]})
 
 
 def read_request(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> ConversationRequest | None:
-    """The request; None where it cannot be read, or its history is kept upstream."""
+    """The request; None if it cannot be read or its history is kept upstream."""
     try:
         body = _BODY.decode(raw)
     except (ValueError, RecursionError):
@@ -194,7 +198,7 @@ def read_request(path: str, raw: bytes, headers: Mapping[str, str], owner: str) 
 
 
 def _given(dialect: str, wire: Sequence[JsonObject]) -> list[Given]:
-    """Without the prompts in front."""
+    """The messages without the leading prompts."""
     given: list[Given] = WIRES[dialect].parse_given(wire)
     messages = with_origins([each.message for each in given])
     named = [
@@ -206,7 +210,7 @@ def _given(dialect: str, wire: Sequence[JsonObject]) -> list[Given]:
 def since(
     asked: ConversationRequest, wire: Sequence[JsonObject], reference: Reference | None
 ) -> ConversationRequest:
-    """The same request with other items, which go on from a place in a session."""
+    """The same request with other items, which continue from a place in a session."""
     asked = msgspec.structs.replace(asked, wire=wire, given=_given(asked.dialect, wire))
     if reference is None:
         return asked
@@ -214,11 +218,10 @@ def since(
 
 
 def _session(body: JsonObject, headers: Mapping[str, str], begin: m.Message | None, owner: str) -> str:
-    """The id of the session: what the client calls it, and a hash that holds the owner, whole, and all else
-    that makes it this session, so that no other owner and no other program has one of that id. One client
-    may have several conversations under one name (sub-agents, titles): those that begin otherwise are
-    sessions of their own. Only a name that was meant for us is taken for one session, whatever is said in it;
-    and only from an owner who is known by a key, since a name alone proves nothing."""
+    """The id of the session: the client's name for it, and a hash of the owner and of everything else that
+    identifies the session, so that ids of different owners or programs never collide. Conversations under one
+    name that begin differently (sub-agents, titles) are separate sessions. Only `X-Refold-Session`, sent with
+    a key, names one session whatever is in it."""
     given = headers.get(SESSION)
     name = given or _client_session(body, headers) or "talk"
     first = b"" if begin is None or (given and owner) else digests([begin])[0][-1]
@@ -230,8 +233,8 @@ def _session(body: JsonObject, headers: Mapping[str, str], begin: m.Message | No
 
 
 def _instructions(body: JsonObject) -> list[Any]:
-    """What a client wants its summaries to be like: they may tell of it, so they are for those who say the
-    same."""
+    """The client's instructions for summaries. A summary may quote them, so sessions with different
+    instructions are kept apart."""
     management = body.get("context_management")
     edits = list_or_empty(cast("JsonObject", management).get("edits")) if isinstance(management, dict) else []
     return [cast("JsonObject", edit).get("instructions") for edit in edits if isinstance(edit, dict)]

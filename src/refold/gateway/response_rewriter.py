@@ -1,8 +1,8 @@
-"""Answers that are not handed on as they are: something is added (a compaction item, what was cleared), or a
-call of our own tool is taken out and answered here, and what the model says then goes on in the same answer.
+"""Answers that differ from the upstream's: something is added (a compaction item, applied edits), or a call
+of the gateway's own tool is removed and answered, and the model's next reply continues the same answer.
 
-A shape makes one answer for the client of one or more of the upstream, event by event. The end is held back
-until it is known that no further one comes.
+A rewriter makes one answer for the client from one or more of the upstream, event by event. The end is held
+back until no further answer can follow.
 """
 
 from __future__ import annotations
@@ -19,41 +19,42 @@ from refold.gateway.replies import one_line_end, payload_of
 from refold.text.lenient_json import JsonObject
 
 _ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError)
-"""What comes of answers that no provider would give."""
+"""Exceptions raised by malformed answers."""
 
 
 class ResponseRewriter(ABC):
-    """Use `shape_of`. `calls` and `recalls` count what was called in this round by others and of ours."""
+    """Base class; use `shape_of`. `calls` and `recalls` count the calls of this round: the client's tools and
+    the gateway's."""
 
     def __init__(self, extras: Extras) -> None:
         self.extras = extras
         self.round = self.calls = self.recalls = 0
         self.ended = False
-        """All of this round is there."""
+        """True if this round is complete."""
         self._said_end = self._failed = False
         self._rest = self._odd = b""
         self._places: dict[int, int | None] = {}
-        """Where an index of this round stands in the client's answer; None: nowhere."""
+        """Index of a block in this round → its index in the client's answer; None if it is not passed on."""
         self._next = 0
         self._held: list[Any] = []
         self._usage: JsonObject = {}
 
     @property
     def again(self) -> bool:
-        """Does the upstream wait for what we know? Where the client was called, too, it is its turn: the
-        model asks once more if it still wants to."""
+        """True if the upstream must be asked again. If the client's tools were called as well, the client
+        continues first."""
         asked = self.recalls > 0 and self.calls == 0
         return self.ended and asked and not self._odd and not self._failed
 
     def begin(self) -> None:
-        """A further round."""
+        """Starts another round."""
         self.round += 1
         self.calls = self.recalls = 0
         self.ended = self._said_end = False
         self._rest, self._places, self._held = b"", {}, []
 
     def stream(self, data: bytes) -> bytes:
-        """A piece of the upstream's stream, as far as it can be handed on."""
+        """A piece of the upstream's stream, as far as it can be passed on."""
         data = self._rest + data
         half = data[-1:] if data.endswith(b"\r") else b""  # of a line end, perhaps
         *blocks, rest = one_line_end(data.removesuffix(half)).split(b"\n\n")
@@ -61,8 +62,8 @@ class ResponseRewriter(ABC):
         return b"".join(self._read(block) for block in blocks)
 
     def finish(self) -> bytes:
-        """The upstream has ended its stream in order. The last event may lack its blank line; and where it
-        was said why the model stopped, or that it failed, nothing is missing."""
+        """Handles the end of the upstream's stream. The last event may lack its blank line. The answer is
+        complete if it has a stop reason or an error."""
         block, self._rest = one_line_end(self._rest).strip(b"\n"), b""
         last = self._read(block) if block else b""
         self.ended = self.ended or self._said_end or self._failed
@@ -83,11 +84,11 @@ class ResponseRewriter(ABC):
             return block + b"\n\n"
 
     def end(self) -> bytes:
-        """What was held back, for the last round has come."""
+        """The part that was held back, after the last round."""
         return b"".join(self._written(each) for each in self._ending())
 
     def whole(self, data: bytes) -> None:
-        """An answer in one piece."""
+        """Reads an answer in one piece."""
         self.ended = True
         try:
             self._whole(msgspec.json.decode(data))
@@ -95,16 +96,16 @@ class ResponseRewriter(ABC):
             self._odd = data
 
     def result(self) -> bytes:
-        """All of them as one; what is not understood, as it came."""
+        """All rounds as one answer; unchanged if they could not be read."""
         return self._odd or msgspec.json.encode(self._result())
 
     def error(self, text: str) -> bytes:
-        """The stream cannot go on."""
+        """An error event that ends the stream."""
         told = {"type": "api_error", "message": f"refold: {text}"}
         return self._written({"type": "error", "error": told} if self.named else {"error": told})
 
     named = True
-    """Events have names."""
+    """True if events have names."""
 
     def _written(self, event: Any) -> bytes:
         if event == "[DONE]":
@@ -113,13 +114,13 @@ class ResponseRewriter(ABC):
         return name + b"data: " + msgspec.json.encode(event) + b"\n\n"
 
     def _keep(self, *, ours: bool, call: bool) -> bool:
-        """A block, call or item is there; one of ours is not passed on."""
+        """False for a block, call or item of the gateway's own tools."""
         self.recalls += ours
         self.calls += call and not ours
         return not ours
 
     def _place(self, index: int, *, ours: bool, call: bool) -> int | None:
-        """A block, call or item begins."""
+        """The index of a new block, call or item in the client's answer."""
         self._places[index] = self._next if self._keep(ours=ours, call=call) else None
         self._next += not ours
         return self._places[index]
@@ -228,7 +229,7 @@ class MessagesRewriter(ResponseRewriter):
 
 
 class ChatRewriter(ResponseRewriter):
-    """OpenAI's chat completions."""
+    """OpenAI chat completions."""
 
     named = False
     _id: Any = None
@@ -255,7 +256,7 @@ class ChatRewriter(ResponseRewriter):
             yield chunk
 
     def _is_left(self, choice: JsonObject) -> bool:
-        """Without calls of ours; False where nothing is left."""
+        """Removes the gateway's calls; false if nothing is left."""
         delta = cast("JsonObject", choice.get("delta") or {})
         pieces = cast("list[JsonObject]", delta.pop("tool_calls", None) or [])
         shown: list[JsonObject] = []
@@ -309,7 +310,7 @@ class ChatRewriter(ResponseRewriter):
 
 
 class ResponsesRewriter(ResponseRewriter):
-    """OpenAI's responses."""
+    """OpenAI responses."""
 
     _items: tuple[JsonObject, ...] = ()
     _number = -1
@@ -333,7 +334,7 @@ class ResponsesRewriter(ResponseRewriter):
             yield event
 
     def _item(self) -> Iterator[JsonObject]:
-        """What is put in front of the others."""
+        """The item that comes first."""
         if self.extras.item is None or self._items or self._next:
             return
         self._items, self._next = (self.extras.item,), 1
@@ -356,7 +357,8 @@ class ResponsesRewriter(ResponseRewriter):
             yield {**event, "response": self._joined(event["response"])}
 
     def _joined(self, response: JsonObject) -> JsonObject:
-        """Its id is the last round's: who goes on from it upstream (`previous_response_id`) finds all."""
+        """The rounds as one response. Its id is the last round's, so that `previous_response_id` finds
+        everything."""
         usage = summed_usage(list(self._usage.values())) if self.round else response.get("usage")
         return {**response, "output": list(self._items), "usage": usage}
 
@@ -375,7 +377,7 @@ class ResponsesRewriter(ResponseRewriter):
 
 
 def _is_error(event: Any) -> bool:
-    """Does the upstream tell, in its stream, that it failed?"""
+    """True if the event reports an error of the upstream."""
     if not isinstance(event, dict):
         return False
     told = cast("JsonObject", event)
@@ -383,7 +385,7 @@ def _is_error(event: Any) -> bool:
 
 
 def _is_call(item: JsonObject) -> bool:
-    """Of a tool that the client runs."""
+    """True for a call of a tool that the client runs."""
     return str(item.get("type", "")).endswith("_call") and "call_id" in item
 
 
@@ -397,7 +399,7 @@ def response_rewriter(extras: Extras) -> ResponseRewriter:
 
 
 def summed_usage(usages: Iterable[JsonObject]) -> JsonObject:
-    """Counts of several rounds together; what is no count, as it was last."""
+    """Counts of several rounds added up; other values are the last ones."""
     total: JsonObject = {}
     for usage in usages:
         for key, value in usage.items():

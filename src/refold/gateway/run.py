@@ -1,6 +1,7 @@
-"""A gateway for one program: on a socket that its starter has opened, until the starter closes the pipe.
+"""A gateway for one program, on a socket that the parent process has opened, until the parent closes the
+pipe.
 
-The starter keeps the socket, so that it can answer in the gateway's place should that end before the program.
+The parent keeps the socket, so that it can answer if the gateway ends before the program.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from refold.errors import UsageError
 from refold.registry.configuration import GatewaySettings
 
 OWNER = "run"
-"""Whose sessions they are: the same in every run, so that a program goes on in one that it resumes."""
+"""Owner of the sessions: the same in every run, so that a program can resume its sessions."""
 GATEWAY_END_SECONDS = 90.0
 
 
 class ProgramGateway:
-    """`with Running() as gateway: gateway.url; gateway.start(settings, "what is said if it ends")`."""
+    """`with ProgramGateway() as gateway: gateway.url; gateway.start(settings, "message if it ends")`."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
@@ -39,7 +40,7 @@ class ProgramGateway:
 
     @property
     def url(self) -> str:
-        """The address with the key in it: every program has a setting for an address, not every one for a
+        """The address with the key in it, because every program has a setting for an address but not for a
         header."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}/key/{self._key}"
 

@@ -1,4 +1,4 @@
-"""The server: addresses, what is counted and logged, starting and stopping."""
+"""The server: routes, metrics, logging, starting and stopping."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.http_parser import RawRequestMessage
 
 from refold import tracing
-from refold.errors import RefoldError, SettingError
+from refold.errors import RefoldError, SettingError, UsageError
 from refold.gateway.auth import Auth, Caller, RequestRefused, refusal_response, with_key_of_path
 from refold.gateway.connections import ClientConnection, ClientConnections, open_files
 from refold.gateway.exchange import RequestExchange
@@ -49,8 +49,10 @@ _silent = logging.getLogger("refold.gateway.silent")
 _silent.disabled = True
 BODY_SECONDS = 30.0
 SLOW, SLOW_BODY = 20_000, 1 << 22
-"""Bytes a second, and bytes of a body that does not say how long it is, for which a client has time beyond
+"""Minimum bytes per second of a body, and the assumed size of a body without a length, for the time beyond
 `BODY_SECONDS`."""
+SMALL_BODY, HELD_BYTES = 1 << 20, 1 << 28
+"""Bytes of a body for which there always is room, and bytes of all larger ones that are held at once."""
 CLIENT_LINES = {
     "Claude Code": "ANTHROPIC_BASE_URL={url} claude",
     "Codex": "codex -c model_provider=refold -c 'model_providers.refold={{"
@@ -58,14 +60,14 @@ CLIENT_LINES = {
     "aider": "aider --openai-api-base {url}/v1 --max-chat-history-tokens 1000000",
     "OpenAI clients": "export OPENAI_BASE_URL={url}/v1",
 }
-"""What a user types so that a client goes through the gateway."""
+"""What to type so that a client uses the gateway."""
 STOP_SECONDS = 20.0
-"""How long answers that are under way may take when the gateway is stopped."""
+"""Time that open requests have to finish when the gateway stops."""
 
 
 class Gateway:
-    """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: sessions are kept and folded in a
-    process of their own; otherwise in a thread. `listening`: a socket that is open already."""
+    """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: a separate process keeps and
+    folds sessions; otherwise a thread. `listening`: a socket that is already open."""
 
     def __init__(
         self,
@@ -89,10 +91,12 @@ class Gateway:
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
         self._socket = listening
+        self._held: dict[int, int] = {}
+        """Bytes of large bodies whose requests are not answered yet, by the request's `id`."""
         self.url = ""
 
     async def __aenter__(self) -> Gateway:
-        app = web.Application(client_max_size=self.settings.largest)
+        app = web.Application()
         for path in (*DIALECT_OF_PATH, COMPACT_PATH):
             app.router.add_post(path, self._served(self._talk))
         for method, path in PASSED:
@@ -111,7 +115,7 @@ class Gateway:
             await self.__aexit__()
             where, port = self.settings.host, self.settings.port
             if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-                raise SettingError("gateway.port", f"{port} is in use; choose another with --port") from None
+                raise UsageError(f"Port {port} is in use; choose another with --port") from None
             raise SettingError("gateway", f"cannot listen on {where} port {port}: {error}") from None
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         self.url = f"http://{host}:{self._listening.sockets[0].getsockname()[1]}"
@@ -143,7 +147,7 @@ class Gateway:
         return await loop.create_server(connection, self.settings.host, self.settings.port, backlog=1024)
 
     async def __aexit__(self, *_: object) -> None:
-        """What is under way is finished, for a while; nothing new is taken."""
+        """Stops accepting requests and waits a while for open ones."""
         if self._listening is not None:
             self._listening.close()
         if self._runner is not None:
@@ -154,7 +158,7 @@ class Gateway:
     def _served(
         self, handle: Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Around every request: the door, and what is counted and logged of it. Never what it says."""
+        """Wraps every request: authentication, metrics, and a log line without contents."""
 
         async def served(request: web.Request) -> web.StreamResponse:
             began, status, done = time.monotonic(), 499, ""
@@ -167,10 +171,6 @@ class Gateway:
             except RequestRefused as refusal:
                 response = refusal_response(refusal, request.path)
                 status, done = refusal.status, response.headers["x-refold"]
-            except web.HTTPRequestEntityTooLarge:
-                refusal = RequestRefused(413, "the request is too large", "request_too_large")
-                response = refusal_response(refusal, request.path)
-                status, done = 413, response.headers["x-refold"]
             except AnswerInterrupted as cut:
                 response, status, done = cut.response, cut.response.status, "cut"
             except Exception as error:  # unexpected: answered in the caller's dialect, and visible
@@ -178,6 +178,7 @@ class Gateway:
                 response = refusal_response(refusal, request.path)
                 status, done = 500, f"failed {type(error).__name__}"
             finally:
+                self._held.pop(id(request), None)
                 self._note(request, status, done, time.monotonic() - began)
             return response
 
@@ -186,7 +187,7 @@ class Gateway:
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         if is_climbing(request.raw_path):  # to what is not served here, with the upstream's key
             return await self._unknown(request, caller)
-        body, answer = await _body(request), UpstreamAnswer()
+        body, answer = await self._body(request), UpstreamAnswer()
         if is_shared(self.settings, request.path):
             number, ids = self.worker.number(), [request.match_info["id"]]
             await self.worker.checked(OwnershipCheck(number=number, owner=caller.owner, ids=ids))
@@ -198,7 +199,7 @@ class Gateway:
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         number = self.worker.number()
         exchange = RequestExchange(self.upstream, self.worker, self.routing, request, caller, number)
-        raw = await _body(request)
+        raw = await self._body(request)
         if not tracing.is_on():
             return await exchange.run(raw)
         provider = "anthropic" if request.path == "/v1/messages" else "openai"
@@ -206,6 +207,35 @@ class Gateway:
             response = await exchange.run(raw)
             tracing.passed(span, response.status, response.headers.get("x-refold", ""))
         return response
+
+    async def _body(self, request: web.Request) -> bytes:
+        """All of it, which may take so long as a slow line needs."""
+        size = SLOW_BODY if request.content_length is None else request.content_length
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS + size / SLOW):
+                self._check_size(size)
+                async for piece in request.content.iter_any():
+                    body += piece
+                    self._check_size(len(body))
+                    self._hold(request, len(body))
+        except TimeoutError:
+            raise RequestRefused(408, "the request did not arrive in time", "invalid_request_error") from None
+        return bytes(body)
+
+    def _check_size(self, size: int) -> None:
+        if size > self.settings.largest:
+            text = f"the request is too large: {self.settings.largest:,} bytes are allowed"
+            raise RequestRefused(413, text, "request_too_large")
+
+    def _hold(self, request: web.Request, size: int) -> None:
+        """Bytes of a body that have arrived; they are held until its answer ends."""
+        if size <= SMALL_BODY:
+            return
+        self._held[id(request)] = size
+        if sum(self._held.values()) > HELD_BYTES:
+            text = "too many large requests at once: try again"
+            raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
 
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         if request.headers.get("upgrade"):  # who knows this answer (Codex does) goes on without
@@ -250,18 +280,8 @@ class Gateway:
         self._log(json.dumps(line))
 
 
-async def _body(request: web.Request) -> bytes:
-    """All of it, which may take so long as a slow line needs."""
-    size = SLOW_BODY if request.content_length is None else request.content_length
-    try:
-        async with asyncio.timeout(BODY_SECONDS + size / SLOW):
-            return await request.read()
-    except TimeoutError:
-        raise RequestRefused(408, "the request did not arrive in time", "invalid_request_error") from None
-
-
 async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> None:
-    """Serve until the process is asked to end. The first thing said is the address."""
+    """Serves until the process is asked to stop. Prints the address first."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -275,7 +295,7 @@ async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> Non
 
 
 def _look_at_store(settings: GatewaySettings) -> None:
-    """What passes is passed, store or not; but the log says at the start that nothing is kept."""
+    """Logs at the start if the store cannot be used, since requests are passed on regardless."""
     try:
         store = open_store(settings.store).store
         next(iter(store.sessions()), None)
@@ -286,7 +306,7 @@ def _look_at_store(settings: GatewaySettings) -> None:
 
 
 def is_climbing(path: str) -> bool:
-    """Whether the path leads elsewhere for a server that resolves `..`, in any spelling."""
+    """True if a server that resolves `..`, in any spelling, would leave this path."""
     for _ in range(3):
         path = unquote(path)
     return ".." in re.split(r"[/\\?#;]", path)

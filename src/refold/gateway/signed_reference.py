@@ -1,4 +1,4 @@
-"""References to folded sessions that clients carry for us: signed, expiring, and bound to an owner."""
+"""References to folded sessions that clients keep: signed, expiring, and bound to an owner."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from refold.gateway.auth import RequestRefused
 
 REFERENCE_PREFIX = "refold1"
 LIFE = 90 * 86_400.0
-"""Seconds for which a reference holds."""
+"""Lifetime of a reference in seconds."""
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A place in a session."""
+    """A position in a session."""
 
     session: str
     leaf: str
@@ -36,7 +36,7 @@ class ReferenceSigner:
         return f"{REFERENCE_PREFIX}.{payload}.{self._signature(payload)}"
 
     def verified(self, text: object, owner: str) -> Reference:
-        """What was signed for this owner; `Refusal` for anything else."""
+        """The reference that was signed for this owner; raises `RequestRefused` for anything else."""
         mark, _, rest = text.partition(".") if isinstance(text, str) else ("", "", "")
         payload, _, signature = rest.partition(".")
         good = hmac.compare_digest(signature.encode("utf-8", "replace"), self._signature(payload).encode())

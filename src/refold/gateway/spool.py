@@ -1,9 +1,9 @@
-"""What is to be written down, kept until it is: in files beside the store, so that neither a worker nor a
-gateway that is killed takes it along, and memory does not fill while a store is slow.
+"""Packets to be recorded, kept in files beside the store until they are. A killed worker or gateway does not
+lose them, and a slow store does not fill the memory.
 
-A segment is a file of packets as they are sent. It is locked by the gateway that writes it and removed once
-all of its packets are written down; one that is not locked was left by a gateway that died: its packets are
-sent again.
+A segment is a file of packets as they are sent. The gateway that writes it holds a lock on it and deletes it
+once all packets are recorded. An unlocked segment was left by a gateway that died: its packets are sent
+again.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ except ImportError:  # not POSIX: an abandoned file could not be recognised, so 
     fcntl = None
 
 SEGMENT_BYTES = 64 * 1024 * 1024
-"""Bytes after which another file is begun."""
+"""Size at which a new segment is started."""
 MEMORY = 256 * 1024 * 1024
-"""Bytes that are kept in memory where there is no folder, or where it is full."""
+"""Bytes kept in memory if there is no folder, or the disk is full."""
 ENDING = ".letters"
 
 
 class Full(Exception):
-    """There is no room for more."""
+    """Raised if there is no room for another packet."""
 
 
 class PacketPosition(NamedTuple):
-    """Where a packet is."""
+    """Where a packet is stored."""
 
     segment: _Segment | None
     at: int
     size: int
     data: bytes = b""
-    """The packet itself, where it is in no file."""
+    """The packet itself, if it is not in a file."""
 
 
 class _Segment:
@@ -57,13 +57,13 @@ class _Segment:
 
 
 class Spool:
-    """`folder` None: in memory."""
+    """Packets to be recorded; in memory if `folder` is None."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder, self._segment, self._in_memory = folder, None, 0
 
     def add(self, packet: bytes) -> PacketPosition:
-        """Once this returns, killing the process does not lose it. Raises `Full`."""
+        """Adds a packet. It survives if the process is killed after this returns. Raises `Full`."""
         try:
             segment = self._current()
             if segment is not None:
@@ -81,14 +81,14 @@ class Spool:
 
     @property
     def is_crowded(self) -> bool:
-        """The disk takes nothing, and half of the room in memory is used."""
+        """True if the disk is full and half of the memory is used."""
         return self._in_memory > MEMORY // 2
 
     def read(self, place: PacketPosition) -> bytes:
         return place.data if place.segment is None else os.pread(place.segment.file, place.size, place.at)
 
     def done(self, place: PacketPosition) -> None:
-        """It is written down."""
+        """Removes a packet that is recorded."""
         segment = place.segment
         if segment is None:
             self._in_memory -= place.size
@@ -103,7 +103,7 @@ class Spool:
             segment.remove()
 
     def close(self) -> None:
-        """What is not written down stays for the next gateway."""
+        """Closes the files; packets that are not recorded stay for the next gateway."""
         if self._segment is not None:
             if self._segment.kept:
                 os.close(self._segment.file)
@@ -112,7 +112,7 @@ class Spool:
             self._segment = None
 
     def left(self) -> Iterator[Iterator[bytes]]:
-        """The packets of gateways that died. Each file is removed once its packets have been taken."""
+        """Packets of gateways that died. Each file is deleted once its packets have been taken."""
         for path in sorted(self._folder.glob(f"*{ENDING}")) if self._folder is not None else ():
             with suppress(OSError):
                 file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -133,7 +133,7 @@ class Spool:
 
 
 def _lock(file: int) -> None:
-    """`OSError` where another process holds it."""
+    """Locks a file; raises `OSError` if another process holds the lock."""
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -145,7 +145,7 @@ def _write(file: int, data: bytes, at: int) -> None:
 
 
 def _packets(file: int) -> Iterator[bytes]:
-    """Whole ones: what was being written when the gateway died is half."""
+    """The complete packets of a file; the last one may be cut off."""
     at, end = 0, os.fstat(file).st_size
     while at + 4 <= end:
         size = int.from_bytes(os.pread(file, 4, at), "big")
@@ -156,7 +156,7 @@ def _packets(file: int) -> Iterator[bytes]:
 
 
 def folder_of(store: str) -> Path | None:
-    """Beside the files of a store; None: it ends with the process, as all that is to be written there."""
+    """The folder beside the files of a store; None for a store in memory."""
     kind, _, rest = store.partition(":")
     if kind == "memory" or fcntl is None:
         return None

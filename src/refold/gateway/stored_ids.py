@@ -1,8 +1,8 @@
-"""Responses that the provider stores (`store`, `background`), and which client each belongs to.
+"""Responses that the provider stores (`store`, `background`), and the owner of each.
 
-Where owners share the upstream's key, the upstream cannot tell them apart: what it keeps for one owner,
-another can neither read nor delete nor continue. The server reads the ids of answers as they pass; the worker
-writes down whose they are, and says what a request may refer to.
+Owners who share the upstream's key look the same to it. So that no owner can read, delete or continue
+another's responses, the server reads the ids of answers as they pass, and the worker records their owners and
+checks what a request refers to.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from refold.session.tree import random_id
 
 RESPONSES_PATH, MESSAGES_PATH = "/v1/responses", "/v1/messages"
 SESSION_PATTERN = "gateway+responses+%Y-%m"
-"""Sessions that hold the ids, one for each month: no client's session has such a name. This month and the
-last one count: providers keep answers for thirty days."""
+"""Names of the sessions that hold the ids, one per month. This month and the last one count, because
+providers keep answers for thirty days."""
 _REFERS = {
     RESPONSES_PATH: re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u'),
     MESSAGES_PATH: re.compile(rb'"container"|\\u00'),
 }
-"""A body without any of these refers to nothing. A name can be written with escapes."""
+"""A body without any of these refers to nothing. Names can be written with escapes."""
 
 
 def is_shared(settings: GatewaySettings, path: str) -> bool:
-    """Whether the upstream keeps answers of this address for several owners."""
+    """True if the upstream stores answers of this path for several owners."""
     shared = bool(settings.keys) and settings.upstream_key_env is not None
     return shared and (path in (RESPONSES_PATH, MESSAGES_PATH) or path.startswith(f"{RESPONSES_PATH}/"))
 
 
 class Glance(msgspec.Struct, frozen=True):
-    """What the server sees of a request without reading all of it."""
+    """What the server knows of a request without parsing all of it."""
 
     refers: bool
-    """It may refer to what is kept upstream."""
+    """True if it may refer to something stored upstream."""
     kept: bool
-    """The upstream may keep the answer."""
+    """True if the upstream may store the answer."""
 
 
 class _Head(msgspec.Struct):
@@ -55,7 +55,8 @@ class _Head(msgspec.Struct):
 
 
 def glance(path: str, raw: bytes, encoding: str) -> Glance:
-    """`Refusal` where nothing can be seen: the upstream may read what the gateway cannot."""
+    """Looks at a request; raises `RequestRefused` if it cannot be read, because the upstream might be able
+    to."""
     if encoding.lower() not in ("", "identity"):
         raise _unreadable()
     refers = _REFERS.get(path, _REFERS[RESPONSES_PATH])
@@ -75,15 +76,14 @@ def _unreadable() -> RequestRefused:
 
 
 class References(msgspec.Struct, frozen=True):
-    """What a request refers to."""
+    """The ids that a request refers to."""
 
     body: bytes
-    """The request as it was understood: names that occur twice are read otherwise by others."""
+    """The request as it was parsed. Duplicate keys are removed, because others may read them differently."""
     kept: Sequence[str] = ()
-    """Ids that stand for what is kept upstream."""
+    """Ids of things stored upstream."""
     given: Sequence[str] = ()
-    """Ids that a client or an operator may have made up, too: of items that are handed back whole, of
-    containers."""
+    """Ids that a client or an operator may have made up: of items sent back whole, of containers."""
 
 
 def references(raw: bytes) -> References:
@@ -110,15 +110,14 @@ def _id_of(value: Any) -> Any:
 
 
 class StoredIds:
-    """Whose the ids are. Written to the store, so that other processes of the gateway know them, too."""
+    """Owners of ids, kept in the store so that other gateway processes know them."""
 
     def __init__(self, store: Callable[[], Store], *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._months: dict[str, _Month] = {}
 
     def put(self, owner: str, ids: Sequence[str]) -> None:
-        """Records ids that the upstream gave to an answer of this owner. Some upstreams give an id twice:
-        then it is both owners'."""
+        """Records ids from an answer to this owner. If an upstream gives an id twice, both owners have it."""
         news = [id for id in ids if owner not in self._known(id)]
         if not news:
             return
@@ -130,7 +129,7 @@ class StoredIds:
         store.append(month.session, (entry,), after=None)
 
     def check(self, owner: str, kept: Sequence[str], given: Sequence[str] = ()) -> None:
-        """Raises `Refusal` if it may not be used."""
+        """Raises `RequestRefused` if the owner may not use an id."""
         allowed = all(owner in self._owners(id) for id in kept)
         if not allowed or any((owners := self._owners(id)) and owner not in owners for id in given):
             text = "no such answer, or it belongs to another owner"
@@ -146,7 +145,7 @@ class StoredIds:
         return {owner for month in self._recent() for owner in month.owners.get(id, ())}
 
     def _recent(self) -> list[_Month]:
-        """This month and the last."""
+        """The ids of this month and the last."""
         now = time.gmtime(self._clock())
         before = time.gmtime(self._clock() - now.tm_mday * 86_400)
         names = [time.strftime(SESSION_PATTERN, when) for when in (now, before)]
@@ -164,7 +163,7 @@ class _Month:
                 owners.append(owner)
 
     def read(self, store: Store) -> None:
-        """What other processes have written since."""
+        """Reads what other processes have written since."""
         with suppress(UnknownName):
             loaded = store.load(self.session, self._seen).entries
             self._seen += len(loaded)
@@ -174,7 +173,7 @@ class _Month:
 
 
 class _Told(msgspec.Struct):
-    """An answer, an item of one, or an event. What clients put in themselves is elsewhere."""
+    """An answer, one of its items, or an event; without fields that clients set themselves."""
 
     id: str | None = None
     container_id: str | None = None
@@ -194,7 +193,7 @@ class _Container(msgspec.Struct):
 
 
 class _ToldMessage(msgspec.Struct):
-    """The same of Anthropic, which keeps containers alone."""
+    """The same for Anthropic, which only stores containers."""
 
     container: _Container | None = None
     message: _ToldMessage | None = None
@@ -209,14 +208,14 @@ class _ToldMessage(msgspec.Struct):
 
 
 class IdReader:
-    """The ids that an answer holds, as it comes in pieces."""
+    """Reads the ids of an answer that arrives in pieces."""
 
     def __init__(self, path: str, *, streams: bool) -> None:
         self._kind: Any = _ToldMessage if path == MESSAGES_PATH else _Told
         self._streams, self._rest, self._seen = streams, b"", set[str]()
 
     def read(self, piece: bytes) -> list[str]:
-        """Those that are new with this piece."""
+        """Ids that are new with this piece."""
         self._rest += piece
         payloads: list[bytes] = []
         if self._streams:

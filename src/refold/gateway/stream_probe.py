@@ -1,5 +1,5 @@
-"""How an answer begins: an error that is told inside of a stream comes before anything was handed on, so that
-the request can still be folded and sent once more."""
+"""The beginning of an answer. It is held back until it is clear whether the stream starts with an error, so
+that the request can still be folded and sent once more."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import aiohttp
 from refold.gateway.replies import one_line_end
 
 MAX_ERROR_BYTES = 64 * 1024
-"""Bytes of an error, or of a beginning, that are looked at."""
+"""Bytes of an error or a beginning that are examined."""
 SURE = 48
-"""Bytes of an event by which one sees whether it tells of an error."""
+"""Bytes of an event that suffice to recognise an error."""
 HELD_SECONDS = 2.0
 """How long the beginning of a stream is held back at most."""
 _ERROR = re.compile(
@@ -25,19 +25,19 @@ _SAYS_NOTHING = re.compile(
     rb"(?:event: *" + _KINDS + rb"\n)?"
     rb'(?:data: *\{ *"type" *: *"' + _KINDS + rb'"[^\n]*|:[^\n]*)\n\n'
 )
-"""Events in which no answer has begun yet."""
+"""Events before the actual answer."""
 
 
 @dataclass
 class StreamOpening:
     head: bytes = b""
-    """What was read, to be handed on first."""
+    """Bytes read so far, to be passed on first."""
     error: bytes = b""
-    """What the upstream says against the request."""
+    """The upstream's error message."""
 
 
 async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
-    """What comes next; nothing: it is all."""
+    """The next piece; empty at the end."""
     try:
         return await answered.content.readany()
     except RuntimeError as error:  # aiohttp's word for a connection that was closed before
@@ -45,7 +45,8 @@ async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
 
 
 def look_after(answered: aiohttp.ClientResponse) -> None:
-    """aiohttp closes a connection on which nonsense comes, but does not wake up who reads from it."""
+    """Closes an answer whose connection has broken: aiohttp closes the connection after invalid data but does
+    not wake the reader."""
     content, connection = answered.content, answered.connection
     transport = None if connection is None else connection.transport
     lost = transport is None or transport.is_closing()
@@ -54,8 +55,8 @@ def look_after(answered: aiohttp.ClientResponse) -> None:
 
 
 async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> StreamOpening:
-    """Of an error, all of it. Of a stream, the first piece; where it is `doubtful` whether the request fits,
-    so much that one sees whether an answer begins."""
+    """The beginning of an answer: all of an error, the first piece of a stream. If it is `doubtful` whether
+    the request fits, enough to see whether an answer begins."""
     opening = StreamOpening()
     stream = answered.status == 200 and answered.content_type == "text/event-stream"
     plain = answered.headers.get("content-encoding", "identity").lower() == "identity"
@@ -75,7 +76,7 @@ async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Str
 
 
 def _is_open(head: bytes, doubtful: bool) -> bool:
-    """Might an error still come before anything else?"""
+    """True if an error may still follow."""
     rest = _rest(head)
     if not rest or b"\n\n" in rest:
         return doubtful and not rest
@@ -83,7 +84,7 @@ def _is_open(head: bytes, doubtful: bool) -> bool:
 
 
 def _rest(head: bytes) -> bytes:
-    """Without the events that say nothing, in lines that end alike."""
+    """The bytes without events that precede the answer, line ends normalised."""
     head = one_line_end(head)
     while match := _SAYS_NOTHING.match(head):
         head = head[match.end() :]

@@ -1,5 +1,5 @@
-"""Forwarding a request and its answer unchanged: no byte of a body is changed here, nothing waits for
-the end of a stream, and if one side disconnects, the other is closed."""
+"""Forwards requests and answers unchanged: no byte of a body is changed, nothing waits for the end of a
+stream, and if one side disconnects, the other is closed."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ HOPS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
     | {"trailer", "transfer-encoding", "upgrade", "host", "content-length", "expect"}
 )
-"""Headers that are about one connection alone."""
+"""Headers that concern only one connection."""
 OURS = frozenset(("x-refold-key", "x-refold-session"))
 CONNECTION_CHECK_SECONDS = 0.5
-"""How often one looks whether answers have a connection still."""
+"""Interval of the check whether the connections of answers still exist."""
 ARRIVED: ContextVar[float | None] = ContextVar("arrived", default=None)
-"""When the request came that is answered here (`time.monotonic`); None once it is passed on."""
+"""When the current request arrived (`time.monotonic`); None once it is passed on."""
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
 class AnswerInterrupted(Exception):
-    """An answer broke off. So did what was handed on."""
+    """Raised if an answer breaks off; the client's answer has broken off, too."""
 
     def __init__(self, response: web.StreamResponse) -> None:
         super().__init__("the answer broke off")
@@ -45,13 +45,13 @@ class AnswerInterrupted(Exception):
 
 
 class UpstreamAnswer:
-    """What came back, piece by piece, for the record."""
+    """The answer, collected for the record."""
 
     def __init__(self, issued: Callable[[list[str]], None] | None = None) -> None:
         self.issued = issued
-        """Called with the ids under which the upstream keeps it, before the client sees them."""
+        """Called with the ids of what the upstream stores, before the client sees them."""
         self.before_end: Callable[[], None] | None = None
-        """Is called when all is there, before the client has all of it."""
+        """Called when the answer is complete, before the client has its end."""
         self.status = 0
         self.kind = ""
         self.encoding = ""
@@ -69,7 +69,7 @@ class UpstreamAnswer:
             self._pieces.append(piece)
 
     def said(self) -> dict[str, Any]:
-        """All of it, or nothing where it was too large."""
+        """The whole answer; empty if it was too large."""
         return {
             "status": self.status,
             "kind": self.kind,
@@ -89,7 +89,7 @@ class Upstream:
         self._client: aiohttp.ClientSession | None = None
         self._open: set[aiohttp.ClientResponse] = set()
         self.held, self.held_seconds = 0, 0.0
-        """Requests that were passed on, and how long they were here before that, all together."""
+        """Number of requests passed on, and the total time they were held before."""
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -105,7 +105,7 @@ class Upstream:
         )
 
     async def _look(self) -> None:
-        """One clock for all streams; one for each would cost more than forwarding."""
+        """One timer for all streams; one per stream would cost more than forwarding."""
         while True:
             await asyncio.sleep(CONNECTION_CHECK_SECONDS)
             for answered in self._open:
@@ -121,8 +121,8 @@ class Upstream:
     async def asked(
         self, request: web.Request, body: bytes, caller: Caller, *, plain: bool = False
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The upstream's answer to this request with this body; `plain`: not compressed. Leaving before its
-        end closes it."""
+        """The upstream's answer to this request with this body. `plain`: not compressed. Leaving the context
+        early closes it."""
         assert self._client is not None
         url = URL(f"{self.base}{request.rel_url.raw_path_qs}", encoded=True)
         data = io.BytesIO(body) if request.can_read_body or body else None  # written piece by piece
@@ -168,8 +168,8 @@ class Upstream:
 
 
 class Handing:
-    """An answer that is handed on to the client while it comes. Where it breaks off the connection is closed
-    without an end, so that what came is not taken for all of it."""
+    """An answer that is passed on as it arrives. If it breaks off, the connection is closed without an end,
+    so that it does not look complete."""
 
     def __init__(
         self, request: web.Request, upstream: aiohttp.ClientResponse, answer: UpstreamAnswer, done: str
@@ -182,7 +182,7 @@ class Handing:
         answer.begin(upstream)
 
     async def pieces(self, upstream: aiohttp.ClientResponse, head: bytes = b"") -> AsyncGenerator[bytes]:
-        """What comes; `head` was read already. Raises `Cut`."""
+        """The pieces of an answer, after `head`, which was already read. Raises `AnswerInterrupted`."""
         streams = upstream.content_type == "text/event-stream"
         issued, ids = self._answer.issued, IdReader(self._request.path, streams=streams)
         try:
@@ -209,7 +209,7 @@ class Handing:
                 raise self.broken() from error
 
     def broken(self, why: str = "the upstream's answer broke off") -> AnswerInterrupted | RequestRefused:
-        """It cannot go on. Where nothing was said yet, why can still be said."""
+        """Handles an answer that cannot continue. If nothing was sent yet, the reason is sent."""
         if not self._begun:
             return RequestRefused(502, why, "api_error", code="upstream")
         if self._request.transport is not None:
@@ -235,7 +235,7 @@ async def relay(
     done: str,
     head: bytes = b"",
 ) -> web.StreamResponse:
-    """The answer, handed on as it comes."""
+    """Passes an answer on as it arrives."""
     handing = Handing(request, upstream, answer, done)
     handing.response.content_length = upstream.content_length
     await handing.write(b"")
@@ -250,7 +250,7 @@ async def relay(
 
 
 def address_of(text: str) -> str:
-    """What stands before `/v1/…`; with or without it."""
+    """The address without `/v1/…`."""
     try:
         url = URL(text)
     except ValueError:
@@ -262,7 +262,7 @@ def address_of(text: str) -> str:
 
 
 def _handed_on(headers: CIMultiDictProxy[str], *ours: str) -> CIMultiDict[str]:
-    """Headers that are neither ours nor about one connection alone."""
+    """Headers to pass on: neither the gateway's own nor those of one connection."""
     kept_back = {*HOPS, *ours, *_listed(headers.getall("connection", []))}
     return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in kept_back)
 

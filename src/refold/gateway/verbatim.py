@@ -1,5 +1,5 @@
-"""What of a view stands in the request itself: it is sent as the client wrote it, with all that the log has
-no place for (names, citations, phases, ids). What a fold put there is written anew."""
+"""Sends the messages of a view as the client wrote them, including fields that the log does not store (names,
+citations, phases, ids). Messages that a fold inserted are rendered from the log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from itertools import pairwise
 import msgspec
 
 from refold import entries as e
-from refold.gateway.requests import WIRES, ConversationRequest
+from refold.gateway.open_sessions import RecordedTurn
+from refold.gateway.requests import WIRES
 from refold.messages import Assistant, Message, Opaque, Result, leaves
 from refold.protocols import TokenCounter
 from refold.session import Item, Session, View
 from refold.session.dialects.common import Given
 from refold.session.invariants import repair
-from refold.session.path_digests import digest_at, digests
+from refold.session.path_digests import digest_at
 from refold.text.lenient_json import JsonObject
 
 
@@ -25,24 +26,24 @@ class RenderedView(msgspec.Struct, frozen=True):
 
     items: Sequence[Item | Given]
     more: int = 0
-    """Tokens of what the client wrote beside what the log holds."""
+    """Tokens of fields that the log does not store."""
     dropped: int = 0
-    """Tokens of this that are not sent, since they would not fit."""
+    """Tokens of such fields that are left out because they would not fit."""
 
     @property
     def is_whole(self) -> bool:
         return not self.dropped
 
 
-def render_verbatim(view: View, asked: ConversationRequest, session: Session, room: int) -> RenderedView:
-    """The view, with the client's own objects wherever they say just what is shown. The newest come first:
-    they may take so many more tokens than the view counts."""
+def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int) -> RenderedView:
+    """The view, with the client's own objects for all messages that are shown unchanged. `room` limits the
+    additional tokens; the newest messages come first."""
     found: list[Item | Given] = []
     more = dropped = 0
-    own = _own(asked, session)
-    for item in reversed(repair(view.items, asked.dialect)):
+    own, dialect = _own(turn, session), turn.asked.dialect
+    for item in reversed(repair(view.items, dialect)):
         given = _given(item, own, session)
-        beyond = None if given is None else beyond_log(given, asked.dialect, view.counter)
+        beyond = None if given is None else beyond_log(given, dialect, view.counter)
         if given is None or beyond is None:
             found.append(item)
         elif more + beyond > room:
@@ -55,17 +56,16 @@ def render_verbatim(view: View, asked: ConversationRequest, session: Session, ro
 
 
 _Own = dict[tuple[bytes, bytes], Given]
-"""Where a message of the request begins and ends, as digests of everything before."""
+"""Digests of the path before a message → its first and last position in the request."""
 
 
-def _own(asked: ConversationRequest, session: Session) -> _Own:
-    start = digest_at(session, asked.since)
-    ends = [start, *(each[-1] for each in digests(asked.messages, start))]
-    return dict(zip(pairwise(ends), asked.given, strict=True))
+def _own(turn: RecordedTurn, session: Session) -> _Own:
+    ends = [digest_at(session, turn.asked.since), *turn.ends]
+    return dict(zip(pairwise(ends), turn.asked.given, strict=True))
 
 
 def _given(item: Item, own: _Own, session: Session) -> Given | None:
-    """What the client wrote, where that is all that is shown."""
+    """The client's objects for an item, if the item is shown unchanged."""
     if item.fold is not None or not item.entries:
         return None
     entries = [session[id] for id in item.entries]
@@ -88,11 +88,13 @@ def _is_all(shown: Message, said: Sequence[Message]) -> bool:
 
 
 def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
-    """Tokens of what stands there beside the message; None: written anew it has other ids, which what belongs
-    to it has then, too."""
+    """Tokens of fields beyond the message; None if rendering it from the log would give it other ids, which
+    related messages refer to."""
     message = given.message
-    wrote = Counter(leaves(given.wire, keys=True))
-    kept = Counter(leaves(WIRES[dialect].render([message]), keys=True))
+    anew = WIRES[dialect].render([message])
+    if given.wire == (anew["messages"] if dialect == "anthropic" else anew):
+        return 0
+    wrote, kept = Counter(leaves(given.wire, keys=True)), Counter(leaves(anew, keys=True))
     kept |= Counter(leaves([part.raw for part in message.parts if isinstance(part, Opaque)], keys=True))
     ids = [message.call_id] if isinstance(message, Result) else [call.id for call in message.calls]
     if not all(id in wrote and id in kept for id in ids):
@@ -102,7 +104,7 @@ def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
 
 
 def list_of(shown: RenderedView, dialect: str, *, cache: bool = False) -> list[JsonObject]:
-    """As a list of messages."""
+    """The view as a list of messages."""
     if dialect != "anthropic":
         return WIRES[dialect].render(shown.items)
     return WIRES["anthropic"].render(shown.items, cache=cache)["messages"]

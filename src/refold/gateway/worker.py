@@ -1,9 +1,7 @@
-"""The worker, which keeps and folds sessions: a process of its own, so that no stream waits for a store or a
-fold.
+"""The worker keeps and folds sessions, in a separate process, so that no stream waits for a store or a fold.
 
-A request that is known to fit is only written down, after it was passed on. One that may be too long is
-written down and folded first; where that fails, it is passed on as it is if it can fit, and refused
-otherwise.
+A request that certainly fits is recorded after it was passed on. One that may be too long is recorded and
+folded first; if that fails, it is passed on unchanged if it can fit, and refused otherwise.
 """
 
 from __future__ import annotations
@@ -59,9 +57,9 @@ from refold.gateway.requests import ConversationRequest
 from refold.gateway.stored_ids import References, StoredIds, references
 
 SOON = 4 * 1024 * 1024
-"""Bytes whose writing does not delay other work noticeably."""
+"""Bytes that can be written without a noticeable delay."""
 BATCH = 2 * 1024 * 1024
-"""Bytes of requests and replies that are written in one commit."""
+"""Bytes of requests and replies written in one commit."""
 
 
 class GatewayWorker:
@@ -72,13 +70,13 @@ class GatewayWorker:
         self._turns: dict[int, asyncio.Future[RecordedTurn | None]] = {}
         self._unwritten: deque[PassedRequest | UpstreamReply | RewriteRequest] = deque()
         self._waiting = 0
-        """Bytes of them."""
+        """Total size of the waiting packets."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[None] | None = None
 
     def take(self, packet: ToWorker) -> None:
-        """One after the other, so that a reply is written down before the request that follows it. Where much
-        waits to be written down, requests that wait for an answer go first."""
+        """Takes packets in order, so that a reply is recorded before the request that follows it. If many
+        wait to be recorded, requests that wait for an answer go first."""
         if isinstance(packet, Ping):
             self._send(Done(number=0))
         elif isinstance(packet, Issued):
@@ -114,8 +112,8 @@ class GatewayWorker:
     # ── writing down ────────────────────────────────────────────────────────────────────────────
 
     async def _write(self) -> None:
-        """One after the other, many in one commit; what has to wait for a fold of its session lets the next
-        go first."""
+        """Writes packets in order, many in one commit. A packet that has to wait for a fold of its session is
+        overtaken."""
         while self._unwritten:
             if isinstance(self._unwritten[0], RewriteRequest):
                 question = cast("RewriteRequest", self._next())
@@ -141,8 +139,8 @@ class GatewayWorker:
     def _write_together(
         self, batch: Sequence[PassedRequest | UpstreamReply]
     ) -> Sequence[PassedRequest | UpstreamReply]:
-        """Write packets in one commit; returns those that have to be written one by one: their session is
-        being folded, their request is not there yet, or the commit failed."""
+        """Writes packets in one commit. Returns those to be written one by one: their session is being
+        folded, their request is missing, or the commit failed."""
         turns: dict[int, RecordedTurn | None] = {}
         written: list[tuple[PassedRequest | UpstreamReply, OpenSession | None]] = []
         alone: list[PassedRequest | UpstreamReply] = []
@@ -173,7 +171,7 @@ class GatewayWorker:
         turns: dict[int, RecordedTurn | None],
         sessions: CommitGroup,
     ) -> OpenSession | None:
-        """The session to which it was written; None: there is nothing to write. Raises `Later`."""
+        """Writes a packet and returns its session; None if there is nothing to write. Raises `Later`."""
         number = packet.number
         before = self._turn(number) if isinstance(packet, PassedRequest) else self._turns.get(number)
         if number not in turns and before is not None and before.done():
@@ -204,7 +202,7 @@ class GatewayWorker:
         return self._turns.setdefault(number, asyncio.get_running_loop().create_future())
 
     async def _counted(self, id: int, work: Coroutine[Any, Any, str]) -> None:
-        """Recording never delays a request; failures are counted."""
+        """Runs `work` and counts failures, which never delay a request."""
         try:
             happened = await work
         except StorageError:  # it stays where it is kept: the next gateway tries again
@@ -215,7 +213,7 @@ class GatewayWorker:
         self._send(Done(number=0, counts=counts, id=id))
 
     async def _noted(self, note: ClientRequest, turn: asyncio.Future[RecordedTurn | None]) -> str:
-        """Where it was a question before, it is written down already."""
+        """Records a request, unless it was recorded when it was rewritten."""
         if turn.done():
             return ""
         try:
@@ -237,7 +235,7 @@ class GatewayWorker:
     async def _answered(
         self, packet: UpstreamReply, waited: asyncio.Future[RecordedTurn | None] | None
     ) -> str:
-        """Write the answer down, where the request was."""
+        """Records the answer of a recorded request."""
         turn = None if waited is None else await waited
         reply = None if turn is None else reply_of(packet, turn)
         if turn is None or reply is None:
@@ -274,7 +272,8 @@ class GatewayWorker:
         return answer
 
     def _keep(self, packet: Issued) -> None:
-        """At once: the next packet may ask for it. Where it cannot be written, this process knows it."""
+        """Records ids at once, since the next packet may refer to them. If they cannot be written, this
+        process remembers them."""
         try:
             self._ids.put(packet.owner, packet.ids)
         except (RefoldError, OSError):
@@ -294,13 +293,13 @@ class GatewayWorker:
 
 
 def is_upstream_overflow(status: int, text: str) -> bool:
-    """Did the upstream refuse the request for its size, in words that mean nothing else?"""
+    """True if the upstream refused the request for its size, in unambiguous words."""
     sign = in_error(text) if status in (200, 400, 413, 422, 500) else None
     return sign is not None and sign.certain
 
 
 def reply_of(packet: UpstreamReply, turn: RecordedTurn) -> Recorded | None:
-    """The answer to a request; what broke off is marked."""
+    """The answer to a request; marked if it broke off."""
     reply = replies.read_reply(turn.asked.dialect, packet)
     if reply is None or (packet.complete and not reply.cut):
         return reply
@@ -312,7 +311,7 @@ def packet_size(packet: PassedRequest | UpstreamReply | RewriteRequest) -> int:
 
 
 def serve_worker(there: socket.socket) -> None:
-    """Run the worker at this end of a pair of sockets, until the other is closed."""
+    """Runs the worker at this end of a socket pair until the other end is closed."""
     asyncio.run(_serve(there))
 
 

@@ -1,5 +1,5 @@
-"""The server's side of the worker. Where the worker has ended, what fits is passed on and what does not is
-refused; the worker is started again."""
+"""The server's side of the worker. If the worker has ended, requests that fit are passed on, others are
+refused, and the worker is restarted."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ from refold.gateway.ipc import (
 from refold.gateway.spool import Full, PacketPosition, Spool, folder_of
 
 MAX_UNWRITTEN_BYTES = 64 * 1024 * 1024
-"""Bytes that the worker is given before it has written them down; more wait in the spool."""
+"""Bytes that the worker may hold before they are recorded; the rest waits in the spool."""
 MAX_PENDING_REQUESTS = 1_000
-"""Requests that wait for their replies, at most: of others there may never be one."""
+"""Maximum number of requests without a reply; some never get one."""
 AGAIN_SECONDS = 1.0
-"""Between two starts of a worker."""
+"""Pause between two starts of a worker."""
 WORKER_END_SECONDS = 60.0
-"""How long a worker may take to write down what it has."""
+"""How long a worker may take to record what it has."""
 BEAT_SECONDS, DEAD_SECONDS = 5.0, 30.0
-"""How often a worker is asked whether it is there; one that says nothing for so long is replaced."""
+"""Interval of pings to the worker, and the silence after which it is replaced."""
 ROOM_SECONDS = 5.0
-"""How long a request waits for a worker that writes nothing while the spool is crowded."""
+"""How long a request waits for a worker that writes nothing while the spool is full."""
 ANSWER_SECONDS = 300.0
 """Seconds to wait for an answer of the worker."""
 
 
 class WorkerClient:
-    """`in_process`: the worker is a process of its own, so that its work takes no time from streams;
-    otherwise a thread, which starts faster."""
+    """Client of the worker. `in_process`: the worker is a separate process, so that its work takes no time
+    from streams; otherwise a thread, which starts faster."""
 
     def __init__(self, opening: WorkerSettings, *, in_process: bool) -> None:
         self.counts: Counter[str] = Counter()
@@ -71,24 +71,24 @@ class WorkerClient:
         self._spool = Spool(folder_of(opening.settings.store))
         self._ids = count(1)
         self._unwritten: dict[int, PacketPosition] = {}
-        """Packets that are not written down yet, by their ids, the oldest first."""
+        """Packets that are not yet recorded, by id, oldest first."""
         self._numbered: dict[int, tuple[int, bool]] = {}
-        """Of packets that are not written down: the exchange they belong to, and whether they begin it."""
+        """For unrecorded packets: their exchange, and whether they begin it."""
         self._begun: dict[int, tuple[int, PacketPosition]] = {}
-        """Requests that are written down, until their replies are: another worker needs them first."""
+        """Recorded requests without a recorded reply; a new worker needs them first."""
         self._progress = asyncio.Event()
-        """Something was written down."""
+        """Set when something was recorded."""
         self._drained = asyncio.Event()
-        """The worker has been given all of them, or will not get more."""
+        """Set when the worker has received everything, or will not receive more."""
         self._unsent: deque[int] = deque()
-        """Those of them that the worker has not been given."""
+        """Packets that the worker has not received."""
         self._waiting = 0
-        """Bytes of those that it has."""
+        """Bytes of those that it has received."""
         self._writer: asyncio.StreamWriter | None = None
         self._handle = WorkerHandle(lambda: None, lambda: None)
         self._beating: asyncio.Task[None] | None = None
         self._heard = 0.0
-        """When the worker said something last."""
+        """Time of the worker's last message."""
         self._reading: asyncio.Task[None] | None = None
         self._ending = False
 
@@ -109,7 +109,7 @@ class WorkerClient:
             self._beating = asyncio.ensure_future(self._beat())
 
     async def _beat(self) -> None:
-        """A worker that does not answer (stopped, or stuck) is ended: then another one is started."""
+        """Ends a worker that does not answer (stopped or stuck), so that another one is started."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(BEAT_SECONDS)
@@ -119,7 +119,7 @@ class WorkerClient:
                     self._handle.kill()
 
     async def close(self) -> None:
-        """What was handed over is written down first."""
+        """Waits until all packets are recorded, then ends the worker."""
         self._ending = True
         if self._beating is not None:
             self._beating.cancel()
@@ -144,8 +144,8 @@ class WorkerClient:
         return next(self._numbers)
 
     async def room(self) -> None:
-        """Wait while the spool is crowded, as long as the worker goes on writing: where it does not, requests
-        are passed on all the same."""
+        """Waits while the spool is full and the worker makes progress; otherwise requests are passed on
+        anyway."""
         with suppress(TimeoutError):
             while self._spool.is_crowded:
                 self._progress.clear()
@@ -153,7 +153,7 @@ class WorkerClient:
                     await self._progress.wait()
 
     def tell(self, packet: PassedRequest | UpstreamReply) -> None:
-        """To be written down: kept until it is, and never waited for."""
+        """Queues a packet to be recorded. It is kept until it is, and never waited for."""
         id = next(self._ids)
         try:
             place = self._spool.add(encode_packet(msgspec.structs.replace(packet, id=id)))
@@ -166,7 +166,7 @@ class WorkerClient:
         self._give()
 
     def _give(self) -> None:
-        """The largest part that the worker takes at once."""
+        """Sends the worker as much as it takes at once."""
         while self._unsent and self._writer is not None and self._waiting < MAX_UNWRITTEN_BYTES:
             place = self._unwritten[self._unsent.popleft()]
             self._waiting += place.size
@@ -177,7 +177,7 @@ class WorkerClient:
             self._drained.set()
 
     def _left(self) -> Iterator[PassedRequest | UpstreamReply]:
-        """What gateways before this one had still to write down. Their numbers are not ours."""
+        """Sends packets left by earlier gateways, under new numbers."""
         for left in self._spool.left():
             numbers: defaultdict[int, int] = defaultdict(self.number)
             for data in left:
@@ -187,8 +187,8 @@ class WorkerClient:
                         yield msgspec.structs.replace(packet, number=numbers[packet.number])
 
     def issuing(self, owner: str) -> Callable[[list[str]], None]:
-        """Takes the ids under which the upstream keeps what it answers to this owner. Never lost: where there
-        is no worker, the next one is told."""
+        """A function that records ids which the upstream gave to this owner. If there is no worker, the next
+        one gets them."""
 
         def issued(ids: list[str]) -> None:
             packet = Issued(owner=owner, ids=ids)
@@ -213,7 +213,7 @@ class WorkerClient:
             self._asked.pop(question.number, None)
 
     async def checked(self, packet: OwnershipCheck) -> bytes:
-        """The body as it may be sent; `Refusal` where the owner may not use what it refers to."""
+        """The body as it may be sent; raises `RequestRefused` if the owner may not use what it refers to."""
         answer = await self.ask(packet)
         if isinstance(answer, RefusedAnswer):
             raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
@@ -243,7 +243,7 @@ class WorkerClient:
             await self._gone()
 
     def _written(self, id: int, place: PacketPosition) -> None:
-        """A request is kept until its reply is written down, too."""
+        """Forgets a recorded packet; a request is kept until its reply is recorded."""
         number, begins = self._numbered.pop(id)
         if begins:
             self._begun[number] = id, place
@@ -256,7 +256,7 @@ class WorkerClient:
             self._spool.done(self._begun.pop(number)[1])
 
     async def _gone(self) -> None:
-        """The worker is not there any more: what it had not written down the next one gets."""
+        """Handles the end of the worker: the next one gets what was not recorded."""
         self.counts.update(("worker_lost", "desk_lost"))  # the second is its former name
         for number, (id, place) in self._begun.items():
             self._unwritten[id], self._numbered[id] = place, (number, True)
@@ -272,7 +272,7 @@ class WorkerClient:
 
 
 class WorkerHandle(NamedTuple):
-    """A worker that was started: how to wait for its end, and how to end it."""
+    """A started worker: how to wait for its end, and how to end it."""
 
     join: Callable[[], object]
     kill: Callable[[], object]

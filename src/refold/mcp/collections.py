@@ -1,7 +1,8 @@
-"""Collections of sessions that the server can read, each with a name, and the notes of the user.
+"""Named collections of sessions that the server can read, and the user's notes.
 
-A session is called `COLLECTION:ID`. Only the user's own stores can be changed; nothing here opens a path
-named by a client."""
+A session is called `COLLECTION:ID`. Only the user's own stores can be changed; no path named by a client is
+opened.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ from refold.stores.memory_file import MemoryFile
 from refold.text.words import search_words, terms
 
 MAX_OPEN_SESSIONS = 8
-"""Sessions that are kept open."""
+"""Maximum number of open sessions."""
 FILE = 20
-"""How many entries are looked through for each that shall name a file."""
+"""Number of candidates examined per hit that must name a file."""
 
 
 class Collection(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 class ListedSession(msgspec.Struct, frozen=True):
-    """A session and where it stands."""
+    """A session and its collection."""
 
     collection: str
     info: SessionInfo
@@ -61,25 +62,25 @@ class Collections:
         self._lock = threading.RLock()
 
     def refresh(self) -> None:
-        """Look for new sessions of other programs, in the background: no request waits for it."""
+        """Looks for new sessions of other programs in the background."""
         for collection in self.by_name.values():
             if collection.synced is not None and collection.synced.stale:
                 threading.Thread(target=collection.synced.refresh, daemon=True).start()
 
     @property
     def unread(self) -> list[str]:
-        """Collections that are still being read for the first time."""
+        """Collections that are being read for the first time."""
         return [s.name for s in self.by_name.values() if s.synced and not s.synced.ready.is_set()]
 
     def rows(self, collection: str | None = None) -> list[ListedSession]:
-        """Sessions, the one that changed last first."""
+        """Sessions, most recently changed first."""
         found = [
             ListedSession(one.name, info) for one in self._chosen(collection) for info in one.store.sessions()
         ]
         return sorted(found, key=lambda row: (-(row.info.updated or row.info.created), row.name))
 
     def session(self, name: str, *, writing: bool = False) -> Session:
-        """The session called `COLLECTION:ID`; `UnknownName` where there is none."""
+        """The session called `COLLECTION:ID`; raises `UnknownName`."""
         collection_name, colon, id = name.partition(":")
         if not colon or collection_name not in self.by_name:
             raise UnknownName("session", name[:80], tuple(f"{collection}:ID" for collection in self.by_name))
@@ -97,7 +98,7 @@ class Collections:
             return session
 
     def _fresh(self, session: Session, collection: Collection, id: str) -> Session:
-        """As it is now: others may have appended, or a file may have been read again."""
+        """The session, updated with what others appended or a file that was reread."""
         if collection.writable:
             session.refresh()
             return session
@@ -126,7 +127,7 @@ class Collections:
 
 
 def _found(store: Store, query: str, limit: int, file: str | None) -> list[Found]:
-    """What one store knows of it. A database hands out the entries themselves; others are read."""
+    """Hits in one store. A database returns the entries themselves; other stores are read."""
     if not isinstance(store, Quoting):
         return list(search_store(store, query, limit=limit, file=file).found)
     words, hits = terms(query), list[Found]()
@@ -143,8 +144,8 @@ def _found(store: Store, query: str, limit: int, file: str | None) -> list[Found
 
 
 def _asked(store: Quoting, query: str, limit: int) -> list[Quoted]:
-    """Entries with all of the words, then those with some. A name or a path (`src/a.py`) has parts that stand
-    everywhere: where all of them are found together, nothing else is meant."""
+    """Entries with all of the words, then those with some. Parts of a name or path (`src/a.py`) are common,
+    so entries with all of them suffice."""
     words = search_words(query) or query.split()
     found = store.quoted(words, limit=limit, every=True)
     if len(found) >= limit or (found and len(query.split()) == 1):

@@ -1,6 +1,6 @@
-"""Lines that the protocol's own reader refuses. A program that cuts a text in the middle of a character
-sends half of one (`"\\ud83d"`): such a request is mended, and one with a number that is too long. Whatever
-else cannot be read is answered, so that no client waits."""
+r"""Repairs lines that the protocol's reader refuses: half a character (`"\ud83d"`) from a program that cut a
+text, or a number that is too long. Anything else that cannot be read is answered with an error, so that no
+client waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from refold.text.lenient_json import load_json
 
 
 class LenientStream:
-    """The stream of what a client sends, and where to answer what is no request."""
+    """The stream of a client's messages, and where to send errors."""
 
     def __init__(self, incoming: Any, outgoing: Any) -> None:
         self._incoming, self._outgoing = incoming, outgoing
@@ -57,7 +57,7 @@ class LenientStream:
 
 
 def _value(error: Exception) -> Any:
-    """The JSON value of a line that was refused; None where it has none."""
+    """The JSON value of a refused line; None if it has none."""
     line = error.errors()[0].get("input") if isinstance(error, ValidationError) else None
     try:
         return load_json(line) if isinstance(line, str | bytes) else line

@@ -1,13 +1,15 @@
-"""The protocol around the tools: the official `mcp` package does the talking, on stdio or HTTP.
+"""The protocol around the tools, by the official `mcp` package, on stdio or HTTP.
 
-HTTP listens on this machine alone, and only to clients with the token; the Host of a request and its Origin
-must be this machine's, so that no web page can reach it through a name that points here.
+HTTP listens only on this machine and requires the token. Host and Origin of a request must be this machine's,
+so that no web page can reach it through a name that resolves here.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import secrets
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -30,13 +32,13 @@ from refold.text.truncate import middle, one_line
 from refold.transcripts.export import export
 
 RESOURCES_PER_PAGE = 100
-"""Sessions in one list of resources."""
+"""Number of sessions in one list of resources."""
 MAX_RESOURCE_CHARS = 60_000
-"""Characters of a session that is read as a resource."""
+"""Maximum characters of a session read as a resource."""
 ERROR_CHARS = 300
-"""Characters of an error."""
+"""Maximum characters of an error."""
 NOT_FOUND = -32002
-"""The protocol's number for a resource that is none."""
+"""The protocol's error code for an unknown resource."""
 SCHEME = "refold://session/"
 SERVER_INSTRUCTIONS = (
     "Earlier sessions of this user's agents. `sessions` lists them, `recall` finds and reads what was said. "
@@ -100,7 +102,7 @@ def tools() -> list[types.Tool]:
 
 
 def called(collections: Collections, name: str, arguments: Any) -> types.CallToolResult:
-    """A call and its answer; never raises for what a client sent."""
+    """The result of a call; never raises for what a client sent."""
     try:
         text, failed = answer_tool_call(collections, name, arguments or {}), False
     except Exception as error:
@@ -109,7 +111,7 @@ def called(collections: Collections, name: str, arguments: Any) -> types.CallToo
 
 
 async def _answered(work: Callable[[], T]) -> T:
-    """What comes of work in a thread; what fails is an error of the protocol, with a sentence."""
+    """Runs work in a thread; a failure becomes an error of the protocol."""
     try:
         return await anyio.to_thread.run_sync(work)
     except Exception as error:
@@ -118,7 +120,7 @@ async def _answered(work: Callable[[], T]) -> T:
 
 
 def error_text(error: Exception) -> str:
-    """What a client is told of an error: no secrets, no more than a line; of a bug of ours its kind alone."""
+    """An error for the client: no secrets, one line; for a bug only its type."""
     if isinstance(error, (ToolError, RefoldError)):
         return attribute(quote(one_line(str(error), ERROR_CHARS)))
     logging.getLogger("refold").error("a request failed", exc_info=error)
@@ -142,7 +144,7 @@ def listed(collections: Collections, cursor: str | None) -> types.ListResourcesR
 
 
 def read_resource_text(collections: Collections, uri: str) -> types.ReadResourceResult:
-    """A session as text: framed, without secrets, its middle left out where it is long."""
+    """A session as text: framed, without secrets, shortened in the middle."""
     collection, slash, id = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or not slash:
         raise ToolError(f"a session is called {SCHEME}COLLECTION/ID")
@@ -169,7 +171,7 @@ App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def http_app(collections: Collections, token: str, port: int) -> App:
-    """The server as an ASGI application on `127.0.0.1:port`. Without the token nothing else is told."""
+    """The server as an ASGI application on `127.0.0.1:port`. Requests without the token are refused."""
     hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
@@ -197,5 +199,10 @@ async def serve_http(collections: Collections, token: str, port: int) -> None:
     config = uvicorn.Config(
         http_app(collections, token, port), host="127.0.0.1", port=port, log_level="warning", access_log=False
     )
+    try:
+        listening = socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+        raise UsageError(f"Port {port} {why}; choose another with --http") from None
     print(f"refold: http://127.0.0.1:{port}/mcp", file=sys.stderr)
-    await uvicorn.Server(config).serve()
+    await uvicorn.Server(config).serve([listening])

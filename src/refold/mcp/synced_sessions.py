@@ -7,6 +7,7 @@ database only costs the time of reading everything again. The files themselves a
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 import time
@@ -26,13 +27,13 @@ from refold.transcripts.importing import append_all, find_transcripts
 
 MAX_SYNCED_BYTES = 256 * 1024 * 1024
 RESCAN_SECONDS = 20.0
-"""Seconds after which the files are looked at again."""
+"""Interval of checks for changed files."""
 SAVED = 50
-"""Files after which it is noted what was read."""
+"""Number of files after which progress is saved."""
 
 
 class SyncedFile(msgspec.Struct):
-    """A file as it was read."""
+    """A file as it was last read."""
 
     size: int
     time: int
@@ -40,7 +41,7 @@ class SyncedFile(msgspec.Struct):
 
 
 class SyncedSessions:
-    """The sessions of one program. Several servers may share one database: one of them at a time reads."""
+    """The sessions of one program. Several servers may share one database; one at a time reads."""
 
     def __init__(
         self, program: str, folder: Path, database: Path, *, clock: Callable[[], float] = time.monotonic
@@ -53,22 +54,22 @@ class SyncedSessions:
         self._clock, self._last = clock, float("-inf")
         self._lock = threading.Lock()
         self.ready = threading.Event()
-        """Everything was read once."""
+        """Set when everything was read once."""
 
     @property
     def stale(self) -> bool:
-        """Is it time to look at the files again?"""
+        """True if the files should be checked again."""
         return self._clock() - self._last >= RESCAN_SECONDS
 
     def place_of(self, id: str) -> str | None:
-        """What commands call a session: its file, with a number where that holds several."""
+        """The name of a session for commands: its file, with a number if that has several."""
         for name, known in list(self._known.items()):
             if id in known.ids:
                 return f"{name}#{known.ids.index(id)}" if len(known.ids) > 1 else name
         return None
 
     def refresh(self) -> None:
-        """Read what changed, unless another thread or another process is at it."""
+        """Reads changed files, unless another thread or process is doing so."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -95,7 +96,8 @@ class SyncedSessions:
         found: dict[str, os.stat_result] = {}
         for path in paths:
             try:
-                found[str(path)] = path.stat()
+                if _is_readable(path):
+                    found[str(path)] = path.stat()
             except OSError:
                 continue  # gone since it was listed
         for name in [name for name in self._known if name not in found]:
@@ -117,10 +119,11 @@ class SyncedSessions:
         self._remember()
 
     def _remember(self) -> None:
-        place_file(Disk(), self._notes, msgspec.json.encode(self._known), replace=True)
+        notes = json.dumps(msgspec.to_builtins(self._known))  # of names that are no UTF-8, too
+        place_file(Disk(), self._notes, notes.encode(), replace=True)
 
     def _take(self, path: Path, taken: set[str]) -> list[str]:
-        """Read a file; `taken` are the ids of all sessions that are there already, and grows by these."""
+        """Reads a file; `taken` has the ids of all existing sessions and is extended."""
         ids: list[str] = []
         try:
             for _, loaded in read_all(path):
@@ -129,9 +132,8 @@ class SyncedSessions:
                     ids.append("")  # commands count this one, too
                     continue
                 id = info.id
-                if id in taken:  # several files may hold copies of one session
-                    mark = hashlib.blake2b(str(path).encode("utf-8", "surrogatepass"), digest_size=4)
-                    id = f"{id}~{mark.hexdigest()}"
+                if id in taken:  # several files may hold copies of one session, and one file several of an id
+                    id = f"{id}~{_mark(path, len(ids))}"
                 self._drop([id])  # of a reading that was broken off
                 self.store.create(msgspec.structs.replace(info, id=id))
                 ids.append(id)
@@ -150,15 +152,26 @@ class SyncedSessions:
 
     def _remembered(self) -> dict[str, SyncedFile]:
         try:
-            return msgspec.json.decode(self._notes.read_bytes(), type=dict[str, SyncedFile])
-        except (OSError, msgspec.DecodeError):
+            return msgspec.convert(json.loads(self._notes.read_bytes()), dict[str, SyncedFile])
+        except (OSError, ValueError):
             for info in list(self.store.sessions()):  # it is unknown which files these came from
                 self.store.delete(info.id)
             return {}
 
 
+def _is_readable(path: Path) -> bool:
+    """May this process read it? What it may not is looked at again next time."""
+    return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _mark(path: Path, number: int) -> str:
+    """Which conversation of which file."""
+    name = f"{path}#{number}" if number else str(path)
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
 def synced_collections(folder: Path | None = None) -> list[SyncedSessions]:
-    """One for each program that has sessions on this machine."""
+    """One collection per program with sessions on this machine."""
     base = folder or data_folder() / "found"
     return [
         SyncedSessions(name, path, base / f"{name}.db") for name, path in folders().items() if path.exists()

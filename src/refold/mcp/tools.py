@@ -1,8 +1,8 @@
-"""The tools: what a client may ask, and the text it gets.
+"""The tools: their arguments and answers.
 
-Every text is our own sentences, then records. What comes from a session (words, names, paths) stands inside
-of a record, defused and without secrets; all of it together fits the budget. Whatever a client sends, the
-answer is a text: `Refused` says what is wrong with the question.
+Every answer is refold's own sentences, then records. Text from a session (words, names, paths) is inside a
+record, defused and without secrets; the answer fits the budget. Whatever a client sends, the answer is a
+text: `ToolError` says what is wrong.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from refold.text.truncate import one_line
 from refold.tokens.fitting import fit
 
 DEFAULT_BUDGET, MIN_BUDGET, MAX_BUDGET = 4000, 200, 20_000
-"""Tokens of an answer: where nothing is said, and the bounds of what may be said."""
+"""Tokens of an answer: the default and its limits."""
 MAX_TEXT_CHARS = 4000
-"""Characters of a text that a client sends."""
+"""Maximum characters of a text from a client."""
 HITS_PER_ANSWER = 50
 MAX_LISTED_SESSIONS = 100
 
 ToolArguments = Mapping[str, Any]
 Schema = dict[str, Any]
-"""What an argument is, as JSON Schema says it: what is told to a client is what is checked."""
+"""JSON Schema of an argument, as shown to clients and as checked."""
 
 
 class ToolError(Exception):
-    """The question cannot be answered; the text says why."""
+    """Raised if a call cannot be answered; the text says why."""
 
 
 class McpTool(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class McpTool(msgspec.Struct, frozen=True):
 
 
 def answer_tool_call(collections: Collections, name: str, arguments: ToolArguments) -> str:
-    """What a call of a tool gets. `Refused` for everything that is not asked as it should be."""
+    """The answer to a tool call; raises `ToolError` for wrong arguments."""
     if name not in MCP_TOOLS:
         raise ToolError(f"unknown tool {attribute(name)}; tools: {', '.join(MCP_TOOLS)}")
     chosen = MCP_TOOLS[name]
@@ -85,8 +85,8 @@ def answer_tool_call(collections: Collections, name: str, arguments: ToolArgumen
 
 
 def _value(key: str, schema: Schema, value: Any) -> Any:
-    """The argument as its tool takes it. What is left out has a value, too; a number is brought into its
-    bounds, and one thing is a list of one."""
+    """The validated argument. Missing ones have a default, numbers are clamped, and a single value is a list
+    of one."""
     match schema["type"]:
         case "string":
             if value is not None and (not isinstance(value, str) or len(value) > schema["maxLength"]):
@@ -132,7 +132,7 @@ _COLLECTION = _text("Only this collection: refold, claude-code, codex, pi …", 
 
 
 def _told(remarks: Iterable[str], records: Sequence[str], budget: int) -> str:
-    """Our sentences, then as many whole records as fit."""
+    """Sentences, then as many whole records as fit."""
     counter = tokens.get()
     parts = [*remarks, *([RECORD_NOTE] if records else [])]
     left = budget - counter.text("\n".join(parts)) - 20
@@ -146,7 +146,7 @@ def _told(remarks: Iterable[str], records: Sequence[str], budget: int) -> str:
 
 
 def _listed(remarks: list[str], name: str, lines: Sequence[str], budget: int, **attributes: str) -> str:
-    """Our sentences, then as much of the lines as fits, in one record."""
+    """Sentences, then as many of the lines as fit, in one record."""
     body = fit(quote("\n".join(lines)), budget - 150, tokens.get())
     return _told(remarks, [frame(name, body, **attributes)] if lines else [], budget)
 

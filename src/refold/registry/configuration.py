@@ -21,6 +21,12 @@ ENVIRONMENT = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "A
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.+?)`(?: - at `\$\.?(?P<section>.*?)`)?")
+_WRONG_TYPE = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<got>[^`]+)` - at `\$\.?(?P<place>[^`]*)`")
+_WRONG_CHOICE = re.compile(r"Invalid enum value .* - at `\$\.?(?P<place>[^`]*)`")
+_TYPES = {
+    "int": "a whole number", "float": "a number", "str": "text in quotes", "bool": "true or false",
+    "array": "a list", "object": "a table",
+}  # fmt: skip
 _QUOTED = re.compile(r"'[^'\n]{2,}'")
 
 
@@ -191,8 +197,13 @@ def parse_configuration(text: str, where: str = "configuration") -> Configuratio
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         if unknown := _UNKNOWN.fullmatch(str(error)):
             raise SettingError(where, _unknown_key(unknown["key"], unknown["section"] or "")) from None
+        if wrong := _WRONG_TYPE.fullmatch(str(error)):
+            raise SettingError(where, _wrong_type(wrong["wanted"], wrong["got"], wrong["place"])) from None
+        if choice := _WRONG_CHOICE.fullmatch(str(error)):
+            raise SettingError(where, _wrong_choice(choice["place"])) from None
         # Values are quoted in some of these texts, and a value may be a key in the wrong place.
-        raise SettingError(where, _QUOTED.sub("'…'", str(error))) from None
+        kind = "not valid TOML: " if isinstance(error, tomllib.TOMLDecodeError) else ""
+        raise SettingError(where, kind + _QUOTED.sub("'…'", str(error))) from None
     if config.presets:
         from refold.presets import names  # looks for what is installed
 
@@ -203,12 +214,35 @@ def parse_configuration(text: str, where: str = "configuration") -> Configuratio
 
 
 def _unknown_key(key: str, section: str) -> str:
-    """What is wrong with a key that no section has, and which one was meant."""
-    settings: Any = Configuration
-    for name in filter(None, section.replace("[...]", ".*").split(".")):
-        settings = get_args(settings)[-1] if name == "*" else get_type_hints(settings)[name]
-    place = f"[{section.replace('[...]', '.*')}] " if section else ""
-    return f"{place}unknown key {_meant(key, settings.__struct_fields__)}"
+    """Message for a key that its section does not have, with the closest one."""
+    return f"{_place(section)}unknown key {_meant(key, _type_at(section).__struct_fields__)}"
+
+
+def _wrong_type(wanted: str, got: str, place: str) -> str:
+    """Message for a value of the wrong type. The value itself may be a key in the wrong place."""
+    section, _, key = place.rpartition(".")
+    needed = " or ".join(_TYPES.get(name, name) for name in wanted.split(" | ") if name != "null")
+    return f"{_place(section)}{key} must be {needed}, not {_TYPES.get(got, got)}"
+
+
+def _wrong_choice(place: str) -> str:
+    """Message for a value that is none of those allowed."""
+    section, _, key = place.rpartition(".")
+    kinds = get_args(_type_at(place))
+    choices = [text for kind in kinds for text in (get_args(kind) or (kind,)) if isinstance(text, str)]
+    return f"{_place(section)}{key} must be one of {', '.join(choices)}"
+
+
+def _type_at(place: str) -> Any:
+    """The declared type of a section or key."""
+    kind: Any = Configuration
+    for name in filter(None, place.replace("[...]", ".*").split(".")):
+        kind = get_args(kind)[-1] if name == "*" else get_type_hints(kind)[name]
+    return kind
+
+
+def _place(section: str) -> str:
+    return f"[{section.replace('[...]', '.*')}] " if section else ""
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

@@ -82,7 +82,7 @@ def find_session(store: Store, beginning: str) -> SessionInfo:
         else sorted((info for info in store.sessions() if info.id.startswith(beginning)), key=lambda i: i.id)
     )
     if not matching:
-        raise UnknownName("session", beginning)
+        raise UnknownName("session", beginning, hint="`refold sessions` lists them")
     if len(matching) > 1 and matching[0].id != beginning:
         number = f"{len(matching)}{' or more' if len(matching) == MAX_COUNTED_SESSIONS else ''}"
         raise UsageError(f"{number} session ids begin with {beginning}: give more of the id")

@@ -1,4 +1,4 @@
-"""What callers hand to `session.append`, as messages."""
+"""Conversion of the arguments of `session.append` to messages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ACCEPTED_INPUT = "pass a message (refold.messages), a text, a dict with a role, 
 
 
 def messages_of(said: object) -> Sequence[Message]:
-    """A text is the user's; a dict is a message, or an item, of whatever dialect it is in. One dict may hold
-    several messages: Anthropic sends all tool results of a turn in one."""
+    """Converts an argument to messages. A string is a user message; a dict is a message or item of any
+    dialect. One dict may hold several messages: Anthropic sends all tool results of a turn in one."""
     if isinstance(said, MessageBase):
         return (cast("Message", said),)
     if isinstance(said, str):
@@ -33,7 +33,7 @@ def messages_of(said: object) -> Sequence[Message]:
 
 
 def _check(wire: Mapping[str, Any]) -> None:
-    """What `parse`, which is lenient with the lists of frameworks, would take for an empty user message."""
+    """Raises for a dict that `parse`, which is lenient, would read as an empty user message."""
     if not isinstance(wire.get("role", wire.get("type")), str):
         raise WrongType(f"this dict has no role: {ACCEPTED_INPUT}")
     if wire.get("role", "user") not in MESSAGE_ROLES:
@@ -43,6 +43,6 @@ def _check(wire: Mapping[str, Any]) -> None:
 
 
 def plain_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What goes with an entry, as a dict of its own."""
+    """The metadata of an entry, as a separate dict."""
     expect(meta, (Mapping, NoneType), "meta must be a dict")
     return dict(meta or {})

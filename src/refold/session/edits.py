@@ -1,7 +1,7 @@
-"""Edits: what a path shows under the folds that count. Pure; knows nothing but entries.
+"""Edits: what a path shows under the active folds. Pure.
 
-An edit replaces a stretch of the path by stored messages; among active edits the outermost wins, and of two
-that cover the same stretch the newer one.
+An edit replaces a stretch of the path by stored messages. Of nested edits the outermost is shown; of two with
+the same stretch, the newer one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from refold.text.frames import element
 
 Path: TypeAlias = Sequence[e.AnyPathEntry]
 Position: TypeAlias = Callable[[str], int | None]
-"""Where an entry is on the path; None if it is elsewhere."""
+"""Position of an entry on the path; None if it is elsewhere."""
 _id: Callable[[e.AnyPathEntry], str] = attrgetter("id")
 
 
 def said_by(entry: e.Entry) -> Message | None:
-    """The message an entry shows by itself; None for entries the model never sees."""
+    """The message that an entry shows; None for entries that the model never sees."""
     match entry:
         case e.MessageEntry(message=message):
             return message
@@ -47,26 +47,26 @@ BRANCH_NOTE = "[Another branch of this conversation was explored and left. A rec
 
 
 def branch_summary_in(message: Message) -> str | None:
-    """The summary in a message that stands for a `BranchSummary`; None for other messages."""
+    """The summary in the message of a `BranchSummary`; None for other messages."""
     head, tail = f"{BRANCH_NOTE}\n\n<{BRANCH}>\n", f"\n</{BRANCH}>"
     text = message.text
     return text[len(head) : -len(tail)] if text.startswith(head) and text.endswith(tail) else None
 
 
 def in_order(kinds: Iterable[Iterable[e.Entry]], position: Position) -> list[e.Entry]:
-    """Those of the entries that are on the path, as they stand there."""
+    """The entries that are on the path, in its order."""
     placed = [(at, x) for entries in kinds for x in entries if (at := position(x.id)) is not None]
     return [entry for _, entry in sorted(placed, key=itemgetter(0))]
 
 
 def active_folds(path: Iterable[e.Entry]) -> list[e.Fold]:
-    """The folds of a path that no later mark has undone, oldest first."""
+    """The folds of a path that are not undone, oldest first."""
     folds, gone = _marked(path)
     return [fold for fold in folds.values() if fold.id not in gone]
 
 
 def undone_folds(path: Iterable[e.Entry]) -> list[e.Fold]:
-    """The folds of a path that are undone, in the order in which that happened."""
+    """The undone folds of a path, in the order in which they were undone."""
     folds, gone = _marked(path)
     return [folds[id] for id in gone if id in folds]
 
@@ -86,11 +86,11 @@ def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]
 
 
 Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
-"""Which of the active folds (oldest first) count."""
+"""Selects the active folds (oldest first) that count."""
 
 
 def accepted(accepts: Accepts, folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
-    """The folds that count by a rule, which may be foreign code."""
+    """The folds that a rule, which may be foreign code, accepts."""
     with PluginGuard("what says which folds count") as guard:
         chosen = accepts(folds)
         if not all(isinstance(cast("object", fold), e.Fold) for fold in chosen):
@@ -99,7 +99,7 @@ def accepted(accepts: Accepts, folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
 
 
 class Stretch(msgspec.Struct, frozen=True, gc=False):
-    """An edit in positions of the path, both inside; `age` is the index of its fold."""
+    """An edit in path positions, both inclusive; `age` is the index of its fold."""
 
     first: int
     last: int
@@ -109,7 +109,7 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
 
 
 def edit_stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) -> list[Stretch]:
-    """The edits of folds that lie on the path; `age` is that of the first."""
+    """The edits of folds that are on the path; `age` is that of the first fold."""
     placed: list[Stretch] = []
     for number, fold in enumerate(folds, age):
         for edit in fold.edits:
@@ -120,8 +120,8 @@ def edit_stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) ->
 
 
 def outermost(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
-    """The edits that show, in the order of the path. Of two that overlap without nesting (folds of
-    designs with different boundaries) the newer one shows."""
+    """The edits that are shown, in the order of the path. Of two that overlap without nesting, the newer one
+    is shown."""
     placed = sorted(edit_stretches(folds, position), key=_place)
     return _uncovered(_without_beaten(placed))
 
@@ -129,25 +129,25 @@ def outermost(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
 def extended(
     shown: Sequence[Stretch], folds: Sequence[e.Fold], fold: e.Fold, position: Position
 ) -> list[Stretch]:
-    """The edits that show with one more fold on top of `folds`, of which `shown` show: what these hide is not
-    read again, unless edits overlap without nesting, which may bring hidden ones back."""
+    """The edits shown with one more fold on top of `folds`, of which `shown` are shown. Hidden edits are
+    reread only if edits overlap without nesting, which may bring them back."""
     age = 1 + max((stretch.age for stretch in shown), default=-1)
     placed = sorted([*shown, *edit_stretches((fold,), position, age)], key=_place)
     return outermost([*folds, fold], position) if not folds or _some_overlap(placed) else _uncovered(placed)
 
 
 class Ahead(NamedTuple):
-    """The items of a path as they will be once a fold is appended to it."""
+    """The items of a path as they will be after a fold is appended."""
 
     fold: e.Fold
     path: Path
     length: int
-    """Of the path without the fold."""
+    """Length of the path without the fold."""
     shown: list[Stretch]
     keyed: list[tuple[str, Item]]
 
     def came(self, fold: e.Fold, path: Path) -> bool:
-        """Was just this fold appended to just this path?"""
+        """True if exactly this fold was appended to exactly this path."""
         same = fold.id == self.fold.id and fold.edits is self.fold.edits and path is self.path
         return same and len(path) == self.length + 1 and path[-1] is fold
 
@@ -165,7 +165,7 @@ def _uncovered(placed: Iterable[Stretch]) -> list[Stretch]:
 
 
 def _without_beaten(placed: list[Stretch]) -> list[Stretch]:
-    """Without those that a newer one overlaps in part. What such a one had hidden then shows again."""
+    """Edits without those that a newer one partly overlaps; what these had hidden is shown again."""
     if not _some_overlap(placed):
         return placed
     winners: list[Stretch] = []
@@ -192,7 +192,7 @@ def _partly(a: Stretch, b: Stretch) -> bool:
 
 
 def project_items(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
-    """The items of a path where these edits show, each with a key that names it for good."""
+    """The items of a path with these edits, each with a permanent key."""
     at = 0
     for stretch in shown:
         yield from unedited_items(path[at : stretch.first])

@@ -1,10 +1,9 @@
-"""Taking content out of the log for good: the one thing that changes history.
+"""Deletes content from the log for good: the only operation that changes history.
 
-What is forgotten leaves a marked hole with the same id, parent, role and call id. The content is followed
-to where it was copied: folds that covered it lose what they had put there (the messages they replaced show
-again, and are folded anew when need be); its labels, and lines and branch summaries that were written from
-it, become holes too; what quotes it word for word (notes, states, labels) loses those words. Other messages
-that say the same are named, never touched: whose words they are is for the caller to judge.
+A forgotten entry becomes a hole with the same id, parent, role and call id. Copies are deleted as well: folds
+that covered the entry lose their text (the original messages are shown again and may be folded again); its
+labels, and lines and branch summaries made from it, become holes; notes, states and labels lose verbatim
+quotations. Other messages that contain part of it are listed but not changed.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from refold.text.redact import redact
 
 FORGOTTEN_MARK = "[forgotten]"
 MIN_QUOTE_CHARS = 16
-"""A line of fewer characters is found in other texts by chance; a secret in it is followed anyway."""
+"""Minimum length of a quoted line, since shorter ones occur by chance. Secrets are always followed."""
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """What was forgotten, as entry ids."""
+    """Result of `forget`, as entry ids."""
 
     entries: tuple[str, ...]
     folds: tuple[str, ...] = ()
-    """Folds that covered it: their text is gone, what they replaced shows again."""
+    """Folds that covered the entries; what they replaced is shown again."""
     quoting: tuple[str, ...] = ()
-    """Lines, notes, summaries and other entries it was taken out of."""
+    """Lines, notes, summaries and other entries from which text was deleted."""
     also: tuple[str, ...] = ()
-    """Other messages that say a part of it; they are as they were."""
+    """Other messages that contain part of it, unchanged."""
 
 
 def forget(session: Session, names: Collection[str], *, dry_run: bool = False) -> Forgotten:
-    """Take the content of entries (ids, `#12`, labels or recall keys) out of the log and its files. With
-    `dry_run`, only say what would happen. Cannot be taken back."""
+    """Deletes the content of entries (ids, `#12`, labels or recall keys) from the log and its files.
+    `dry_run` only reports. Cannot be undone."""
     expect(session, Session, "pass the Session")
     names = [names] if isinstance(names, str) else names
     expect(names, Collection, "name entries in a list")
@@ -89,7 +88,7 @@ def _write(session: Session, changed: dict[str, e.AnyEntry]) -> None:
 
 
 def hole(entry: e.AnyEntry) -> e.AnyEntry:
-    """The entry without what it says."""
+    """The entry without its content."""
     replace = msgspec.structs.replace
     match entry:
         case e.MessageEntry():
@@ -115,7 +114,7 @@ def hole(entry: e.AnyEntry) -> e.AnyEntry:
 
 
 def _empty(message: Message) -> Message:
-    """Calls stay as calls, so that their results still have one."""
+    """An empty message; calls stay, so that their results still have one."""
     if isinstance(message, Bash):
         return Bash(FORGOTTEN_MARK, hidden=message.hidden)
     if isinstance(message, Assistant):
@@ -139,7 +138,7 @@ def _unfolded(fold: e.Fold, kept: set[int]) -> e.Fold:
 
 
 def _pieces(entry: e.AnyEntry) -> Iterator[str]:
-    """What of an entry would be recognised elsewhere: its secrets and its longer lines."""
+    """Recognisable parts of an entry: its secrets and longer lines."""
     said = getattr(entry, "message", entry)
     for text in leaves(msgspec.to_builtins(said)):
         for finding in redact(text)[1]:
@@ -166,7 +165,7 @@ def _without(
 
 
 def _covers(session: Session, fold: e.Fold, edit: e.Edit, targets: dict[str, e.AnyEntry]) -> bool:
-    """Does an edit stand for one of them? Judged on the path the fold was made on."""
+    """True if an edit covers one of the targets, on the path on which the fold was made."""
     inside = False
     for entry in session.ancestors(fold.parent):  # from the fold back to the root
         inside = inside or entry.id == edit.last
@@ -178,7 +177,7 @@ def _covers(session: Session, fold: e.Fold, edit: e.Edit, targets: dict[str, e.A
 
 
 def _left(session: Session, summary: e.BranchSummary, targets: dict[str, e.AnyEntry]) -> bool:
-    """Is one of them on the branch that was summarised?"""
+    """True if one of the targets is on the summarised branch."""
     return summary.origin in session and any(x.id in targets for x in session.ancestors(summary.origin))
 
 
@@ -194,7 +193,7 @@ def _turn_of(session: Session, start: str | None) -> set[str]:
 
 
 def _cut(value: Any, pieces: list[str]) -> Any:
-    """The value with every piece taken out of its texts; ids and names of fields stay."""
+    """The value without these pieces in its texts; ids and field names stay."""
     if isinstance(value, str):
         for piece in pieces:
             if piece in value:

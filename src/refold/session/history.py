@@ -1,10 +1,10 @@
 """The history: an append-only log read as a tree with a leaf.
 
-Everything here is derived from the log and kept up to date entry by entry: taking one in at the leaf
-costs the same at ten messages and at a hundred thousand. Only moving the leaf rebuilds the path.
+Everything here is derived from the log and updated entry by entry: appending at the leaf costs the same for
+ten messages and a hundred thousand. Only moving the leaf rebuilds the path.
 
-A session is a history that can be written to. Planning reads another one, made from a snapshot of the
-session: it belongs to the thread that plans, and nothing changes it meanwhile.
+A session is a writable history. Planning uses a history made from a snapshot of the session, which belongs to
+the planning thread and does not change.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from refold.text.glance import card
 E = TypeVar("E", bound=e.Entry)
 T = TypeVar("T")
 Counts = dict[str, dict[str, int]]
-"""By counter, then by key: tokens. Filled by several threads: any of them sets the same value."""
+"""Counter → key → tokens. Several threads fill it; each sets the same value."""
 
 
 class Base(NamedTuple):
-    """What a plan was made from. It is stale once either has changed."""
+    """The state that a plan was made from. The plan is stale once either field has changed."""
 
     tip: str | None
     """The last entry that moved the leaf."""
     generation: int
-    """How often the view changed in another way: pins, a window that was learned, forgetting."""
+    """Number of other changes of the view: pins, a learned window, forgetting."""
 
 
 class Snapshot(NamedTuple):
-    """What a session held at one moment. A value: any thread may read it."""
+    """The content of a session at one moment; any thread may read it."""
 
     id: str
     info: SessionInfo
     log: Sequence[e.AnyEntry]
-    """Only ever grows; a session whose past changes begins another one."""
+    """Only grows; a session whose past changes starts a new one."""
     length: int
     generation: int
     counts: Counts
@@ -64,21 +64,21 @@ class DerivedValues:
 
 
 class History:
-    """A log up to one entry, and what follows from it. `derived`: what others derived from it."""
+    """A log up to one entry, and what follows from it. `derived`: values that others derived from it."""
 
     def __init__(self, id: str, info: SessionInfo, counts: Counts | None = None) -> None:
         self.id, self.info = id, info
         self.generation: int = 0
         self.epoch = 0
-        """Counts changes of the path other than an append at its end."""
+        """Number of changes of the path other than appends at its end."""
         self.lock: AbstractContextManager[object] = nullcontext()
-        """Held while a history that several threads share is read."""
+        """Held while a shared history is read."""
         self._clear()
         if counts is not None:
             self._counts = counts
 
     def _clear(self) -> None:
-        """An empty log, and nothing that was derived from another one."""
+        """Resets to an empty log without derived values."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
@@ -102,12 +102,12 @@ class History:
 
     @property
     def entries(self) -> Sequence[e.AnyEntry]:
-        """The whole log, in the order it was written. Not to be changed."""
+        """The whole log, in the order it was written; do not change it."""
         return self._log
 
     @property
     def path(self) -> Sequence[e.AnyPathEntry]:
-        """Root → leaf. Not to be changed."""
+        """Root → leaf; do not change it."""
         return self._path
 
     @property
@@ -116,7 +116,7 @@ class History:
 
     @property
     def tip(self) -> str | None:
-        """The last entry that moved anything. A plan is stale once this has changed."""
+        """The last entry that moved the leaf. A plan is stale once it has changed."""
         return self._tip
 
     @property
@@ -150,12 +150,12 @@ class History:
         return tuple(self._pinned)
 
     def annotations(self, kind: type[E]) -> Sequence[E]:
-        """All entries of one kind, oldest first. Messages are most of the log: they are looked for in it."""
+        """All entries of one type, oldest first. Messages, most of the log, are searched for."""
         known = [x for x in self._log if type(x) is kind] if kind is e.MessageEntry else self._kinds.get(kind)
         return cast("list[E]", known or [])
 
     def state(self, name: str) -> Any:
-        """The newest value a program stored under `name`."""
+        """The newest value stored under `name`."""
         return next((s.value for s in reversed(self.annotations(e.State)) if s.name == name), None)
 
     def __len__(self) -> int:
@@ -180,7 +180,7 @@ class History:
         return card(repr(self), [brief(message) for message in said])
 
     def position(self, id: str) -> int | None:
-        """Index on the active path; None if the entry is elsewhere."""
+        """Index on the active path; None if the entry is not on it."""
         return self._position.get(id)
 
     def children(self, id: str | None) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ class History:
         return tuple(self._children.get(id, ()))
 
     def ancestors(self, id: str | None) -> Iterator[e.AnyPathEntry]:
-        """The entry itself, its parent, and so on up to the root."""
+        """The entry, its parent, and so on up to the root."""
         while id is not None:
             entry = self._on_path(id)
             yield entry
@@ -202,14 +202,14 @@ class History:
         return list(self.ancestors(id))[::-1]
 
     def common_ancestor(self, a: str | None, b: str | None) -> str | None:
-        """The deepest entry that is on the way to both."""
+        """The deepest common ancestor."""
         above = {entry.id for entry in self.ancestors(a)}
         return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
     def cached_count(
         self, key: str, message: Message, counter: TokenCounter, known: int | None = None
     ) -> int:
-        """Size of what is named by `key`, counted once; `known`, where it was counted already."""
+        """Size of the message with this `key`, counted once, or `known` if it was already counted."""
         counts = self._counts.setdefault(counter.name, {})
         size = counts.get(key)
         if size is None:
@@ -217,23 +217,23 @@ class History:
         return size
 
     def counted(self, key: str, counter: TokenCounter) -> bool:
-        """Is its size known?"""
+        """True if its size is known."""
         return key in self._counts.get(counter.name, ())
 
     def forget_counts(self, keys: Iterable[str]) -> None:
-        """Of what is shown no more."""
+        """Drops the counts of what is no longer shown."""
         for key in keys:
             for counts in [*self._counts.values()]:
                 counts.pop(key, None)
 
     def share_counts(self, other: History) -> None:
-        """Count together with another session of the same entries: each is counted once for both."""
+        """Shares counts with another session of the same entries."""
         self._counts = other._counts
 
     # ── the inside ──────────────────────────────────────────────────────────────────────────────
 
     def _take_all(self, entries: Iterable[e.AnyEntry]) -> None:
-        """Take in what a history begins with: the path is built once."""
+        """Takes the initial entries; the path is built once."""
         for entry in entries:
             self._record(entry)
             if entry.moves:

@@ -1,4 +1,4 @@
-"""One thing the model sees, and which entries it stands for."""
+"""An item of a view, and the entries it stands for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from refold.messages import Message
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """A message of the view. `fold` is the fold that put it there; None: it is an entry as it was said."""
+    """A message of the view. `fold` is the fold that inserted it; None for an original entry."""
 
     message: Message
     entries: tuple[str, ...] = ()
     fold: str | None = None
 
     def saying(self, message: Message) -> Item:
-        """Another message in its place."""
+        """The item with another message."""
         return Item(message, self.entries, self.fold)

@@ -1,21 +1,20 @@
-"""Taking over a list of messages that some framework hands back.
+"""Merging a list of messages that a framework passes.
 
-Frameworks keep the conversation as a list and give us all of it every time, and something new at its end.
-What they kept is what we showed the model (summaries included), now or some folds ago, or everything that
-was said. The list is compared with each of these piece by piece, so that it does not matter how a dialect
-joined or split messages on the way.
+Frameworks keep the conversation as a list and pass all of it each time, with something new at its end. Such a
+list is what the model was shown (summaries included), now or some folds ago, or the full history. It is
+compared with each of these piece by piece, so that it does not matter how a dialect joins or splits messages.
 
-Every part of every message is compared, whatever kind it is: two lists that differ anywhere share nothing
-behind the difference. These are no differences, because they say nothing:
+Every part of every message is compared: two lists have nothing in common after their first difference.
+Ignored are:
 
-- blank texts and hidden commands, which are not sent, and the space around what the assistant said, which
-  SDKs take away;
-- thinking, a result's tool name and the origin of a text where only one side has them: frameworks drop them;
-- in a part that we do not model: the order of its fields, fields that are null, and marks for caches, which
-  clients move about;
-- what a dialect makes of a message when it renders it, in a list of that dialect alone.
+- blank texts and hidden commands, which are not sent, and whitespace around the assistant's text, which SDKs
+  strip;
+- thinking, a result's tool name and the origin of a text where one side lacks them, because frameworks drop
+  them;
+- in unknown parts: the order of fields, null fields, and cache marks, which clients move;
+- changes that a dialect makes when it renders a message, in a list of that dialect.
 
-People who share a session must not learn what they did not say: see `refold.session.path_digests`.
+Users who share a session must not learn what they did not say: see `refold.session.path_digests`.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from refold.session.invariants import repair_by, settled
 from refold.session.items import Item
 
 OLDER = 16
-"""How many folds back a list may be."""
+"""Number of folds that a list may be behind."""
 BRANCHES = 16
-"""How many other branches a list is looked for on, the newest first."""
+"""Number of other branches that are searched for a list, newest first."""
 THINKING_KIND = "thinking"
 _CACHE_MARKS = (
     {"type": "ephemeral"},
@@ -49,14 +48,14 @@ Fields: TypeAlias = tuple[str | None, ...]
 
 
 class Tree(NamedTuple):
-    """What the path is one of several ways through."""
+    """The tree that the path belongs to."""
 
     log: Sequence[e.Entry]
     children: Callable[[str | None], Sequence[str]]
     path_to: Callable[[str], Path]
 
     def branches(self, id: str | None, position: Position) -> Iterator[Path]:
-        """The paths through an entry that end elsewhere than this one, the newest first."""
+        """Other paths through an entry, newest first."""
         below = list(self.children(id))
         for child in below:
             below += self.children(child)
@@ -65,24 +64,24 @@ class Tree(NamedTuple):
 
 
 class MessagePiece(NamedTuple):
-    """The smallest thing that is compared: a part of a message, or a result with all that is in it."""
+    """The unit of comparison: a part of a message, or a whole result."""
 
     content: Fields
     hint: str | None
-    """The name of a result's tool, the origin of a text: a framework may leave it out."""
+    """Name of a result's tool, or origin of a text; a framework may omit it."""
     owner: int
-    """Index of the message or item it belongs to."""
+    """Index of its message or item."""
     part: int = 0
     """Index of the part in that message."""
     thoughts: Fields = ()
-    """Thinking beside it; a framework may leave it out."""
+    """Thinking before it; a framework may omit it."""
 
     @property
     def is_thought(self) -> bool:
         return self.content[0] == THINKING_KIND
 
     def agrees(self, other: MessagePiece) -> bool:
-        """Whether both say the same, apart from what one of them leaves out."""
+        """True if both have the same content, apart from what one of them omits."""
         same = self.content == other.content and _agree(self.hint, other.hint)
         if not same or not self.thoughts or not other.thoughts:
             return same
@@ -95,12 +94,12 @@ def _agree(one: str | None, other: str | None) -> bool:
 
 
 class GivenList(NamedTuple):
-    """A list that was handed over, without the prompts in front."""
+    """A list passed by a framework, without the leading prompts."""
 
     messages: Sequence[m.Message]
     pieces: Sequence[MessagePiece]
     dialects: Sequence[Dialect] = ()
-    """Those it may be in; none where it is in our own messages, or mixed."""
+    """Dialects it may be in; empty for refold's own messages or a mixture."""
 
     @classmethod
     def of(cls, messages: Sequence[m.Message], dialects: Sequence[Dialect]) -> GivenList:
@@ -109,73 +108,73 @@ class GivenList(NamedTuple):
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What became of a list."""
+    """Result of merging a list."""
 
     appended: tuple[e.MessageEntry, ...]
-    """Message entries that are new."""
+    """New message entries."""
     branched: bool = False
-    """The list departed from the path, so the new entries are on a branch."""
+    """True if the list departed from the path, so that the new entries are on a branch."""
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What a list holds beyond a path."""
+    """What a list has beyond a path."""
 
     messages: Sequence[m.Message] = ()
-    """What is new, to be appended."""
+    """New messages, to be appended."""
     branches: bool = False
-    """The list departs from the path before its end."""
+    """True if the list departs from the path before its end."""
     target: str | None = None
-    """Where it departs: the last entry they have in common."""
+    """The last common entry."""
     folds: Sequence[e.Fold] = ()
-    """Folds behind that entry which hold for what is common, too."""
+    """Folds after that entry which also cover the common part."""
 
 
 class ListForm(NamedTuple):
-    """A state of the session in one of the shapes in which a list may hold it."""
+    """A state of the session in one form that a list may have."""
 
     items: Sequence[Item]
     pieces: Sequence[MessagePiece]
     end: Callable[[int], int]
-    """How many pieces the first so many items are."""
+    """Number of items → number of pieces."""
     is_whole: Callable[[int], bool] = lambda _: True
-    """Do these pieces say all that the first so many items do?"""
+    """Number of items → whether these pieces contain everything in them."""
 
 
 Forms: TypeAlias = Callable[[Sequence[Item], GivenList], Iterator[ListForm]]
 
 
 class ListMatch(NamedTuple):
-    """A list beside one state of the session that it may have grown from."""
+    """A list compared with one state of the session."""
 
     path: Path
     position: Position
     form: ListForm
     theirs: Sequence[MessagePiece]
     same: int
-    """How many pieces they begin with in common."""
+    """Number of pieces that both begin with."""
 
     @property
     def is_ours_whole(self) -> bool:
-        """The list holds all of that state."""
+        """True if the list contains the whole state."""
         return self.same == len(self.form.pieces)
 
     @property
     def is_sure(self) -> bool:
-        """The list is that state, a part of it, or goes on from it."""
+        """True if the list is that state, a beginning of it, or a continuation."""
         return self.same == len(self.theirs) or (self.same > 0 and self.is_ours_whole)
 
     @property
     def rank(self) -> tuple[int, bool]:
-        """How well it explains the list."""
+        """Quality of the match, for comparison."""
         return self.same, self.is_ours_whole
 
 
 def list_difference(
     path: Path, position: Position, given: GivenList, tree: Tree, *, exactly: bool = False
 ) -> Difference:
-    """What comes behind the longest common beginning of the list and what we know: of this path or, where
-    more of the list is there, of another one; on a branch if the two differ before the end, or (`exactly`)
-    if we hold more than the list does."""
+    """What follows the longest common beginning of the list and the session: on this path, or on another one
+    that has more of the list. It is on a branch if the two differ before the end or, with `exactly`, if the
+    session has more than the list."""
     here = _read(path, position, given, _as_said)
     assert here is not None  # the view is always a state
     others = [] if here.same == len(given.pieces) else _others(here, tree)
@@ -205,8 +204,8 @@ def _beyond(reading: ListMatch, given: GivenList, exactly: bool) -> Difference:
 
 
 def _departure(reading: ListMatch) -> tuple[int, str | None]:
-    """Where a list departs that does not go on from the end: so many pieces, and the last common entry. Both
-    sides are cut where a message begins; empty ones belong to what follows."""
+    """Where a list departs that does not continue from the end: the number of pieces, and the last common
+    entry. Both sides are cut where a message begins; empty messages belong to what follows."""
     form, theirs = reading.form, reading.theirs
     same, common = 0, prompts([item.message for item in form.items])
     for count in range(_items_within(form, reading.same), common, -1):
@@ -220,7 +219,7 @@ def _departure(reading: ListMatch) -> tuple[int, str | None]:
 
 
 def _items_within(form: ListForm, pieces: int) -> int:
-    """How many items so many pieces are, at most."""
+    """The largest number of items within so many pieces."""
     low, high = 0, len(form.items)
     while low < high:
         middle = (low + high + 1) // 2
@@ -232,14 +231,14 @@ def _items_within(form: ListForm, pieces: int) -> int:
 
 
 def _others(here: ListMatch, tree: Tree) -> list[Path]:
-    """The newest other paths through the last entry that the list and this one have in common."""
+    """The newest other paths through the last common entry."""
     goes_on = here.is_ours_whole
     at = here.path[-1].id if goes_on and here.path else None if goes_on else _departure(here)[1]
     return list(islice(tree.branches(at, here.position), BRANCHES))
 
 
 def _read_elsewhere(here: ListMatch, given: GivenList, forms: Forms, others: Sequence[Path]) -> ListMatch:
-    """The reading on that of the paths on which most of the list is known."""
+    """The match on the path that has most of the list."""
     best = here
     for path in others:
         if best.same == len(given.pieces):
@@ -253,7 +252,7 @@ def _read_elsewhere(here: ListMatch, given: GivenList, forms: Forms, others: Seq
 def _read(
     path: Path, position: Position, given: GivenList, forms: Forms, older: int = OLDER
 ) -> ListMatch | None:
-    """The reading under which most of the list is known; the newest view where that decides nothing."""
+    """The match with the most of the list; if several are equal, the one with the newest view."""
     best: ListMatch | None = None
     for items in _states(path, position, older):
         for form in forms(items, given):
@@ -266,8 +265,8 @@ def _read(
 
 
 def _states(path: Path, position: Position, older: int) -> Iterator[list[Item]]:
-    """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
-    before the last folds."""
+    """States that a list may have grown from, likeliest first: the view, the full history, the views before
+    the last folds."""
     folds = active_folds(path)
     yield [item for _, item in project_items(path, outermost(folds, position))]
     said = [entry for entry in path if isinstance(entry, e.MessageEntry)]
@@ -281,7 +280,7 @@ def _states(path: Path, position: Position, older: int) -> Iterator[list[Item]]:
 
 
 def _as_said(items: Sequence[Item], _: GivenList) -> Iterator[ListForm]:
-    """A state as it is."""
+    """A state unchanged."""
     known = [item.message for item in items]
     front = prompts(known)
     found = _with_thoughts([piece for piece in message_pieces(known) if piece.owner >= front])
@@ -294,8 +293,8 @@ def _as_said(items: Sequence[Item], _: GivenList) -> Iterator[ListForm]:
 
 
 def _as_sent(items: Sequence[Item], given: GivenList) -> Iterator[ListForm]:
-    """A state as it was sent: for a list in a dialect as that renders it, for a list in our own messages as
-    it was repaired (stand-ins, notes and ids)."""
+    """A state as it was sent: rendered in the list's dialect, or for refold's own messages repaired
+    (placeholders, notes and ids)."""
     for dialect in given.dialects:
         yield _as_rendered(items, dialect)
     # Whether sides took turns does not matter: the pieces are the same.
@@ -306,7 +305,7 @@ def _as_sent(items: Sequence[Item], given: GivenList) -> Iterator[ListForm]:
 
 
 def _as_rendered(items: Sequence[Item], dialect: Dialect) -> ListForm:
-    """The messages that a state becomes after it was sent in a dialect and read again."""
+    """The messages of a state after rendering it in a dialect and parsing it again."""
 
     def read(count: int) -> list[MessagePiece]:
         wire = dialect.render(repair_by(dialect.rules, items[:count]))
@@ -327,7 +326,7 @@ def _as_rendered(items: Sequence[Item], dialect: Dialect) -> ListForm:
 
 
 def message_pieces(messages: Sequence[m.Message]) -> list[MessagePiece]:
-    """Everything that messages say, part by part."""
+    """The content of messages, part by part."""
     found: list[MessagePiece] = []
     for owner, message in enumerate(messages):
         if isinstance(message, m.Bash):
@@ -351,7 +350,7 @@ def message_pieces(messages: Sequence[m.Message]) -> list[MessagePiece]:
 
 
 def _said(part: m.AnyPart, message: m.Message) -> Fields:
-    """Everything that a part says."""
+    """The content of a part."""
     kind = str(part.__struct_config__.tag)
     if isinstance(part, m.Text):
         text = part.text.strip() if isinstance(message, m.Assistant) else part.text
@@ -375,7 +374,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _bare(value: Any) -> Any:
-    """A JSON value without what means nothing."""
+    """A JSON value without insignificant fields."""
     if isinstance(value, dict):
         fields = sorted(cast("dict[str, Any]", value).items(), key=lambda field: str(field[0]))
         return {
@@ -387,18 +386,18 @@ def _bare(value: Any) -> Any:
 
 
 def contents(messages: Sequence[m.Message]) -> list[Fields]:
-    """What messages say, however they are joined or split, but thinking."""
+    """The content of messages except thinking, however they are joined or split."""
     return [piece.content for piece in message_pieces(messages) if not piece.is_thought]
 
 
 def prompts(messages: Sequence[m.Message]) -> int:
-    """How many system prompts stand in front. They are not compared: those of the log stay, any others belong
-    to the call, and some dialects keep them outside of the list."""
+    """Number of leading system prompts. They are not compared: the log keeps its own, others belong to the
+    call, and some dialects keep them outside of the list."""
     return next((n for n, message in enumerate(messages) if not isinstance(message, m.System)), len(messages))
 
 
 def _with_thoughts(said: Sequence[MessagePiece]) -> list[MessagePiece]:
-    """Thoughts beside the piece that follows them, those at the end beside the last one."""
+    """Attaches thinking to the piece that follows it, or at the end to the last piece."""
     found: list[MessagePiece] = []
     thoughts: list[MessagePiece] = []
     for piece in said:
@@ -427,7 +426,7 @@ def _common(ours: Sequence[MessagePiece], theirs: Sequence[MessagePiece]) -> int
 
 
 def _unseen(given: GivenList, same: int) -> list[m.Message]:
-    """Their messages after the common beginning; of a message that we have in part, only the new parts."""
+    """The list's messages after the common beginning; of a partly known message, only the new parts."""
     if same >= len(given.pieces):
         return []
     piece = given.pieces[same]
@@ -443,7 +442,7 @@ def _unseen(given: GivenList, same: int) -> list[m.Message]:
 
 
 def _folds_within(path: Path, position: Position, target: str) -> list[e.Fold]:
-    """Folds that were made behind `target` and lie wholly before it."""
+    """Folds made after `target` that lie wholly before it."""
     end = position(target) or 0
 
     def within(id: str) -> bool:
@@ -455,8 +454,8 @@ def _folds_within(path: Path, position: Position, target: str) -> list[e.Fold]:
 
 
 def _origins(path: Path) -> dict[str, m.Origin]:
-    """Texts of the path in the user's role that the user did not type. A framework hands them back without
-    saying so."""
+    """Origins of texts in the user's role that the user did not type. A framework returns them without an
+    origin."""
     found: dict[str, m.Origin] = {}
     typed: set[str] = set()
     for message, otherwise in _shown_on(path):
@@ -472,7 +471,7 @@ def _origins(path: Path) -> dict[str, m.Origin]:
 
 
 def _shown_on(path: Path) -> Iterator[tuple[m.Message | None, m.Origin]]:
-    """What entries say by themselves and what folds put, with the origin where a text names none."""
+    """Content of entries and of folds, with its origin where a text has none."""
     for entry in path:
         yield said_by(entry), "typed"
         for edit in entry.edits if isinstance(entry, e.Fold) else ():
@@ -481,7 +480,7 @@ def _shown_on(path: Path) -> Iterator[tuple[m.Message | None, m.Origin]]:
 
 
 def _known(message: m.Message, origins: Mapping[str, m.Origin]) -> m.Message:
-    """The message with the origins we know of its texts."""
+    """The message with known origins of its texts."""
     if not origins or not isinstance(message, m.User):
         return message
     parts = (

@@ -1,9 +1,8 @@
-"""Digests of what paths say, and the place of a list of messages in a session by them.
+"""Digests of paths, and the position of a list of messages in a session by digest.
 
-The digest of an entry covers every part of everything that its path says, so a list that differs anywhere has
-nothing in common with a path behind the difference, whatever the kinds of the parts are. For lists of people
-who share a session and must not learn from it what they did not say themselves; a list that a framework
-hands back is recognised more freely (`refold.session.merge`).
+The digest of an entry covers every part of everything on its path, so a list has nothing in common with a
+path after the first difference. Used where users share a session and must not learn what they did not say;
+`refold.session.merge` is less strict with lists of a framework.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from refold.session.repair import parent_of
 from refold.session.tree import Session
 
 EMPTY_DIGEST = b""
-"""The digest where nothing is said."""
+"""The digest of an empty path."""
 
 
 class _Digests:
-    """The digest of each path entry of a log, in the order of the log."""
+    """The digest of each path entry of a log, in log order."""
 
     def __init__(self) -> None:
         self.of: dict[str | None, bytes] = {None: EMPTY_DIGEST}
@@ -33,29 +32,34 @@ class _Digests:
 
 
 def digest_at(session: Session, id: str | None) -> bytes:
-    """The digest of all that is said on the path to an entry. What says nothing (folds) changes nothing, nor
-    do the notes of programs, which no list has."""
+    """The digest of the path to an entry. Folds and notes of programs do not change it."""
     return _indexed(session).of[id]
 
 
-def write_list(session: Session, messages: Sequence[Message], since: str | None = None) -> None:
-    """Make the path say what is said up to `since` and then what the list says, and nothing else. What the
-    session says already is not written again."""
-    place, known = _place_of(session, messages, since)
+def write_list(session: Session, messages: Sequence[Message], since: str | None = None) -> list[bytes]:
+    """Makes the path consist of everything up to `since` and then of the list. What the session already has
+    is not written again. Returns the digests after each message of the list."""
+    index = _indexed(session)
+    after = digests(messages, index.of[since])
+    place, known = _place_of(session, index, after, since)
     session.move(place)
     new: list[e.MessageEntry] = []
     for message in messages[known:]:
         parent = new[-1].id if new else place
         new.append(session.make(e.MessageEntry, message=message, parent=parent))
-    session.extend(new)
+    ends = [each[-1] for each in after]
+    for entry, made, digest in zip(session.extend(new), new, ends[known:], strict=True):
+        if entry is made:  # taken as it is: nothing has to be read again
+            index.of[entry.id] = digest
+    return ends
 
 
-def _place_of(session: Session, messages: Sequence[Message], since: str | None) -> tuple[str | None, int]:
-    """The entry at or below `since` up to which the session says most of what the list says, and how many of
-    its messages these are. Where several do, the newest: a fold comes before what it folds."""
-    index = _indexed(session)
+def _place_of(
+    session: Session, index: _Digests, after: Sequence[Sequence[bytes]], since: str | None
+) -> tuple[str | None, int]:
+    """The entry at or below `since` whose path has most of the list, and the number of these messages. Of
+    several, the newest."""
     start = index.of[since]
-    after = digests(messages, start)
     inside = {digest for each in after for digest in each}
     ends = {start: 0} | {each[-1]: count for count, each in enumerate(after, 1)}
     best = (ends[start], index.places[since], since)
@@ -71,8 +75,8 @@ def _place_of(session: Session, messages: Sequence[Message], since: str | None) 
 
 
 def digests(messages: Iterable[Message], since: bytes = EMPTY_DIGEST) -> list[list[bytes]]:
-    """The digests after the parts of each message, going on from a digest: the same however the parts are
-    spread over messages."""
+    """The digests after each message, continuing from a digest. They do not depend on how parts are spread
+    over messages."""
     after: list[list[bytes]] = []
     for message in messages:
         after.append([*accumulate(message_pieces([message]), _extended, initial=since)])
@@ -86,9 +90,10 @@ def _indexed(session: Session) -> _Digests:
     for place in range(index.read, len(entries)):
         entry = entries[place]
         if entry.on_path:
-            said = None if isinstance(entry, e.Note) else said_by(entry)
-            before = index.of[parent_of(entry)]
-            index.of[entry.id] = before if said is None else digests([said], before)[0][-1]
+            if entry.id not in index.of:
+                said = None if isinstance(entry, e.Note) else said_by(entry)
+                before = index.of[parent_of(entry)]
+                index.of[entry.id] = before if said is None else digests([said], before)[0][-1]
             index.places[entry.id] = place
     index.read = len(entries)
     return index

@@ -1,7 +1,7 @@
-"""The projection: what the model sees of a session, kept up to date.
+"""The projection: what the model sees of a session, updated incrementally.
 
-Appending a message extends it; a fold costs what it shows, edits that it covers are not read again; an undo
-or a moved leaf builds it anew from cached counts.
+Appending a message extends it; a fold costs what it shows; an undo or a moved leaf rebuilds it from cached
+counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from refold.session.items import Item
 
 FOLD_MARKS = (e.Fold, e.Undo, e.Redo)
 MAX_PROJECTIONS = 4
-"""Rules of which folds count for which a history keeps its projection."""
+"""Number of projections (one per rule of which folds count) that a history keeps."""
 
 
 def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
@@ -28,8 +28,8 @@ def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
 
 
 class Projection:
-    """The items of a session's path under one rule of which folds count; follows the session.
-    `with_left`: what left its place alone (`entries.LEFT`) is among them, as it was said."""
+    """The items of a session's path under one rule of which folds count. `with_left`: items that left their
+    place alone (`entries.LEFT`) are included in their original form."""
 
     def __init__(self, session: History, accepts: Accepts = accept_all, *, with_left: bool = False) -> None:
         self.session = session
@@ -39,10 +39,10 @@ class Projection:
         self._items: list[Item] = []
         self._keys: list[str] = []
         self._active: list[e.Fold] = []
-        """Folds that no later mark has undone."""
+        """Folds that are not undone."""
         self._folds: Sequence[e.Fold] = ()
         self._shown: list[Stretch] = []
-        """The edits of these folds that show."""
+        """The edits of these folds that are shown."""
         self._ahead: Ahead | None = None  # what `after` found last: mostly that fold comes next
         self._sums: dict[str, list[int]] = {}
         self._replies: list[int] = []
@@ -52,11 +52,11 @@ class Projection:
         self._epoch = -1
         self._seen = 0
         self.overheads: dict[str, Any] = {}
-        """What items weigh on the wire beyond their own count, by counter (`refold.session.wire_size`)."""
+        """Wire overhead of items, by counter (`refold.session.wire_size`)."""
 
     @classmethod
     def of(cls, session: History, accepts: Accepts = accept_all) -> Projection:
-        """The projection that is kept with a history."""
+        """The cached projection of a history."""
         kept = session.derived.of(cls, dict[Accepts, Projection])
         if accepts not in kept:
             if len(kept) >= MAX_PROJECTIONS:
@@ -68,12 +68,12 @@ class Projection:
 
     @property
     def seen(self) -> int:
-        """How many entries of the path it has taken in."""
+        """Number of path entries processed."""
         return self._seen if self._epoch == self.session.epoch else 0
 
     @property
     def items(self) -> Sequence[Item]:
-        """Not to be changed; grows in place between folds."""
+        """Do not change; grows in place between folds."""
         self._follow()
         return self._items
 
@@ -90,17 +90,17 @@ class Projection:
 
     @property
     def newest_summary(self) -> e.Fold | None:
-        """The newest fold that carries a summary text."""
+        """The newest fold with a summary text."""
         return next((fold for fold in reversed(self.folds) if fold.summary), None)
 
     @property
     def left(self) -> frozenset[str]:
-        """Entries that left their place alone: the record tells of them."""
+        """Entries that left their place alone; the record mentions them."""
         self._follow()
         return self._left
 
     def restored(self) -> Projection:
-        """The same with everything in its place that left it alone."""
+        """The same projection with all of these in their place."""
         if not self.left:
             return self
         if self._with_left is None:
@@ -108,25 +108,25 @@ class Projection:
         return self._with_left
 
     def fold_of(self, item: Item) -> e.Fold:
-        """The fold that put an item there."""
+        """The fold that inserted an item."""
         fold = self.session[item.fold or ""]
         assert isinstance(fold, e.Fold)
         return fold
 
     @property
     def replies(self) -> Sequence[int]:
-        """Indexes of the items that are replies with a usage."""
+        """Indexes of the items that are replies with usage."""
         self._follow()
         return self._replies
 
     @property
     def framed(self) -> Sequence[int]:
-        """Indexes of the items whose text is framed: what folds put there, and branch summaries."""
+        """Indexes of the items with framed text: those that folds inserted, and branch summaries."""
         self._follow()
         return self._framed
 
     def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
-        """The items, with their keys, as they would be with one more fold."""
+        """The items, with their keys, after one more fold."""
         path = self.session.path
         shown = edits.extended(self._shown, self.folds, fold, self.session.position)
         self._ahead = Ahead(fold, path, len(path), shown, list(edits.project_items(path, shown)))
@@ -136,7 +136,7 @@ class Projection:
 
     @property
     def floor(self) -> int:
-        """First path position that may be folded: a system prompt at the beginning of the log stays."""
+        """First path position that may be folded; a leading system prompt stays."""
         self._follow()
         return self._floor
 
@@ -146,7 +146,7 @@ class Projection:
         return self.item_at(self.floor)
 
     def item_at(self, position: int) -> int:
-        """Index of the first item that stands for something at or after a path position."""
+        """Index of the first item at or after a path position."""
         items, place = self.items, self.session.position
         low, high = 0, len(items)
         while low < high:
@@ -159,7 +159,7 @@ class Projection:
         return low
 
     def position_of(self, index: int) -> int:
-        """Path position at which the item begins; the end of the path for the index behind the last."""
+        """Path position where the item begins; the end of the path for the index after the last."""
         if index >= len(self.items):
             return len(self.session.path)
         return self.session.position(self._items[index].entries[0]) or 0
@@ -212,7 +212,7 @@ class Projection:
             self._extend()
 
     def _begin(self) -> None:
-        """Take in what changes earlier items: a moved leaf, folds, their undoing."""
+        """Processes changes of earlier items: a moved leaf, folds, undo."""
         session, anew = self.session, self._epoch != self.session.epoch
         marks = [] if anew else [x for x in session.path[self._seen :] if isinstance(x, FOLD_MARKS)]
         folds = [mark for mark in marks if isinstance(mark, e.Fold)]
@@ -269,7 +269,7 @@ class Projection:
 
 
 def may_go(entry: e.Entry) -> bool:
-    """May a fold begin here? What is said in front of that stays in every view."""
+    """True if a fold may begin here; what precedes it stays in every view."""
     if isinstance(entry, e.MessageEntry):
         return not isinstance(entry.message, System)
     return isinstance(entry, (e.Note, e.BranchSummary, e.Fold))

@@ -1,4 +1,4 @@
-"""Messages and entries without their secrets (R17), for whatever leaves the log: requests to a summariser,
+"""Messages and entries without secrets (R17), for everything that leaves the log: summary requests,
 exports."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from refold.text.redact import redact
 V = TypeVar("V")
 
 MAX_REDACTED_DEPTH = 100
-"""Levels of a value that are looked at one by one."""
+"""Depth to which values are searched one by one."""
 _SEALS = ("signature", "data")
-"""What holds for a thought only as it was."""
+"""Fields that are valid only for unchanged thinking."""
 
 
 def text(said: str) -> str:
@@ -25,8 +25,8 @@ def text(said: str) -> str:
 
 
 def message(said: Message) -> Message:
-    """The same object where there is no secret in it. Signed thinking that had to change is left out: no
-    provider takes it."""
+    """The message without secrets; the same object if it has none. Signed thinking that would change is
+    dropped, because no provider accepts it."""
     if not hasattr(said, "content"):
         return values(said)  # a command of the user
     content = tuple(part for part in map(_part, said.parts) if part is not None)
@@ -34,16 +34,16 @@ def message(said: Message) -> Message:
 
 
 def message_text(said: Message) -> str:
-    """Everything a message says: what is a secret by its name as well as what is one in the text."""
+    """The text of a message without secrets, whether recognised by name or in the text."""
     return text(in_full(message(said)))
 
 
 class KnownSecrets:
-    """The secrets of a conversation. What a fold shows may be a part of one, or its value without the name by
-    which it is one: a cut takes away what it could be recognised by."""
+    """The secrets of a conversation. A fold may show part of a secret, or its value without the name that
+    identifies it."""
 
     LEAST = 8
-    """So many characters of a secret (all, of a shorter one) tell something."""
+    """Minimum length of a recognised part of a secret; shorter secrets must match completely."""
 
     def __init__(self, said: Iterable[Message]) -> None:
         self._pieces: dict[str, str] = {}
@@ -61,7 +61,7 @@ class KnownSecrets:
             self._pieces.update(dict.fromkeys(telling, finding.mark))
 
     def text(self, said: str) -> str:
-        """Without secrets, and without parts of those that are known."""
+        """The text without secrets and known parts of them."""
         clean = text(said)
         for size in self._lengths:
             clean = self._without(clean, size)
@@ -70,7 +70,7 @@ class KnownSecrets:
     def _without(self, said: str, size: int) -> str:
         kept: list[str] = []
         end = -1
-        """Of the part that was found last; parts that touch are one."""
+        """End of the last part found; adjacent parts are joined."""
         for start in range(len(said) - size + 1):
             mark = self._pieces.get(said[start : start + size])
             if mark is not None:
@@ -80,20 +80,19 @@ class KnownSecrets:
         return said if end < 0 else "".join((*kept, said[end:]))
 
     def entry(self, said: e.AnyEntry) -> e.AnyEntry:
-        """An entry without secrets; of a fold, without parts of them."""
+        """An entry without secrets; for a fold, also without parts of them."""
         return entry(said, self.text if isinstance(said, e.Fold) else text)
 
 
 def entry(said: e.AnyEntry, clean_text: Callable[[str], str] = text) -> e.AnyEntry:
-    """Everything an entry holds: what was said, foreign metadata, folds with their summaries."""
+    """Everything in an entry, cleaned: messages, metadata, folds with their summaries."""
     raw = msgspec.to_builtins(said)
     clean = values(raw, clean_text)
     return said if clean == raw else msgspec.convert(clean, type(said))
 
 
 def values(value: V, clean: Callable[[str], str] = text, depth: int = 0) -> V:
-    """A value with the secrets taken out of its texts; keys, ids and numbers stay. What lies deeper than a
-    stack reaches becomes text."""
+    """A value with secrets removed from its texts; keys, ids and numbers stay. Deeper values become text."""
     if isinstance(value, str):
         return cast("V", clean(value))
     if isinstance(value, (Mapping, list, tuple)) and depth == MAX_REDACTED_DEPTH:

@@ -1,7 +1,7 @@
-"""Whether values have exactly the types their classes declare: a walk that copies nothing.
+"""Checks that values have exactly the types their classes declare, without copying.
 
-It runs at every append, so it is written for speed: the common kinds of messages are spelt out, all others
-go by tables that are made from the classes once.
+It runs at every append, so it is written for speed: common messages are handled explicitly, all others by
+tables made once from the classes.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from refold.text.lenient_json import MAX_DEPTH, is_storable_number
 
 TypeCheck: TypeAlias = Callable[[Any], bool]
 Kinds: TypeAlias = dict[type, TypeCheck | None]
-"""The exact types a value may have, each with what else has to hold (None: nothing)."""
+"""The exact types a value may have, each with a further condition (None: no condition)."""
 
 LONG_TEXT = 1 << 23
-"""Texts from this length on have their entry measured."""
+"""Length from which the entry of a text is measured."""
 
 
 def has_strict_types(value: msgspec.Struct) -> bool:
-    """Whether every value inside has exactly the declared type, and JSON can say it."""
+    """True if every value has exactly the declared type and can be written as JSON."""
     return (type(value) is MessageEntry and _is_common(value)) or _rule(type(value))(value)
 
 
 def _is_common(entry: MessageEntry) -> bool:
-    """Nearly every append, spelt out, because it is many times faster than the tables below: a message of
-    texts and calls with nothing unusual about it. They decide on everything else."""
+    """Handles nearly every append, many times faster than the tables: a message of texts and calls with
+    nothing unusual. The tables decide on everything else."""
     parent = entry.parent
     message: Any = entry.message
     if type(entry.id) is not str or type(entry.time) is not float or entry.usage or entry.model or entry.meta:
@@ -138,7 +138,7 @@ def _refused(_: object) -> bool:
 
 
 def _is_sound(text: str) -> bool:
-    """No surrogates: two of them in a row would be read back as the character they make."""
+    """True if the text has no surrogates: two in a row would be read back as one character."""
     if len(text) > LONG_TEXT:
         return False
     if text.isascii():

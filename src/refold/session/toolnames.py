@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 from refold.messages import Call, compact_json
 
 RECALL_TOOL_NAME = "recall_conversation"
-"""Our own: what the log says, read again."""
+"""The tool of refold that reads the log."""
 
 ToolKind: TypeAlias = Literal[
     "ls", "glob", "grep", "read", "edit", "write", "create", "delete", "move", "patch", "bash", "editor",
@@ -57,7 +57,7 @@ _NAMES: Mapping[ToolKind, str] = {
 
 @lru_cache(maxsize=1024)
 def canonical_tool_name(name: str) -> str:
-    """A tool name without the accidents of an agent: case, separators, server and namespace prefixes."""
+    """A tool name without case, separators, server and namespace prefixes."""
     name = name[:200].rsplit("__", 1)[-1] if name.startswith("mcp__") else name[:200]
     name = name.removeprefix("functions.").removeprefix("default_api.")
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "").replace(".", "")
@@ -105,14 +105,14 @@ CONTENTS = (
 
 
 def kind(name: str, extra: Mapping[str, ToolKind] | None = None) -> ToolKind:
-    """What a tool of that name does. `extra` maps further canonical names and wins."""
+    """The kind of a tool. `extra` maps further canonical names and takes precedence."""
     short = canonical_tool_name(name)
     found = (extra or {}).get(short) or TOOL_KINDS.get(short)
     return found or "other"
 
 
 def argument(call: Call, names: Sequence[str]) -> Any:
-    """The first of the named arguments that the call has (and that is not empty)."""
+    """The first of these arguments that the call has and that is not empty."""
     for name in names:
         value = call.arguments.get(name)
         if value not in (None, "", [], {}):
@@ -121,7 +121,7 @@ def argument(call: Call, names: Sequence[str]) -> Any:
 
 
 def text_argument(call: Call, names: Sequence[str]) -> str:
-    """Like `argument`, as text; empty where there is none."""
+    """Like `argument`, as text; empty if there is none."""
     value = argument(call, names)
     return value if isinstance(value, str) else ""
 
@@ -143,7 +143,7 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
 
 def shell_quoted(word: str) -> str:
-    """A word as it may stand in a command line."""
+    """A word, quoted for a command line."""
     if word and not any(c in " \t\n'\"\\$`|&;<>()*?[]#~" for c in word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"

@@ -1,4 +1,4 @@
-"""What an agent's tool writes around the output of a program: how it ended, where the shell stands now."""
+"""What an agent's tool adds to the output of a program: its exit status, the shell's directory."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _LARGEST = 4_000_000
 _LISTS = ("matches", "paths", "entries")
 _TEXTS = ("content", "diff", "stdout", "recap", "answer", "text")
 _BEFORE = re.compile(r"Command: [^\0]{0,2000}?\nDirectory: [^\n]{0,400}\n(?:Output: )?")
-"""What stands before an output: the call said it."""
+"""Text before an output that repeats the call."""
 _REMINDER = ("<system-reminder>", "</system-reminder>")
 _REFUSAL = ("<tool_use_error>", "</tool_use_error>")
 _PADDING = re.compile(r"(?<! ) {40,}+(?=\n)")
-"""Lines that a terminal filled up. (Less than that may be code that has to match.)"""
+"""Lines padded by a terminal. (Shorter padding may be code that has to match.)"""
 _STOPPED = re.compile(
     r"Command (?:aborted|timed out)|EXECUTION TIMED OUT|\[Operation Cancelled\]|\[Request interrupted by user"
 )
 _ROWS = 8
-"""Lines at the end of an output among which such reports stand."""
+"""Number of lines at the end of an output that may report a status."""
 
 
 def reported_status(row: str) -> int | None:
@@ -46,30 +46,29 @@ def reported_status(row: str) -> int | None:
 
 
 def reported_folder(row: str) -> str:
-    """The directory that a line reports the shell to stand in."""
+    """The directory of the shell that a line reports."""
     found = _FOLDER.match(row)
     return (found[1] or found[2]) if found else ""
 
 
 def is_framing(row: str) -> bool:
-    """Whether a line is the tool's and not the program's."""
+    """True if a line comes from the tool and not from the program."""
     return any(pattern.match(row) for pattern in (_STATUS, _FOLDER, _FRAME))
 
 
 def stopped(row: str) -> bool:
-    """Whether a line says that a run was not let come to its end."""
+    """True if a line says that a run was stopped."""
     return _STOPPED.match(row) is not None
 
 
 def without_tag(text: str) -> str:
-    """What a tool answered without the tag that marks it as an error."""
+    """A tool's answer without the tag that marks an error."""
     opens, closes = _REFUSAL
     return text.removeprefix(opens).removesuffix(closes) if text.startswith(opens) else text
 
 
 def bare_output(text: str) -> str:
-    """An output without what its tool put around it: an envelope, a tag, or lines. A status other than 0
-    stays, once."""
+    """An output without its tool's envelope, tag or status lines. A status other than 0 stays, once."""
     if (inside := printed_output(text)) is not None:
         return inside
     text = without_tag(text)
@@ -90,7 +89,7 @@ def bare_output(text: str) -> str:
 
 
 def decoded_json(text: str, most: int = _LARGEST) -> Any:
-    """The object or list that a text of at most so many characters is in JSON; None where it is none."""
+    """The object or list that a text of at most `most` characters encodes; None if it is not JSON."""
     if len(text) > most or text[:400].lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -100,8 +99,8 @@ def decoded_json(text: str, most: int = _LARGEST) -> Any:
 
 
 def printed_output(text: str) -> str | None:
-    """What a tool would have printed that answers with `{status, data, text, error …}` (E4): its lines as
-    lines, without the escapes of JSON. None: it is no such envelope, or has another shape."""
+    """The printed form of a result `{status, data, text, error …}` (E4), without JSON escapes. None for other
+    texts."""
     envelope = decoded_json(text) if text.startswith('{"status":') else None
     if envelope is None:
         return None
@@ -115,7 +114,7 @@ def printed_output(text: str) -> str | None:
 
 
 def _rows(data: dict[str, Any]) -> list[Any]:
-    """The one thing that a tool is called for, then how a command ended."""
+    """The main content of a result, then how a command ended."""
     lists = [cast("list[Any]", data[name]) for name in _LISTS if isinstance(data.get(name), list)]
     rows: list[Any] = [row for rows in lists for row in rows]
     rows += [data[name].rstrip("\n") for name in _TEXTS if isinstance(data.get(name), str)]

@@ -1,4 +1,4 @@
-"""The session: a history that is written to, in memory or in a store."""
+"""The session: a writable history, in memory or in a store."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def random_id() -> str:
 
 
 class Session(History):
-    """A conversation. Without a `store` it lives in memory; with one, an append is durable on return. Opening
-    costs some microseconds an entry; what else is known of entries is read when it is first asked for.
-    Threads may write to it at once: every message has the one before it as its parent."""
+    """A conversation. Without a `store` it is kept in memory; with one, an append is durable on return.
+    Opening costs some microseconds per entry; the rest is computed on demand. Threads may write at the same
+    time: every message has the one before it as its parent."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Session(History):
         self.store = store
         self.clock, self.new_id = clock, new_id
         self.writing = threading.RLock()
-        """Held while something is written; what reads and then writes holds it for both."""
+        """Held during a write; also from a read to the write that depends on it."""
         self._after: str | None = None
-        """What the store's compare-and-swap has to find: its tip, which damage may have hidden from us."""
+        """The tip expected by the store's compare-and-swap, which may be hidden by damage."""
         self._stored = self._load(entries)
 
     @classmethod
@@ -65,7 +65,7 @@ class Session(History):
         store: Store | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Session:
-        """The session of what a store or an importer read."""
+        """The session that a store or an importer read."""
         session = cls(
             loaded.entries, id=id, store=store, info=loaded.info, problems=loaded.problems, clock=clock
         )
@@ -73,8 +73,8 @@ class Session(History):
         return session
 
     def snapshot(self) -> Snapshot:
-        """What it holds now, as a value. The generation is read first: where another thread writes meanwhile,
-        a plan made from this is refused rather than applied to what it has not seen."""
+        """The current content, as a value. The generation is read first: if another thread writes meanwhile,
+        a plan made from this is refused."""
         generation, counts, log = self.generation, self._counts, self._log
         return Snapshot(self.id, self.info, log, len(log), generation, counts)
 
@@ -102,9 +102,9 @@ class Session(History):
         meta: Mapping[str, Any] | None = None,
         after: Base | None = None,
     ) -> e.Entry:
-        """Append what was said: a message, a text of the user, or a dict of any dialect; it becomes the new
-        leaf. Or append a ready-made entry; `after`: only where the session is still at that base, otherwise
-        `StalePlan`. Returns the entry, the last one of a dict of several messages."""
+        """Appends a message, a user's text, or a dict of any dialect, which becomes the new leaf; or a ready-
+        made entry. With `after`, raises `StalePlan` unless the session is still at that base. Returns the
+        entry, the last one if a dict has several messages."""
         with self.writing:
             if after is not None and after != self.base:
                 raise StalePlan
@@ -123,13 +123,13 @@ class Session(History):
         return made
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
-        """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
+        """An entry of `kind` with a new id, the time, and the leaf as its parent."""
         if issubclass(kind, e.PathEntry):
             fields.setdefault("parent", self._leaf)
         return kind(id=self.new_id(), time=self.clock(), **fields)
 
     def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
-        """Append ready-made entries: all of them or, on any error, none. Returns what the log holds."""
+        """Appends ready-made entries, all or none. Returns what the log holds."""
         entries = validated_all(entries)
         with self.writing:
             self._check(entries)
@@ -142,7 +142,7 @@ class Session(History):
         return entries
 
     def move(self, id: str | None) -> None:
-        """Make `id` the leaf; the next append branches there. Remembered in the log."""
+        """Makes `id` the leaf; the next append branches there. Recorded in the log."""
         with self.writing:
             if id is not None:
                 self._on_path(id)
@@ -153,9 +153,9 @@ class Session(History):
         self.extend((self.make(e.Label, target=self[id].id, text=text),))
 
     def merge(self, messages: Iterable[Any], *, exactly: bool = False) -> Merged:
-        """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
-        recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
-        `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
+        """Merges a list that a framework passes (messages, or dicts of any dialect). Known messages are
+        recognised on any branch, summaries included; the rest is appended, on a branch if the list departs.
+        `exactly`: the path ends where the list ends, even if the session has more (a repeated request)."""
         given = GivenList.of(*parse_list_with_dialects(messages))
         with self.writing:
             tree = Tree(self._log, self.children, self.path_to)
@@ -169,7 +169,7 @@ class Session(History):
             return Merged(tuple(added), news.branches)
 
     def refresh(self) -> int:
-        """Take over what another writer appended to the store meanwhile; returns how many entries."""
+        """Reads what other writers appended to the store; returns the number of entries."""
         if self.store is None:
             return 0
         with self.writing:
@@ -188,7 +188,7 @@ class Session(History):
     # ── the inside ──────────────────────────────────────────────────────────────────────────────
 
     def _load(self, entries: Iterable[e.AnyEntry]) -> int:
-        """Take what was read; returns how many entries that were (holes are not among them)."""
+        """Takes entries that were read; returns their number without holes."""
         read = entries_of(entries)
         sound, problems = repaired(read)
         self.problems += tuple(problems)
@@ -197,7 +197,7 @@ class Session(History):
         return len(read)
 
     def _begin_again(self, entries: Iterable[e.AnyEntry]) -> None:
-        """The same session with another past: nothing that was derived from the old one lives on."""
+        """Resets the session to another past, without derived values."""
         self.generation += 1
         self._clear()
         self._stored = self._load(entries)

@@ -1,8 +1,8 @@
-"""Validation of what enters the log: everything in it is read back as the same value.
+"""Validation of what enters the log: everything is read back as the same value.
 
-Values of exactly the declared types pass (a walk, no copy). What means the same in another type is converted:
-UTF-8 bytes, numbers as ids, numerals as counts, enums, lists for tuples. Everything else is a `WrongType`,
-and a value that JSON cannot hold an `InvalidValue`.
+Values of exactly the declared types pass. Equivalent values are converted: UTF-8 bytes, numbers as ids,
+numerals as counts, enums, lists for tuples. Anything else is a `WrongType`, and a value that JSON cannot hold
+an `InvalidValue`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _STOPS = frozenset(get_args(Stop))
 
 
 def validated(value: S) -> S:
-    """The value, of exactly the types its class declares; `WrongType` (a `UsageError`) if it cannot be."""
+    """The value with exactly the types its class declares; raises `WrongType` (a `UsageError`) if that is
+    impossible."""
     if not isinstance(cast("object", value), msgspec.Struct):
         raise _wrong("this", value, "pass an entry (refold.entries)")
     if has_strict_types(value):
@@ -55,7 +56,7 @@ def validated_all(entries: Iterable[S]) -> list[S]:
 
 
 def entries_of(entries: Iterable[S]) -> list[S]:
-    """What a session begins with, as it was read."""
+    """The initial entries of a session, validated."""
     wanted = "pass entries; messages are appended, or merged"
     expect(entries, Iterable, wanted)
     read = list(entries)
@@ -68,7 +69,7 @@ def entries_of(entries: Iterable[S]) -> list[S]:
 def begun(
     id: str | None, info: SessionInfo | None, clock: Callable[[], float], new_id: Callable[[], str]
 ) -> tuple[str, SessionInfo]:
-    """What a session is called, and what is known of it."""
+    """Id and information of a new session, validated."""
     expect(id, (str, NoneType), "the id of a session must be a string")
     expect(info, (SessionInfo, NoneType), "info must be a SessionInfo")
     with PluginGuard("the clock or new_id of the session"):
@@ -78,14 +79,15 @@ def begun(
 
 
 def kept(part: AnyPart) -> AnyPart:
-    """A part of a model's reply, with text in place of what cannot be stored: it was paid for."""
+    """A part of a model's reply, with text in place of what cannot be stored, so that a paid reply is not
+    lost."""
     if isinstance(part, Call) and part.raw is None and invalid(part.arguments):
         return Call(part.id, part.name, raw=dump_json(part.arguments))
     return Opaque(storable(part.raw)) if isinstance(part, Opaque) else part
 
 
 def _prove(entry: Any) -> None:
-    """By doing it. Only for values that were not exact: the walk knows of the others."""
+    """Checks a converted entry by writing and reading it."""
     try:
         line = fmt.encode(entry)
         again = fmt.decode(line)
@@ -122,7 +124,7 @@ def _is_known_stop(word: Any) -> bool:
 
 
 def _with_stop_word(entry: MessageEntry) -> MessageEntry:
-    """A reason to stop that no list knows becomes `other`; what the provider said is kept in `meta`."""
+    """Maps an unknown stop reason to `other` and keeps the original in `meta`."""
     word = cast("Assistant", entry.message).stop
     if word is None or _is_known_stop(word):
         return entry

@@ -13,7 +13,7 @@ from refold.text.glance import card
 
 
 class View:
-    """A snapshot of what the model sees. Rendering gives fresh dicts each time."""
+    """A snapshot of what the model sees. Rendering makes new dicts each time."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class View:
 
     @cached_property
     def tokens(self) -> int:
-        """Size by the exact counter, system prompt and tools included. Counted when first asked for."""
+        """Size by the exact counter, system prompt and tools included; counted on first use."""
         return self._count()
 
     @property
@@ -46,7 +46,7 @@ class View:
 
     @property
     def text(self) -> str:
-        """All that can be read, one message after the other."""
+        """All readable text, one message after the other."""
         return "\n\n".join(message.text for message in self.messages)
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class View:
         return iter(self.items)
 
     def to(self, dialect: str) -> Any:
-        """What a provider gets, in the dialect of that name (`refold.session.dialects`)."""
+        """The view in a provider's dialect (`refold.session.dialects`)."""
         from refold.session import dialects
         from refold.session.invariants import repair_by
 

@@ -1,7 +1,6 @@
-"""Tokens of a view on the wire beyond its own messages (R2): stand-ins for missing results, notes for results
-without a call, and the text a dialect writes around parts that it has no place for. Counted by the dialect
-that writes most, and per item, so that the size of a cut is known.
-"""
+"""Tokens of a view on the wire beyond its own messages (R2): placeholders for missing results, notes for
+results without a call, and text that a dialect writes for parts it has no place for. Counted by the dialect
+that writes most, and per item, so that the size of a cut is known."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ NO_OUTPUT = "(no output)"
 
 
 class WireOverhead:
-    """The overhead of a projection's items, kept up to date: what is settled is read once."""
+    """The overhead of a projection's items, updated incrementally."""
 
     def __init__(self, projection: Projection, counter: TokenCounter) -> None:
         self.projection, self.counter = projection, counter
@@ -45,7 +44,7 @@ class WireOverhead:
         self._read = self._settled = self._total = 0
         self._by_item: dict[int, int] = {}
         self._tail: list[int] = []
-        """Items of the last stretch: what follows may still change their overhead."""
+        """Items at the end whose overhead may still change."""
 
     @classmethod
     def of(cls, projection: Projection, counter: TokenCounter) -> WireOverhead:
@@ -95,8 +94,8 @@ def wire_overhead(items: Sequence[Item], counter: TokenCounter) -> int:
 def overhead_by_stretch(
     items: Sequence[Item], first: int, counter: TokenCounter
 ) -> Iterator[tuple[int, dict[int, int]]]:
-    """Where each stretch begins (a batch with its results, or a single message) from `first` on, which begins
-    one, and the overhead in it by item."""
+    """Where each stretch begins (a batch with its results, or a single message) from `first` on, and its
+    overhead by item. `first` must begin one."""
     begun = any(map(first_user.begins, islice(items, first)))
     index = first
     while index < len(items):
@@ -121,8 +120,8 @@ def overhead_by_stretch(
 
 
 def _plain_pair(items: Sequence[Item], index: int) -> bool:
-    """One call and its result, as nearly all are: nothing is written around them. (In most words: this is
-    asked for every item of a view, four times a fold.)"""
+    """True for one call and its result, the usual case without overhead. Written for speed: it runs for every
+    item of a view, four times per fold."""
     message = items[index].message
     if type(message) is not Assistant or index + 1 == len(items):
         return False
@@ -158,7 +157,7 @@ def _of_batch(items: Sequence[Item], batch: CallBatch, counter: TokenCounter) ->
 
 
 def _own(item: Item, index: int, counter: TokenCounter) -> int:
-    """What a dialect writes around the parts of one message."""
+    """Text that a dialect writes around the parts of one message."""
     message = item.message
     odd = [part for part in message.parts if type(part) is not Text]
     extra = sum(_around(part, counter) for part in odd) if odd else 0
@@ -175,7 +174,7 @@ def _own(item: Item, index: int, counter: TokenCounter) -> int:
 
 
 def _around(part: AnyPart, counter: TokenCounter) -> int:
-    """How much more a part says where it has to be spelt in another way."""
+    """Additional tokens of a part that must be written in another form."""
     if type(part) is Call and part.raw is not None:
         return max(counter.text(call_json(part)) - counter.text(arguments_json(part)), 0)
     if isinstance(part, Opaque):

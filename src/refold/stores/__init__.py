@@ -1,6 +1,6 @@
-"""Where sessions live: `memory:`, `jsonl:FILE` (or a folder of such files), `sqlite:DATABASE`, `postgres://…`.
+"""Stores of sessions: `memory:`, `jsonl:FILE` (or a folder of such files), `sqlite:DATABASE`, `postgres://…`.
 
-`KINDS` is the table: a new kind is a module and a row. Nothing heavy is imported before a store is opened.
+A kind of store is a module and a row in `KINDS`. Nothing heavy is imported before a store is opened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_stor
 
 
 class Opened(NamedTuple):
-    """A store, and the session that the text which named it also names (None: none yet, or many)."""
+    """A store, and the session that its name selects (None: none yet, or many)."""
 
     store: Store
     session: str | None = None
@@ -34,20 +34,20 @@ SPEC_HINT = "the store must be a string such as sqlite:agent.db, or a path"
 
 
 class Kind(NamedTuple):
-    """A kind of store, and how its files are recognised. What it can do beyond `protocols.Store` it says by
-    having the optional powers of that page."""
+    """A kind of store, and how its files are recognised. Abilities beyond `protocols.Store` are optional
+    protocols."""
 
     module: str
-    """Has `opened(rest) -> Opened`, where `rest` is what follows the colon of `KIND:…`."""
+    """Module with `opened(rest) -> Opened`, where `rest` follows the colon of `KIND:…`."""
     endings: tuple[str, ...] = ()
     head: bytes = b""
-    """How its files begin, if they all begin alike."""
+    """First bytes of its files, if they are always the same."""
     many: bool = False
-    """A file holds many sessions: `PATH#SESSION` names one."""
+    """True if a file holds many sessions, so that `PATH#SESSION` names one."""
     folders: bool = False
-    """A folder may be one, too."""
+    """True if a folder can be a store, too."""
     shared: bool = False
-    """Other programs have files that look alike; the module's `is_ours(path)` tells."""
+    """True if other programs have similar files; the module's `is_ours(path)` decides."""
 
 
 KINDS: dict[str, Kind] = {
@@ -63,7 +63,7 @@ _SECRETS = re.compile(r"^([a-z]{1,20}://[^:/?#@]*):.*@|((?:pass|password|sslpass
 
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
-    `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
+    `jsonl:PATH`, `memory:`, or a bare path, recognised by content or name."""
     expect(spec, (str, os.PathLike), SPEC_HINT)
     text = os.fspath(spec)
     if "\0" in text:
@@ -82,7 +82,7 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
 
 
 def without_password(spec: str) -> str:
-    """The text for people and reports: without a password."""
+    """The spec without a password, for messages."""
     expect(spec, str, SPEC_HINT)
     return _SECRETS.sub(lambda found: f"{found[1]}@" if found[2] is None else f"{found[2]}…", spec)
 
@@ -95,7 +95,7 @@ def _exists(text: str) -> bool:
 
 
 def is_store(spec: str) -> bool:
-    """Whether the text names one of our stores (otherwise it may be a transcript of another program)."""
+    """True if the text names a store of refold (otherwise it may be another program's transcript)."""
     expect(spec, str, SPEC_HINT)
     name, colon, _ = spec.partition(":")
     if colon and name in KINDS:
@@ -116,7 +116,7 @@ def default_database() -> Path:
 
 
 def data_folder() -> Path:
-    """Where programs of this user keep their data."""
+    """The user's data folder."""
     if sys.platform == "darwin":
         return Path("~/Library/Application Support/refold").expanduser()
     if sys.platform == "win32":
@@ -127,7 +127,7 @@ def data_folder() -> Path:
 
 
 def _guess(path: Path) -> str:
-    """The kind of a path, by its ending or else by how the file begins."""
+    """The kind of a path, by its suffix or its first bytes."""
     if path.is_dir():
         return next(name for name, kind in KINDS.items() if kind.folders)
     text = str(path).lower()

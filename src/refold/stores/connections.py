@@ -1,8 +1,8 @@
 """Connections to one SQLite database: one per thread, none across a fork, files for the owner only.
 
-POSIX drops all of a process's locks on a file when any descriptor of it is closed. So once a database is
-open here, nothing in this process may open its files by other means: not to copy them, not to look at
-their first bytes. `is_open` tells.
+POSIX drops all of a process's locks on a file when any descriptor of it is closed. While a database is open
+here, nothing else in this process may open its files, not even to copy them or read their first bytes;
+`is_open` tells.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OLDEST = (3, 51, 3)
 """The first SQLite release in which a WAL reset cannot corrupt the database."""
 
 _opening = threading.Lock()
-"""Held while a database file is made, so that no other thread opens it before we let go of it."""
+"""Held while a database file is created, so that no other thread opens it too early."""
 _pools: weakref.WeakSet[Connections] = weakref.WeakSet()
 
 
@@ -39,9 +39,9 @@ class _Slot:
         """The database as it was opened."""
         self.uses = 0
         self.is_broken = False
-        """Closed after use."""
+        """True if it is to be closed after use."""
         self.tainted = False
-        """A commit failed, and what it wrote to the log of the database could not be taken back yet."""
+        """True if a commit failed and its pages in the write-ahead log have not been overwritten yet."""
 
 
 class Connections:
@@ -67,7 +67,7 @@ class Connections:
 
     @contextlib.contextmanager
     def use(self) -> Generator[apsw.Connection]:
-        """This thread's connection. Errors of SQLite come out as ours."""
+        """This thread's connection. Errors of SQLite become refold's."""
         slot = self._slot()
         with slot.lock:
             if not _fork.is_safe or (slot.connection is not None and slot.pid != os.getpid()):
@@ -103,8 +103,8 @@ class Connections:
                     _close(slot)
 
     def failed_commit(self, connection: apsw.Connection) -> None:
-        """A commit that failed may have left all its pages in the write-ahead log, only not synced. They are
-        overwritten: they cannot be found later."""
+        """Handles a failed commit, which may have left all its pages in the write-ahead log, only not synced:
+        they are overwritten, so that they are never found later."""
         slot = self._slot()
         if slot.connection is connection:
             slot.tainted = True
@@ -128,8 +128,8 @@ class Connections:
         return slot
 
     def _is_there(self, opened: os.stat_result | None) -> bool:
-        """Is the file still the one that was opened? SQLite goes on with one that has no name any more, and
-        everything it is told is lost."""
+        """True if the file is still the one that was opened. SQLite keeps writing to a deleted file, and
+        everything written is lost."""
         try:
             now = self.path.stat()
         except OSError:
@@ -161,7 +161,7 @@ class Connections:
 
     @property
     def is_inside(self) -> bool:
-        """Whether this thread is in the middle of a call."""
+        """True if this thread is in the middle of a call."""
         slot: _Slot | None = getattr(self._local, "slot", None)
         return slot is not None and slot.uses > 0
 
@@ -179,7 +179,7 @@ class Connections:
         self._mutex.release()
 
     def after_fork_in_child(self) -> bool:
-        """False if another thread was inside SQLite: what that held is held in the child for ever."""
+        """False if another thread was inside SQLite: its locks stay locked in the child."""
         self._mutex = threading.Lock()
         left = [slot for slot in self._slots if slot not in self._held and slot.connection is not None]
         for slot in left:
@@ -192,8 +192,9 @@ class Connections:
 
 
 def take_back(slot: _Slot) -> None:
-    """Write a commit that changes nothing over the one that failed: at the same place of the write-ahead log,
-    so that the checksums of what follows are wrong from then on. Without a sync, if that is what fails."""
+    """Writes a commit that changes nothing over the one that failed, at the same place of the write-ahead
+    log, so that the checksums of what follows become wrong. Works without a sync, in case that is what fails.
+    """
     connection = slot.connection
     if connection is None:
         return
@@ -241,7 +242,7 @@ _abandoned: list[apsw.Connection | None] = []
 
 
 def _waited_for(slot: _Slot) -> bool:
-    """Hold the slot once its thread is out of SQLite. One that itself waits to fork would wait for us."""
+    """Takes the slot once its thread is out of SQLite, unless that thread itself waits to fork."""
     while not slot.lock.acquire(timeout=0.02):
         if _fork.impatient:
             return slot.lock.acquire(blocking=False)
@@ -249,7 +250,7 @@ def _waited_for(slot: _Slot) -> bool:
 
 
 def _before_fork() -> None:
-    """Wait until no thread is inside SQLite, and leave no connection open."""
+    """Waits until no thread is inside SQLite, and closes all connections."""
     inside = any(pool.is_inside for pool in list(_pools))
     _fork.impatient += inside
     _fork.turn.acquire()
@@ -282,7 +283,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_open(path: str | os.PathLike[str]) -> bool:
-    """Whether this process has a store on that database (then its file must not be opened otherwise)."""
+    """True if this process has a store on that database, so that its file must not be opened otherwise."""
     try:
         there = os.stat(path)  # noqa: PTH116  (a PathLike)
     except OSError:
@@ -305,7 +306,7 @@ def check_library(version: str) -> None:
 
 
 def make_file(path: Path) -> None:
-    """An empty file that only its owner can read: SQLite gives -wal and -shm the same rights."""
+    """Creates an empty file that only its owner can read: SQLite gives -wal and -shm the same permissions."""
     try:
         with _opening:
             if path.exists():

@@ -1,8 +1,8 @@
-"""Lines that are no entries any more: what can still be read of them, and what was never there.
+"""Lines that are not entries: what can still be read of them.
 
-A damaged line gives a `Hole` with the id, parent, role and call id that can be made out; its bytes stay where
-they are. An interrupted append (a line that stops in the middle of its JSON) was never acknowledged and
-gives nothing.
+A damaged line gives a `Hole` with the id, parent, role and call id that are readable; its bytes stay where
+they are. An interrupted append (a line that stops in the middle of its JSON) was never acknowledged and gives
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROLE = re.compile(
 )
 _FIRST = rb'(?=\{"type":"(?:' + "|".join(fmt.ENTRY_TYPES).encode() + rb')","id":")'
 _OURS = re.compile(rb'[ \t]*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent|message)":')
-"""How the lines of no other program begin that we know of."""
+"""Beginnings of lines that only refold writes."""
 _OUR_LINE = re.compile(rb"^\[?(?=" + _OURS.pattern + rb")", re.M)
 _BEGIN = re.compile(rb"(?:(?<=\}).|(?<=[^:\[]),)" + _FIRST, re.S)
 _reader = json.JSONDecoder()
@@ -36,8 +36,8 @@ _CUT_WORD = re.compile(r"[-+.eE0-9]*|t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|N(a)?|\\u
 
 
 def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
-    """The hole that a line which is no entry leaves; None if it had no place on the path, or no name. `id` is
-    its name where that is written elsewhere too."""
+    """The hole for a damaged line; None if it was not on the path, or has no id. `id` is used if it is known
+    from elsewhere."""
     if id is None and is_torn(line):
         return None
     kind, name, parent = _facts(line)
@@ -56,7 +56,7 @@ def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Whether the line is the beginning of something longer: what a crash in the middle of a write leaves."""
+    """True if the line is an incomplete beginning, as a crash in the middle of a write leaves."""
     try:
         text = line.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
@@ -74,8 +74,8 @@ def is_torn(line: bytes) -> bool:
 
 
 def entries_in_damaged_line(line: bytes) -> list[bytes]:
-    """The entries of a line that holds several (appended together, or a line end was lost), read one after
-    the other; after a damaged one it goes on where the next begins. One alone is the line itself."""
+    """The entries of a line that holds several (appended together, or a line end was lost). After a damaged
+    one, reading continues where the next begins. A single entry is the line itself."""
     if line.startswith(b"[") and is_torn(line) and not _has_its_end(line):
         return [line]  # all of them are there, or none
     text = line.decode("latin-1")  # a character for every byte, and JSON's own signs are the same
@@ -93,7 +93,7 @@ def entries_in_damaged_line(line: bytes) -> list[bytes]:
 
 
 def _end(text: str, at: int) -> int | None:
-    """Where the object that begins here ends; None if it is none."""
+    """The end of the object that begins here; None if there is none."""
     try:
         return _reader.raw_decode(text, at)[1] if text[at] == "{" else None
     except (ValueError, RecursionError):
@@ -101,8 +101,7 @@ def _end(text: str, at: int) -> int | None:
 
 
 def _has_its_end(line: bytes) -> bool:
-    """It only looks interrupted: the last byte is damaged, or a quotation mark, so that what follows reads as
-    one long text."""
+    """True if the line only looks interrupted, because its last byte or a quotation mark is damaged."""
     try:
         fmt.load_json(line[:-1] + b"]")
     except FormatError as error:
@@ -111,8 +110,7 @@ def _has_its_end(line: bytes) -> bool:
 
 
 def split_header(head: bytes) -> tuple[bytes, int] | None:
-    """(what is left of a destroyed header, where the entries begin), if what follows is surely ours: a line
-    of another program must not be taken for one of a session."""
+    """What is left of a destroyed header, and where the entries begin, if they are certainly refold's."""
     line = head.partition(b"\n")[0]
     begin = re.search(rb"." + _FIRST, line, re.S)
     if begin is not None and begin.start() and _OURS.match(line, begin.end()):
@@ -124,13 +122,13 @@ def split_header(head: bytes) -> tuple[bytes, int] | None:
 
 
 def header_facts(header: bytes) -> dict[str, str]:
-    """What can be made out of a destroyed header: its id, name and folder."""
+    """Id, name and folder from a destroyed header, as far as they are readable."""
     found = {key: re.search(rb'"' + key.encode() + rb'":' + _STRING, header) for key in ("id", "name", "cwd")}
     return {key: text for key, match in found.items() if match and (text := _text(match.group(1)))}
 
 
 def _facts(line: bytes) -> tuple[str | None, str | None, str | None]:
-    """Kind, id and parent, as far as they can be made out."""
+    """Type, id and parent, as far as they are readable."""
     try:
         raw: Any = fmt.load_json(line)
     except FormatError:

@@ -1,7 +1,5 @@
-"""A SQLite database of sessions: its transactions, and the rows of its tables.
-
-What the store, its doctor and forgetting share.
-"""
+"""A SQLite database of sessions: its transactions and rows, shared by the store, its doctor and
+forgetting."""
 
 from __future__ import annotations
 
@@ -20,13 +18,13 @@ from refold.stores.rows import SessionTally, StoredLine
 from refold.stores.schema import decoded_text, row_of
 
 LEAST_ROW = 8
-"""Bytes of a database that the smallest row takes."""
+"""Bytes of the smallest row."""
 TALLY_BYTES_COLUMNS = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.TALLY_COLUMNS)
-"""Texts as bytes: one that is damaged is no UTF-8 any more, and must not hide its row."""
+"""Texts as bytes: a damaged one is not valid UTF-8 and must not hide its row."""
 
 
 class Database:
-    """The file at `path`: connections, one for each thread, and transactions on them."""
+    """The database at `path`: one connection per thread, and transactions on them."""
 
     def __init__(
         self,
@@ -51,16 +49,16 @@ class Database:
         self._pool.timeout = seconds
 
     def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """This thread's connection, outside of any transaction."""
+        """This thread's connection, outside any transaction."""
         return self._pool.use()
 
     def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A transaction for writing: kept if the block ends, taken back if it fails. Within another one: a
-        part of that."""
+        """A write transaction: committed when the block ends, rolled back if it fails. Nested ones are part
+        of the outer one."""
         return self._transaction(self._begin)
 
     def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A transaction for reading: all statements of the block see the same moment."""
+        """A read transaction: all statements of the block see the same state."""
         return self._transaction("BEGIN")
 
     def close(self) -> None:
@@ -142,8 +140,8 @@ def select_rows(connection: apsw.Connection, first: int, end: int) -> Iterator[t
 
 
 def claimed(connection: apsw.Connection, count: object) -> int:
-    """The number of rows that a session's own row claims, but no more than the file has room for; as many as
-    that where the row is damaged and claims nothing."""
+    """The number of rows that a session's own row claims, at most what the file has room for; that maximum if
+    the row is damaged."""
     [(pages,)] = schema.select(connection, "PRAGMA page_count")
     [(size,)] = schema.select(connection, "PRAGMA page_size")
     room = cast("int", pages) * cast("int", size) // LEAST_ROW
@@ -151,7 +149,7 @@ def claimed(connection: apsw.Connection, count: object) -> int:
 
 
 def next_row(connection: apsw.Connection, key: int, count: int) -> int:
-    """Behind the last row there is, and behind those that are missing as far as that can be believed."""
+    """The row after the last one, allowing for missing rows as far as the count is credible."""
     query = "SELECT max(row) FROM entries WHERE row >= ? AND row < ?"
     last = cast("int | None", connection.execute(query, (row_of(key), row_of(key + 1))).get)
     free = row_of(key) if last is None else last + 1
@@ -159,7 +157,7 @@ def next_row(connection: apsw.Connection, key: int, count: int) -> int:
 
 
 def place_of(connection: apsw.Connection, key: int, start: int) -> int:
-    """Where the entry number `start` is, in a session that also holds lines that are no entries."""
+    """The place of entry number `start` in a session that also has lines that are not entries."""
     found = connection.execute(
         "SELECT row FROM entries WHERE row >= ? AND row < ? AND id IS NOT NULL ORDER BY row LIMIT 1 OFFSET ?",
         (row_of(key), row_of(key + 1), start),
@@ -168,7 +166,7 @@ def place_of(connection: apsw.Connection, key: int, start: int) -> int:
 
 
 def sql_of(text: str | None) -> str | bytes | None:
-    """SQLite text is UTF-8; what cannot be is stored as bytes."""
+    """Text as SQLite stores it: UTF-8, or bytes if that is impossible."""
     try:
         if text is not None:
             text.encode()

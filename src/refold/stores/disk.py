@@ -1,4 +1,4 @@
-"""The system calls a JSONL store makes, in one place: what may fail, and what makes bytes durable."""
+"""System calls of a JSONL store, in one place: what may fail, and what makes bytes durable."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from refold.errors import StorageError
 
 _BINARY: int = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _LOCK_BYTE = 1 << 40
-"""Where Windows locks one byte: beyond any data, since its locks also forbid reading."""
+"""The byte that Windows locks: beyond any data, since its locks also forbid reading."""
 
 
 class Disk:
-    """Plain calls of the operating system. Tests replace it to record what was written or to break it."""
+    """Plain calls of the operating system. Tests replace it to record writes or to make them fail."""
 
     def open(self, path: Path, flags: int) -> int:
         return os.open(path, flags | _BINARY, 0o600)
@@ -37,7 +37,7 @@ class Disk:
         return os.write(fd, data)
 
     def sync(self, fd: int) -> None:
-        """Return only when the bytes (and the length) of the file are on the medium."""
+        """Returns when the bytes (and the length) of the file are on the medium."""
         if sys.platform == "darwin":
             import fcntl
 
@@ -51,7 +51,7 @@ class Disk:
         os.ftruncate(fd, size)
 
     def restrict(self, fd: int) -> None:
-        """Only the owner may read or write, whatever the umask says."""
+        """Restricts the file to its owner, whatever the umask."""
         if hasattr(os, "fchmod"):
             os.fchmod(fd, 0o600)
 
@@ -65,7 +65,7 @@ class Disk:
         path.unlink()
 
     def sync_folder(self, folder: Path) -> None:
-        """Make names in the folder durable. Windows does that by itself."""
+        """Makes names in the folder durable. Windows does that automatically."""
         if sys.platform == "win32":
             return
         fd = os.open(folder, os.O_RDONLY | _BINARY)
@@ -79,15 +79,15 @@ class Disk:
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
-    """One write of everything; a short one is an error (the caller takes it back). Calls that a signal
-    interrupts are made again by Python itself."""
+    """Writes everything in one call; a short write is an error, which the caller undoes. Python repeats
+    interrupted calls."""
     written = disk.write(fd, data)
     if written != len(data):
         raise OSError(errno.ENOSPC, f"only {written:,} of {len(data):,} bytes were written")
 
 
 def make_folder(disk: Disk, folder: Path) -> None:
-    """Make the folder and what is missing above it: for the owner only, whatever the umask says, durable."""
+    """Creates the folder and its parents, durably and for the owner only, whatever the umask."""
     if folder.is_dir():
         return
     make_folder(disk, folder.parent)
@@ -98,7 +98,7 @@ def make_folder(disk: Disk, folder: Path) -> None:
 
 
 def target(path: Path) -> Path:
-    """The file itself, where the path is a link to it: a rename would put a file in the place of the link."""
+    """The file that a link points to, because a rename would replace the link."""
     try:
         return Path(os.path.realpath(path)) if path.is_symlink() else path
     except OSError:
@@ -107,7 +107,7 @@ def target(path: Path) -> Path:
 
 @contextlib.contextmanager
 def os_errors_translated(path: Path) -> Generator[None]:
-    """Errors of the operating system come out as ours."""
+    """Errors of the operating system become refold's."""
     try:
         yield
     except OSError as error:
@@ -115,8 +115,8 @@ def os_errors_translated(path: Path) -> Generator[None]:
 
 
 def place_file(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
-    """Put a whole new file at `path`, durable, seen completely or not at all. Without `replace` an existing
-    file is a `FileExistsError`."""
+    """Writes a whole new file at `path`, durably and atomically. Without `replace`, an existing file is a
+    `FileExistsError`."""
     path = target(path)
     temporary = path.with_name(f".{path.name[:180]}.{secrets.token_hex(4)}.new")
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -143,7 +143,7 @@ def place_file(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
 
 
 def _exchange(disk: Disk, new: Path, path: Path) -> None:
-    """Put `new` in the place of `path`. Where that cannot be made durable, the old one comes back."""
+    """Replaces `path` with `new`. If that cannot be made durable, the old file is restored."""
     old = new.with_suffix(".old")
     with contextlib.suppress(OSError):
         disk.link(path, old)
@@ -179,7 +179,7 @@ def _link(disk: Disk, source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def locked(fd: int, path: Path, *, shared: bool, timeout: float) -> Generator[None]:
-    """Hold the file's lock; `StorageError` if another process keeps it for longer than `timeout` seconds."""
+    """Holds the file's lock; `StorageError` if another process keeps it for longer than `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pause = 0.0005
     while not _try_lock(fd, shared):
@@ -231,7 +231,7 @@ else:
 
 
 def same_file(fd: int, path: Path) -> bool:
-    """False once another file has taken the name (a repair replaced it while we waited)."""
+    """False once another file has taken the name (a repair replaced it meanwhile)."""
     try:
         there = path.stat()
     except FileNotFoundError:
@@ -240,7 +240,8 @@ def same_file(fd: int, path: Path) -> bool:
 
 
 class Undecided(OSError):
-    """A new file is in its place, but not for sure, and the `old` one could not be put back."""
+    """Raised if a new file is in its place, but perhaps not durably, and the `old` one could not be
+    restored."""
 
     def __init__(self, error: OSError, old: Path) -> None:
         super().__init__(error.errno, error.strerror)
@@ -260,7 +261,7 @@ _ADVICE = {
 
 
 def advice(error: OSError) -> str:
-    """What to do about an error of the operating system."""
+    """What the user can do about an error of the operating system."""
     return _ADVICE.get(error.errno or 0, "check its name and the disk, and try again")
 
 

@@ -1,7 +1,7 @@
-"""Looks for what is wrong with a store, repairs what can be repaired, and says what cannot.
+"""Checks a store for damage and repairs what can be repaired.
 
-Each kind of store knows its own damage (`doctor_jsonl`, `doctor_sqlite`, `postgres/doctor`); here is what
-they share.
+Each kind of store has its own checks (`doctor_jsonl`, `doctor_sqlite`, `postgres/doctor`); this is their
+common part.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from refold.session.repair import Repaired, repaired
 from refold.stores.rows import SessionTally, StoredLine
 
 MAX_NAMED_LOSSES = 20
-"""Lost entries that are told one by one."""
+"""Number of lost entries that are listed one by one."""
 
 
 def examine(store: Store, *, repair: bool = False) -> list[Finding]:
-    """Everything that is wrong with a store; empty if it is well."""
+    """Everything that is wrong with a store; empty if it is undamaged."""
     return store.examine(repair=repair) if isinstance(store, Examinable) else []
 
 
@@ -30,7 +30,8 @@ def done(repair: bool) -> Literal["repaired", "repairable"]:
 
 
 def rights(path: Path, repair: bool) -> Iterator[Finding]:
-    """Changed by name: opening a database by other means than SQLite would drop its locks."""
+    """Checks permissions. Changes them by path, because opening a database file outside SQLite would drop its
+    locks."""
     if os.name != "posix" or not path.exists():
         return
     mode = path.stat().st_mode & 0o777
@@ -43,8 +44,8 @@ def rights(path: Path, repair: bool) -> Iterator[Finding]:
 def check_tally(
     here: str, tally: SessionTally, found: Sequence[StoredLine], put: Callable[[SessionTally], None] | None
 ) -> Iterator[Finding]:
-    """What is wrong with a session of a database, by its own row and the rows of its entries; `put` repairs
-    the former."""
+    """Problems of a session in a database, by its own row and the rows of its entries; `put` repairs the
+    former."""
     if bad := [row for row in found if row.why]:
         text = f"{len(bad):,} rows are not entries ({bad[0].why}); their bytes are kept where they are"
         yield Finding(here, text, "lost")
@@ -66,7 +67,7 @@ def _counts(tally: SessionTally) -> tuple[object, ...]:
 
 
 def lost_entries(where: str, tree: Repaired, bytes_at: str) -> Iterator[Finding]:
-    """What is lost, and where what is left of it may be."""
+    """What is lost, and where remains of it may be."""
     holes = [entry for entry in tree.entries if isinstance(entry, Hole)]
     texts = [f"entry {hole.id!r} {hole.role}".strip() + f" is lost: {hole.why}; {bytes_at}" for hole in holes]
     named = {f"entry {hole.id}" for hole in holes}

@@ -18,7 +18,7 @@ from refold.stores.rows import StoredLine
 
 HEADER_PREFIX = "the header"
 STALE_SECONDS = 3600.0
-"""Seconds after which a half-made file counts as abandoned."""
+"""Seconds after which an unfinished file counts as abandoned."""
 
 
 class FileStore(Protocol):
@@ -50,7 +50,7 @@ def _file(store: FileStore, path: Path, repair: bool) -> Iterator[Finding]:
 def _lines(
     store: FileStore, path: Path, header: bytes, found: list[StoredLine], repair: bool
 ) -> Iterator[Finding]:
-    """What is no entry goes beside the file; where it had a place, a hole is written there."""
+    """Moves lines that are not entries beside the file; where one had a place, a hole is written."""
     lines = {id(row.entry): row.line for row in found if row.entry is not None and not row.why}
     tree = repaired(row.entry for row in found if row.entry is not None)
     used = {id(entry) for entry in tree.entries} & lines.keys()
@@ -74,12 +74,12 @@ def _lines(
 
 
 def _says_nothing(row: StoredLine) -> bool:
-    """No entry was lost with it: a header, which is made again, or an append that was never acknowledged."""
+    """True if no entry was lost with it: a header, which is rebuilt, or an unacknowledged append."""
     return row.why == INTERRUPTED_APPEND or row.why.startswith(HEADER_PREFIX) or is_torn(row.line)
 
 
 def _set_aside(store: FileStore, path: Path, bad: list[StoredLine]) -> None:
-    """Keep what cannot be read beside the file, after what was kept there before."""
+    """Appends unreadable lines to the file of bad lines."""
     if not bad:
         return
     aside = path.with_name(path.name + ".bad")

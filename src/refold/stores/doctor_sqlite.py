@@ -1,6 +1,5 @@
-"""Checks and repairs of a SQLite database. Only its own connection is used: opening the file by other means
-would drop the locks of writers in this process.
-"""
+"""Checks and repairs of a SQLite database. Uses only its own connection: opening the file otherwise would
+drop the locks of writers in this process."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ _LINE = f"SELECT {schema.LINE_COLUMN} FROM entries WHERE row = ?"
 
 
 class Target(Store, Lines, Protocol):
-    """A store that takes lines as they are."""
+    """A store that accepts lines as they are."""
 
 
 def examine(store: Database, repair: bool, create: Callable[[Path], Target]) -> list[Finding]:
-    """`create` makes the store that what can be saved of a damaged one is copied to."""
+    """Checks a database. `create` makes the store to which a damaged one is salvaged."""
     return list(_database(store, repair, create))
 
 
@@ -111,7 +110,7 @@ def _texts(entries: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, str
 
 
 def reindex(connection: apsw.Connection) -> None:
-    """Make the index of words again from the entries."""
+    """Rebuilds the word index from the entries."""
     connection.execute("DROP TABLE IF EXISTS words")
     connection.execute(schema.WORDS_TABLE)
     entries = schema.select(connection, _ENTRIES)
@@ -121,7 +120,7 @@ def reindex(connection: apsw.Connection) -> None:
 
 
 def _salvage(store: Database, create: Callable[[Path], Target]) -> Iterator[Finding]:
-    """Copy what can still be read into a new database beside the damaged one, which stays as it is."""
+    """Copies what can be read into a new database beside the damaged one, which is unchanged."""
     path = store.path.with_name(f"{store.path.stem}.salvaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
     saved = lost = 0
     target = create(path)
@@ -142,7 +141,7 @@ def _salvage(store: Database, create: Callable[[Path], Target]) -> Iterator[Find
 
 
 def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], int]]:
-    """(session, lines, how many are missing), row by row: one damaged page must not hide the others."""
+    """(session, lines, number of missing ones), row by row, so that one damaged page does not hide others."""
     names = "SELECT CAST(id AS BLOB), key, entries + bad FROM sessions"
     for id, key, count in schema.select(connection, names):
         lines: list[bytes] = []

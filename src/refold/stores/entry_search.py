@@ -1,4 +1,4 @@
-"""Entries that a database finds, read by themselves: a question to a thousand sessions opens none of them."""
+"""Entries that a database finds and reads directly, without opening their sessions."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Quoted(NamedTuple):
 
 @runtime_checkable
 class Quoting(Protocol):
-    """A store that finds entries and reads them in one question."""
+    """A store that finds and reads entries in one query."""
 
     def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
-        """The entries in which any of the terms occurs (`every`: all of them), best first."""
+        """The entries with any of the terms (`every`: all of them), best first."""
         ...
 
 
 def best_entries(
     connection: apsw.Connection, wanted: str, limit: int, columns: str = "", key: int | None = None
 ) -> list[tuple[Any, ...]]:
-    """(session's id, entry's id, score, further `columns` …) of what the index of words finds, best first;
-    `key`: in one session."""
+    """(session id, entry id, score, further `columns` …) found by the word index, best first; `key`: in one
+    session."""
     if not wanted or limit <= 0:
         return []
     span = (0, (1 << 63) - 1) if key is None else (row_of(key), row_of(key + 1) - 1)

@@ -1,5 +1,5 @@
-"""After a fork the child has one thread, and every lock that another thread held is held for ever. What has
-locks is told, and makes itself new ones."""
+"""Support for forks. A forked child has one thread, and locks held by other threads stay locked; objects with
+locks are notified and make new ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 class Forked(Protocol):
     def after_fork(self) -> None:
-        """Called in the child, before anything else runs there."""
+        """Called in the child before anything else runs there."""
         ...
 
 

@@ -1,8 +1,8 @@
 """One file per session: a header line, then a line for every append (`docs/format.md`).
 
-An append is one write of whole lines under the file's lock, its length checked, then fdatasync. A tail
-that a crash tore is ended before the next line, so lines never fuse; what cannot be read stays in the file
-and is reported.
+An append is one write of whole lines under the file's lock, its length checked, then fdatasync. A torn tail
+is terminated before the next line, so lines never merge; what cannot be read stays in the file and is
+reported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_HEADER = 64 * 1024
 
 
 class JsonlStore:
-    """`path` is a file (one session) or a folder (one `ID.jsonl` per session)."""
+    """Sessions in files. `path` is a file (one session) or a folder (one `ID.jsonl` per session)."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class JsonlStore:
         forks.call_after_fork(self)
         self._known: dict[Path, ReadState] = {}
         self._unwanted: dict[Path, tuple[int, int]] = {}
-        """Files whose last append failed and could not be taken back: (good length, length)."""
+        """Files whose last append failed and could not be undone: (good length, length)."""
         self._exchanged: dict[Path, tuple[Path, int]] = {}
-        """The same of appends that are a new file: (the file as it was, length)."""
+        """The same for appends that are a new file: (the previous file, length)."""
 
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
@@ -89,7 +89,8 @@ class JsonlStore:
         self._add(session, rows.of_entries(entries), after, together=True)
 
     def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
-        """A power failure may keep only the first of them: unreadable lines cannot be framed."""
+        """Appends lines. A power failure may keep only the first of them, because unreadable lines cannot be
+        framed."""
         flat = (line.replace(b"\n", b" ") for line in lines)
         self._add(session, rows.of_lines(flat), after, together=False)
 
@@ -118,7 +119,7 @@ class JsonlStore:
             )
 
     def sessions(self) -> Iterator[SessionInfo]:
-        """The sessions, newest first. A file that cannot be read is left out; `doctor` speaks of it."""
+        """The sessions, newest first. A file that cannot be read is left out; `doctor` reports it."""
         found: list[SessionInfo] = []
         for path in self.files():
             with contextlib.suppress(RefoldError):
@@ -137,7 +138,7 @@ class JsonlStore:
             self._known.pop(path, None)
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        """A new file takes the place of the old one in one step; the old bytes are in no file afterwards."""
+        """Replaces the file atomically; afterwards the old bytes are in no file."""
         path = self._place(session)
         with self.exclusive(path) as (header, found):
             tally = SessionTally("")
@@ -148,14 +149,14 @@ class JsonlStore:
                 older.unlink()  # what an upgrade kept
 
     def close(self) -> None:
-        """Nothing is kept open between calls."""
+        """Does nothing: no file is kept open between calls."""
         self._known.clear()
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         return doctor_jsonl.examine(self, repair)
 
     def after_fork(self) -> None:
-        """In a forked child: another thread may have been in the middle of a call."""
+        """Called in a forked child: another thread may have been in the middle of a call."""
         self._mutex = threading.RLock()
         self._known, self._unwanted, self._exchanged = {}, {}, {}
 
@@ -168,7 +169,7 @@ class JsonlStore:
             return [self.path] if self.path.exists() and self.path.stat().st_size else []
 
     def describe(self, path: Path) -> SessionInfo:
-        """The facts of a file without decoding what was said."""
+        """Information on a file without decoding its messages."""
         with self._mutex, self._file(path, write=False) as fd:
             known = self._begin(path, fd)
             pieces: list[bytes] = []
@@ -184,7 +185,7 @@ class JsonlStore:
 
     @contextlib.contextmanager
     def exclusive(self, path: Path) -> Generator[tuple[bytes, list[StoredLine]]]:
-        """The file under its lock: (header, rows). A header that is destroyed is made up, and is a row."""
+        """The file under its lock: (header, rows). A destroyed header is rebuilt, and is a row."""
         with self._mutex, self._file(path, write=True) as fd:
             known = self._begin(path, fd)
             header, version = rows.header_line(known.tally.info), known.version
@@ -196,7 +197,7 @@ class JsonlStore:
             )
 
     def rewrite(self, path: Path, lines: list[bytes]) -> None:
-        """Put a file of these lines in the place of the old one, durable, in one step."""
+        """Replaces the file with these lines, durably and atomically."""
         self._known.pop(path, None)
         data = b"\n".join(lines) + b"\n"
         try:
@@ -208,7 +209,7 @@ class JsonlStore:
 
     @property
     def session_id(self) -> str | None:
-        """The session of a single file; None if the file is not there yet."""
+        """The session of a single file; None if the file does not exist yet."""
         if self.is_folder or not self.files():
             return None
         with calls.os_errors_translated(self.path), self._file(self.path, write=False) as fd:
@@ -243,7 +244,7 @@ class JsonlStore:
             known.tally.add(new)
 
     def _upgrade(self, path: Path, fd: int, new: list[StoredLine]) -> None:
-        """A file of an older release gets new lines in a new file; the old one stays beside it."""
+        """Writes a new file for new lines after those of an older release; the old file stays beside it."""
         known = self._begin(path, fd)
         header, old = rows.header_line(known.tally.info), known.version
         lines = [rows.upgraded_line(row.line, old) for _, row in reading.read_rows(self._disk, fd, known)]
@@ -276,7 +277,7 @@ class JsonlStore:
         return True
 
     def _catch_up(self, path: Path, fd: int) -> ReadState:
-        """Read what others wrote since we last looked."""
+        """Reads what others have written since the last look."""
         size = os.fstat(fd).st_size
         if path in self._unwanted:
             good, reached = self._unwanted.pop(path)
@@ -351,7 +352,7 @@ class JsonlStore:
             raise calls.unopened(path, error) from error
 
     def _put_back(self, path: Path) -> None:
-        """The file as it was before a failed append, unless another writer has gone on since."""
+        """Restores the file after a failed append, unless another writer has continued since."""
         old, length = self._exchanged[path]
         with self._file(path, write=True) as fd:
             if os.fstat(fd).st_size == length:
@@ -360,7 +361,7 @@ class JsonlStore:
 
     @contextlib.contextmanager
     def _file(self, path: Path, *, write: bool) -> Generator[int]:
-        """The file, open and locked."""
+        """The file, opened and locked."""
         while True:
             try:
                 fd = self._disk.open(path, (os.O_RDWR | os.O_APPEND) if write else os.O_RDONLY)
@@ -392,7 +393,7 @@ def is_ours(path: Path) -> bool:
 def write_session_file(
     path: str | os.PathLike[str], info: SessionInfo, entries: Sequence[AnyEntry], *, replace: bool = False
 ) -> None:
-    """A whole session as one new file, complete and durable, or an error and no file."""
+    """Writes a whole session as one new file, durably, or raises and leaves no file."""
     lines = [rows.header_line(info), *(row.line for row in rows.of_entries(entries))]
     try:
         calls.place_file(Disk(), Path(path), b"\n".join(lines) + b"\n", replace=replace)

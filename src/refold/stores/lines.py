@@ -1,4 +1,4 @@
-"""Reading a session file line by line, from where one stopped."""
+"""Reading a session file line by line, from any position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refold.stores.disk import Disk
 from refold.stores.rows import SessionTally, StoredLine
 
 MAX_LINE_BYTES = 512 * 1024 * 1024
-"""A longer line is not read into memory; it is reported and skipped."""
+"""Lines longer than this are reported and skipped, not read into memory."""
 _CHUNK = 1 << 20
 
 
@@ -25,15 +25,15 @@ class ReadState(msgspec.Struct):
     version: int
     tally: SessionTally
     number: int = 1
-    """Lines so far, the header included."""
+    """Number of lines so far, including the header."""
     torn: bool = False
-    """The file does not end with a line end."""
+    """True if the file does not end with a line end."""
     header: tuple[Problem, ...] = ()
     """What is wrong with the first line."""
 
 
 def read_rows(disk: Disk, fd: int, known: ReadState) -> Iterator[tuple[int, StoredLine]]:
-    """(number of the line, row) after `known.end`, which moves along."""
+    """(line number, row) after `known.end`, which advances."""
     for line, ended in raw_lines(disk, fd, known):
         if len(line) > MAX_LINE_BYTES:
             found = [StoredLine(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE_BYTES} bytes")]
@@ -53,7 +53,7 @@ def read_rows(disk: Disk, fd: int, known: ReadState) -> Iterator[tuple[int, Stor
 
 
 def raw_lines(disk: Disk, fd: int, known: ReadState) -> Iterator[tuple[bytes, bool]]:
-    """(line, whether it is ended) from `known.end` on. Only \\n ends a line."""
+    r"""(line, whether it has a line end) from `known.end` on. Only \n ends a line."""
     held: list[bytes] = []
     length = 0
     at = known.end

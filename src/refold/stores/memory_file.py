@@ -21,14 +21,14 @@ from refold.protocols import Request
 from refold.stores.disk import Disk, locked, make_folder, place_file
 
 AskModel = Callable[[Request], Awaitable[str]]
-"""Gets the text of a model's answer; raises `ModelError`s."""
+"""Returns the text of a model's answer; raises `ModelError`s."""
 MAX_MEMORY_BYTES = 64 * 1024 * 1024
 LOCK_TIMEOUT = 30.0
 
 
 class MemoryFile:
-    """A memory text at `path`. Every change takes the lock (a file beside it, since the text itself is
-    replaced), reads, and replaces atomically: two writers lose nothing of each other."""
+    """A memory text at `path`. Every change takes a lock (a file beside it, since the text itself is
+    replaced), reads, and replaces atomically, so that concurrent writers lose nothing."""
 
     def __init__(
         self, path: str | os.PathLike[str], *, disk: Disk | None = None, timeout: float = LOCK_TIMEOUT
@@ -38,7 +38,7 @@ class MemoryFile:
         self._timeout = timeout
 
     def read(self) -> str:
-        """The text; empty where there is no file yet."""
+        """The text; empty if there is no file yet."""
         try:
             if self.path.stat().st_size > MAX_MEMORY_BYTES:
                 raise StorageError(
@@ -53,8 +53,8 @@ class MemoryFile:
             ) from error
 
     def update(self, change: Callable[[str], str]) -> str:
-        """Replace the text by `change(text)` under the lock; returns the new one. What `change` raises
-        leaves the file as it was; an unchanged text is not written."""
+        """Replaces the text with `change(text)` under the lock and returns the new one. If `change` raises,
+        the file is unchanged; an equal text is not written."""
         make_folder(self._disk, self.path.parent)
         lock = self.path.with_name(f".{self.path.name[:180]}.lock")
         fd = self._disk.open(lock, os.O_RDWR | os.O_CREAT)
@@ -75,8 +75,8 @@ class MemoryFile:
         return self.update(lambda text: f"{_ended(text)}{line.rstrip(chr(10))}\n")
 
     def exchange(self, expected: str, text: str) -> str:
-        """Put `text` in the place of `expected`. Notes that others appended meanwhile are kept after it; if
-        anything else changed it is a `Conflict` and nothing happens."""
+        """Replaces `expected` with `text`. Notes that others appended meanwhile are kept after it; any other
+        change is a `Conflict`."""
 
         def change(now: str) -> str:
             if not _ended(now).startswith(_ended(expected)):
@@ -88,11 +88,13 @@ class MemoryFile:
     async def compress(
         self, params: MemoryParams = MemoryParams(), ask: AskModel | None = None, *, force: bool = False
     ) -> Compressed | Untouched:
-        """Compress the notes if there are too many (`force`: in any case), with the answer that `ask` gets
-        or, without it, by the embedded rules. Whatever goes wrong, the file is as it was."""
+        """Compresses the notes if there are too many (`force`: always), with the answer of `ask` or, without
+        it, by built-in rules. If anything fails, the file is unchanged."""
         before = self.read()
         if not (force or needs_compression(before, params)):
-            return Untouched("few", f"at most {params.max_lines} notes, or no prompt: nothing to compress")
+            return Untouched(
+                "few", f"nothing to compress: no more than {params.max_lines} notes, or a blank prompt"
+            )
         if ask is None:
             outcome = compress(before, params)
         else:

@@ -1,4 +1,5 @@
-"""Entries replaced in a SQLite database: no byte of the old ones stays in its files (`refold forget`)."""
+"""Replaces entries in a SQLite database so that no byte of the old ones stays in its files (`refold
+forget`)."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from refold.stores.schema import row_of
 
 
 def replace(store: Database, session: str, entries: Mapping[str, AnyEntry], after: str | None) -> None:
-    """Rows, the index of words, free pages and the write-ahead log. Needs the database for itself: another
-    program that has it open could still hold, and write, what is to be forgotten."""
+    """Clears rows, the word index, free pages and the write-ahead log. Needs exclusive access: another
+    program could still hold, and write, the old data."""
     store.close()  # idle connections of this process's other threads; they come back when they are needed
     with store.connection() as connection:
         _alone(connection, store)
@@ -32,7 +33,7 @@ def replace(store: Database, session: str, entries: Mapping[str, AnyEntry], afte
 
 
 def _alone(connection: apsw.Connection, store: Database) -> None:
-    """Leaves the write-ahead log, which fails while others are connected."""
+    """Leaves WAL mode, which fails while others are connected."""
     connection.set_busy_timeout(100)
     try:
         mode = connection.execute("PRAGMA journal_mode=DELETE").get

@@ -1,4 +1,4 @@
-"""What every store keeps: lines, and the little it has to know about each of them."""
+"""Rows: the lines that every store keeps, and what it knows about each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from refold.stores import damage
 from refold.stores.schema import decoded_text
 
 RAW_LIMIT = 4096
-"""How much of an unreadable line a `Problem` carries."""
+"""Maximum bytes of an unreadable line in a `Problem`."""
 LAST_PLACE = 1 << 36
-"""Behind the last place that a session can have."""
+"""One more than the largest place in a session."""
 
 
 class StoredLine(msgspec.Struct, frozen=True):
-    """One stored line. Where it is no entry, `why` says so, and `entry` is the hole it leaves, or None. Such
-    a line is kept, not understood."""
+    """One stored line. If it is not an entry, `why` says so, and `entry` is its hole or None; the line is
+    kept."""
 
     line: bytes
     entry: AnyEntry | None
@@ -45,7 +45,7 @@ def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[StoredL
 
 
 def of_line(line: bytes, version: int = fmt.VERSION, id: str | None = None) -> StoredLine:
-    """`id` is its name where the store knows it otherwise."""
+    """The row of a line. `id` is used if the store knows it from elsewhere."""
     try:
         return StoredLine(line, fmt.decode(line, version))
     except FormatError as error:
@@ -54,7 +54,8 @@ def of_line(line: bytes, version: int = fmt.VERSION, id: str | None = None) -> S
 
 @contextlib.contextmanager
 def decoding() -> Generator[None]:
-    """Without garbage collection: a hundred thousand new values make it run again and again for nothing."""
+    """Decodes without garbage collection, which would run again and again for a hundred thousand new
+    values."""
     if not gc.isenabled():
         yield
         return
@@ -80,7 +81,7 @@ def _encoded(entry: AnyEntry) -> bytes:
 
 
 class SessionTally(msgspec.Struct):
-    """What a store knows about one session without reading it again; in a database, the session's row."""
+    """What a store knows about a session without reading it; in a database, the session's row."""
 
     id: str
     created: float = 0.0
@@ -97,12 +98,13 @@ class SessionTally(msgspec.Struct):
         return SessionInfo(**{name: getattr(self, name) for name in SessionInfo.__struct_fields__})
 
     def guard(self, rows: Sequence[StoredLine], after: str | None) -> None:
-        """The compare-and-swap: `Conflict` unless `after` is still the last moving entry."""
+        """The compare-and-swap: raises `Conflict` unless `after` is still the last entry that moved the
+        leaf."""
         if any(row.moves for row in rows):
             self.check(after)
 
     def check(self, after: str | None) -> None:
-        """`Conflict` where another writer has appended since the caller looked."""
+        """Raises `Conflict` if another writer has appended since."""
         if self.tip != after:
             raise Conflict(after, self.tip)
 
@@ -125,7 +127,7 @@ TALLY_COLUMNS = ", ".join(SessionTally.__struct_fields__)
 
 
 def tally_values(tally: SessionTally, text: Callable[[str | None], Any]) -> tuple[Any, ...]:
-    """A tally as the row of a database; `text` makes of a text what that can keep."""
+    """A tally as a database row; `text` converts strings."""
     values = msgspec.structs.astuple(tally)
     return tuple(text(value) if value is None or isinstance(value, str) else value for value in values)
 
@@ -136,26 +138,26 @@ def of_columns(row: Sequence[Any]) -> SessionTally:
 
 
 def span(text: str) -> tuple[bytes, bytes]:
-    """Texts that begin so are, as bytes, from the first up to the second. (No text has a byte 0xFF.)"""
+    """The range of byte strings with this prefix. (No text has a byte 0xFF.)"""
     data = text.encode("utf-8", "surrogatepass")
     return data, data[:-1] + bytes([data[-1] + 1]) if data else b"\xff"
 
 
 def newest_time(rows: Sequence[StoredLine]) -> float:
-    """Time of the newest entry, 0.0 where none has one. A conversation is as old as what was said in it,
-    whenever it came into the store."""
+    """Time of the newest entry; 0.0 if none has one. A conversation is as old as its messages, whenever it
+    was stored."""
     return max([0.0, *(row.entry.time for row in rows if row.entry)])
 
 
 def new_tally(info: SessionInfo, now: float) -> SessionTally:
-    """The tally of a session that was just made."""
+    """The tally of a new session."""
     info = validated(info)
     created = info.created or now
     return SessionTally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
 
 
 def loaded(rows: Iterable[tuple[str, StoredLine]], start: int, tally: SessionTally) -> Loaded:
-    """`rows` are (where, row) from the beginning of the session. Reading them may go on counting."""
+    """The session from `rows`: (where, row) from its beginning."""
     entries: list[AnyEntry] = []
     problems: list[Problem] = []
     for where, row in rows:
@@ -176,9 +178,9 @@ def rows_by_place(
     count: int,
     broken: type[Exception],
 ) -> Iterator[tuple[int, StoredLine]]:
-    """(place, row) of a session's rows from a place on, of which there should be `count`. `select` gives
-    (place, id, version, line) from one place up to another. Where it raises `broken`, they are read one by
-    one: those on other pages of the database can still be read."""
+    """(place, row) of a session's rows from a place on; there should be `count`. `select` returns (place, id,
+    version, line) of a range. If it raises `broken`, rows are read one by one, because those on other pages
+    can still be read."""
     at, whole = first, True
     try:
         for place, id, version, line in select(first, LAST_PLACE):
@@ -210,7 +212,7 @@ def header_line(info: SessionInfo) -> bytes:
 
 
 def parse_header(line: bytes, what: str) -> tuple[SessionTally, int]:
-    """Session and format version of a file's first line."""
+    """Session and format version from a file's first line."""
     found = fmt.read_header(line, what)
     if "timestamp" in found and "created" not in found:  # pi's header; its versions are not ours
         raise FormatError(f"{what} is a session of another program: read it, but do not write to it")
@@ -231,12 +233,12 @@ def parse_header(line: bytes, what: str) -> tuple[SessionTally, int]:
 
 
 def join_lines(lines: Sequence[bytes]) -> bytes:
-    """One line for entries that were appended together: all of them are there, or none."""
+    """One line for entries that are appended together, all or none."""
     return lines[0] if len(lines) == 1 else b"[" + b",".join(lines) + b"]"
 
 
 def split_line(line: bytes) -> list[bytes]:
-    """The lines that `join` joined, also where one of them is damaged. A line that is no list of objects
+    """The lines joined by `join_lines`, even if one of them is damaged. A line that is not a list of objects
     stays whole."""
     if not line.startswith(b"["):
         return [line]
@@ -246,6 +248,6 @@ def split_line(line: bytes) -> list[bytes]:
 
 
 def replaced(row: StoredLine, entries: Mapping[str, AnyEntry]) -> StoredLine:
-    """The row, or that of the entry that takes its place."""
+    """The row, or that of the replacing entry."""
     new = entries.get(row.entry.id) if row.entry is not None else None
     return row if new is None else of_entries([new])[0]

@@ -1,4 +1,4 @@
-"""The tables of a SQLite store, their version, and how an older database becomes a newer one."""
+"""The tables of a SQLite store, their version, and migrations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ C = TypeVar("C")
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x52464C44  # RFLD
 LINE_COLUMN, VERSION_COLUMN = "coalesce(CAST(line AS BLOB), x'')", "coalesce(CAST(version AS INTEGER), 0)"
-"""Columns of an entry as what they should be: one flipped bit makes a number of them, or nothing."""
+"""Columns of an entry, cast to their type: one flipped bit can turn them into a number or null."""
 SHIFT = 36
-"""Row of an entry = key of its session << SHIFT | its place in the session. So one session lies together,
-and a range of rows is a session, in the log and in the index of words alike."""
+"""Row of an entry = key of its session << SHIFT | its place in the session, so that a session is a range of
+rows, in the log and in the word index alike."""
 
 
 def row_of(key: int, place: int = 0) -> int:
-    """Where an entry of the session with that key is."""
+    """The row of an entry of the session with that key."""
     return (key << SHIFT) + place
 
 
@@ -42,12 +42,12 @@ CREATE VIRTUAL TABLE words USING fts5(
 """
 
 MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
-"""`MIGRATIONS[n]` copies the tables of version n into tables of version n + 1 and drops the old ones. It runs
-inside a transaction that is only kept if every line is still there afterwards."""
+"""`MIGRATIONS[n]` copies the tables of version n into tables of version n + 1 and drops the old ones, in a
+transaction that is kept only if every line is still there."""
 
 
 def prepare_tables(connection: apsw.Connection, path: str) -> None:
-    """Make the tables of a new database; bring an older one up to date; refuse a newer one."""
+    """Creates the tables of a new database, upgrades an older one, refuses a newer one."""
     if version(connection) == SCHEMA_VERSION and _application(connection) == APPLICATION_ID:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -80,7 +80,7 @@ def _application(connection: apsw.Connection) -> int:
 
 
 def check_schema_version(what: str, found: int, known: int) -> None:
-    """Inside a transaction: is this still the version we know? Another process may have migrated it."""
+    """Checks the version inside a transaction: another process may have migrated it."""
     if found > known:
         raise NewerFormat(what, found, known)
     if found < known:
@@ -95,7 +95,7 @@ def migrate(
     steps: Mapping[int, Callable[[C], None]],
     digest: Callable[[C], tuple[int, str]],
 ) -> None:
-    """Step by step, inside a transaction of the caller."""
+    """Migrates step by step, inside the caller's transaction."""
     if found > newest:
         raise NewerFormat(what, found, newest)
     for step in range(found, newest):
@@ -110,8 +110,8 @@ def migrate(
 
 
 def lines_digest(connection: apsw.Connection) -> tuple[int, str]:
-    """How many lines there are, and a hash over which session says what, in order. Lines carry the version of
-    their own format and are upgraded when they are read, so a migration keeps every byte of them."""
+    """The number of lines, and a hash of the content of each session, in order. Lines have their own format
+    version and are upgraded when read, so a migration keeps every byte."""
     return hashed(
         connection.execute(
             "SELECT s.id, e.id, e.line FROM entries e"
@@ -121,7 +121,7 @@ def lines_digest(connection: apsw.Connection) -> tuple[int, str]:
 
 
 def hashed(rows: Iterable[Iterable[object]]) -> tuple[int, str]:
-    """How many rows there are, and a hash of what is in them, in order."""
+    """The number of rows, and a hash of their content, in order."""
     count, total = 0, hashlib.blake2b(digest_size=16)
     for row in rows:
         count += 1

@@ -1,7 +1,7 @@
 """The searchable text of an entry, as words that SQLite's tokenizer can split.
 
-The tokenizer knows spaces and punctuation. Here are added: the humps of `camelCase`, and pairs of characters
-for scripts that do not put spaces between words. Long runs without a space (base64) are left out.
+The tokenizer splits at spaces and punctuation. Added here: the parts of `camelCase`, and pairs of characters
+for scripts without spaces. Long runs without a space (base64) are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from refold.text.truncate import middle
 from refold.text.words import HUMPS, UNSPACED, bigrams
 
 MAX_TEXT = 256 * 1024
-"""Characters of one entry that are indexed: most of them from its beginning, the rest from its end."""
+"""Maximum number of characters indexed per entry: most from its beginning, the rest from its end."""
 MAX_TERMS = 64
 MAX_TERM = 200
 
@@ -25,7 +25,7 @@ _WORD = 48
 
 
 def of_entry(entry: AnyEntry) -> str:
-    """The text to index; empty where nothing was said."""
+    """The text to index; empty if there is none."""
     if isinstance(entry, MessageEntry):
         text = searchable(entry.message, keys=True)
     elif isinstance(entry, Note):
@@ -36,7 +36,7 @@ def of_entry(entry: AnyEntry) -> str:
 
 
 def query(terms: Iterable[str]) -> str:
-    """An FTS5 expression that matches any of the terms; empty if there is nothing to look for."""
+    """An FTS5 expression that matches any of the terms; empty if there is nothing to search for."""
     words: dict[str, None] = {}
     for term, _ in zip(terms, range(MAX_TERMS), strict=False):
         text = prepared(term[:MAX_TERM], query=True)
@@ -45,7 +45,7 @@ def query(terms: Iterable[str]) -> str:
 
 
 def prepared(text: str, *, query: bool = False) -> str:
-    """The text with what the tokenizer would miss written out."""
+    """The text with additions for what the tokenizer would miss."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
     text = text.replace("\0", " ")
@@ -76,5 +76,5 @@ def _is_ascii_word(character: str) -> bool:
 
 
 def _grams(run: str, *, single: bool) -> str:
-    """Pairs of neighbours; when indexing, single characters as well, so that one character can be sought."""
+    """Pairs of neighbours; for indexing also single characters, so that one character can be found."""
     return " ".join([*run, *bigrams(run)] if single and len(run) > 1 else bigrams(run))

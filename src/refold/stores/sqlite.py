@@ -1,7 +1,7 @@
-"""Thousands of sessions in one SQLite database, with the words of their messages.
+"""Thousands of sessions in one SQLite database, with a word index of their messages.
 
-Every append is one transaction, taken for writing from its first statement (BEGIN IMMEDIATE), and synced
-before it returns (WAL, synchronous=FULL). The index of words is written in the same transaction.
+Every append is one write transaction (BEGIN IMMEDIATE), synced before it returns (WAL, synchronous=FULL). The
+word index is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BEGINNING = f"SELECT key, {database.TALLY_BYTES_COLUMNS} FROM sessions WHERE {_B
 
 
 class SqliteStore:
-    """The database at `path`, made on first use."""
+    """The database at `path`, created on first use."""
 
     SYNCHRONOUS: ClassVar[str] = "FULL"
     BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
@@ -63,12 +63,12 @@ class SqliteStore:
 
     @property
     def timeout(self) -> float:
-        """Seconds to wait for others who write."""
+        """Seconds to wait for other writers."""
         return self._database.timeout
 
     @timeout.setter
     def timeout(self, seconds: float) -> None:
-        """Holds for connections that are opened from now on."""
+        """Applies to connections opened from now on."""
         self._database.timeout = seconds
 
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
@@ -112,7 +112,8 @@ class SqliteStore:
             return iter([tally.info for _, tally in database.tallies(connection)])
 
     def beginning(self, text: str, limit: int) -> list[SessionInfo]:
-        """Ids are texts, or bytes where they cannot be; either has an order of its own in the index."""
+        """Sessions whose id begins with a text. Ids are texts, or bytes if they are not valid UTF-8; each has
+        its own order in the index."""
         first, end = rows.span(text)
         with self.reading() as connection:
             span = (sql_of(text), _text_behind(text), first, end)
@@ -163,7 +164,7 @@ class SqliteStore:
         return doctor_sqlite.examine(self._database, repair, SqliteStore)
 
     def backup(self, target: str | os.PathLike[str]) -> None:
-        """A complete copy in a new file, taken while others may write."""
+        """Makes a complete copy in a new file while others may write."""
         path = Path(target).absolute()
         with os_errors_translated(path):
             if path.exists():

@@ -18,8 +18,8 @@ BATCH_LINES = 2_000
 
 
 def copy_session(source: Store, session: str, target: Store, *, id: str | None = None) -> SessionInfo:
-    """Copy one session (as `id`, if that is to be another one), compare, and return it as the target knows
-    it. If anything goes wrong the target has no such session afterwards."""
+    """Copies one session (under another `id`, if given), verifies the copy, and returns it as the target has
+    it. If anything fails, the target has no such session."""
     new = msgspec.structs.replace(_info(source, session), id=id or session)
     target.create(new)
     try:
@@ -33,7 +33,7 @@ def copy_session(source: Store, session: str, target: Store, *, id: str | None =
 
 
 def move_session(source: Store, session: str, target: Store) -> SessionInfo:
-    """Copy, and delete the source once the copy has been compared."""
+    """Copies a session, and deletes the source once the copy is verified."""
     info = copy_session(source, session, target)
     source.delete(session)
     return info
@@ -63,7 +63,7 @@ def _pour(source: Store, session: str, target: Store, id: str) -> list[bytes]:
 
 
 def same(some: Iterable[bytes], others: Iterable[bytes]) -> bool:
-    """Do they hold the same values in the same order?"""
+    """True if both have the same values in the same order."""
     return all(
         a is not None and b is not None and (a == b or _value(a) == _value(b))
         for a, b in zip_longest(some, others)

@@ -18,11 +18,11 @@ from refold.session import Session
 from refold.stores.rows import LAST_PLACE
 
 POLL_SECONDS = 0.25
-"""Seconds between two looks at a store that does not tell."""
+"""Polling interval for stores without notifications."""
 
 
 def watch(session: Session) -> Watch:
-    """From now on; what was appended before is `session.refresh()`'s."""
+    """Watches from now on; `session.refresh()` reads what was appended before."""
     store = session.store
     if store is None:
         raise UsageError("a session in memory has no other writers: open a stored session")
@@ -30,7 +30,7 @@ def watch(session: Session) -> Watch:
 
 
 class Looking:
-    """Watches by looking again and again."""
+    """Watches by polling."""
 
     def __init__(self, store: Store, session: str) -> None:
         self._store, self._session = store, session
@@ -46,7 +46,7 @@ class Looking:
         return True
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def _count(self) -> int:
         info = self._store.load(self._session, LAST_PLACE).info

@@ -1,11 +1,11 @@
-"""What a tool is, what it answers (E4), and where it works.
+"""Tools, their results (E4), and the context they run in.
 
     table = tools.tools_by_name()                  # name → tool
-    envelope = await call_tool(table, call, place) # never raises for what a model wrote
+    envelope = await call_tool(table, call, context) # never raises for a model's arguments
     session.append(envelope.result(call))
 
-A tool is a function of its arguments (a struct: its fields are the JSON schema that a model sees) and of the
-`Place` it works in. What it cannot do it says by raising `Refused`.
+A tool is a function of its arguments (a struct, whose fields are the JSON schema that a model sees) and of a
+`ToolContext`. It raises `ToolRefused` for what it cannot do.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Tool(Protocol):
     def effect(self) -> Effect: ...
 
     async def run(self, arguments: Mapping[str, Any], place: ToolContext) -> Envelope:
-        """Raises `Refused` where it cannot, and nothing else for what a model wrote."""
+        """Runs the tool; raises only `ToolRefused` for a model's arguments."""
         ...
 
 

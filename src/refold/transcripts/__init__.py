@@ -43,15 +43,15 @@ FORMATS: dict[str, str] = {
     "anthropic": "anthropic",
     "plain": "plain",
 }
-"""Name → module of this package. Where two are equally sure, the earlier one is taken."""
+"""Name → module of this package. If two are equally sure, the earlier one wins."""
 
 _SURE = 0.1
-"""A confidence below this is no recognition."""
+"""Minimum confidence for recognition."""
 
 
 def read(path: str | PathLike[str], *, format: str | None = None, index: int | None = None) -> Loaded:
-    """The transcript in a file, its format told by its content unless given. Of a file that holds several
-    conversations `index` (or `FILE#3`) names one, counted from 0; by default it is the first."""
+    """The transcript in a file; its format is detected unless given. If the file has several conversations,
+    `index` (or `FILE#3`) selects one, counted from 0; default: the first."""
     expect(path, (str, PathLike), "pass the path of a transcript")
     path = Path(path)
     if index is None and not path.exists():
@@ -75,7 +75,7 @@ def read_all(path: str | PathLike[str], *, format: str | None = None) -> Iterato
 
 
 def _chosen(path: Path) -> tuple[Path, int | None]:
-    """`FILE#3` as the file and the number."""
+    """Splits `FILE#3` into file and number."""
     stem, mark, number = path.name.rpartition("#")
     if mark and stem and number.isascii() and number.isdigit() and len(number) < 10:
         return path.with_name(stem), int(number)
@@ -85,7 +85,7 @@ def _chosen(path: Path) -> tuple[Path, int | None]:
 def read_stream(
     stream: BinaryIO, *, name: str = "", format: str | None = None, index: int | None = None
 ) -> Loaded:
-    """The transcript in a binary stream that can be sought (wrap bytes in `io.BytesIO`)."""
+    """The transcript in a seekable binary stream (wrap bytes in `io.BytesIO`)."""
     source = TranscriptFile(stream, name=name, index=index)
     loaded = format_of(format or detect(source.head(), name=name)).read(source)
     if source.conversations == 1:
@@ -94,7 +94,7 @@ def read_stream(
 
 
 def detect(head: Head | bytes, *, name: str = "") -> str:
-    """Name of the format whose beginning this is; `FormatError` if it is none we know."""
+    """Name of the format with this beginning; raises `FormatError` if it is unknown."""
     if isinstance(head, bytes):
         head = Head(head, whole=len(head) < HEAD_BYTES)
     title = name or "this file"

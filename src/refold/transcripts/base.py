@@ -1,11 +1,11 @@
-"""What every importer is given and gives back.
+"""The interface of importers.
 
-A format is a module with three members (see `Format`). It is handed a `TranscriptFile`, which reads in
-bounded memory and writes down what it could not understand, and returns `Loaded`: entries in log order plus
-`source.problems`. An importer never drops anything silently and never raises for a bad line; it raises
-`FormatError` where nothing at all can be made of the file.
+A format is a module with three members (see `Format`). It gets a `TranscriptFile`, which reads in bounded
+memory and records problems, and returns `Loaded`: entries in log order plus `source.problems`. An importer
+never drops anything silently and never raises for a bad line; it raises `FormatError` only if nothing in the
+file can be read.
 
-Ids are the source's own where it has them, else `e<index>` (`index_id`).
+Ids are the source's own, else `e<index>` (`index_id`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from refold.text.plural import counted
 from refold.text.truncate import one_line
 
 HEAD_BYTES = 64 * 1024
-"""Bytes that detection may look at."""
+"""Number of bytes available to detection."""
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 MAX_PROBLEMS = 10_000
 MAX_DOCUMENT = 1024 * 1024 * 1024
@@ -37,7 +37,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Head:
-    """The beginning of a file, for detection. `whole` says that it is all of it."""
+    """The beginning of a file, for detection. `whole`: it is the entire file."""
 
     def __init__(self, raw: bytes, *, whole: bool) -> None:
         self.raw = raw
@@ -49,8 +49,8 @@ class Head:
 
     @cached_property
     def records(self) -> tuple[JsonObject, ...]:
-        """The JSON objects at the beginning, one a line; blank and comment lines are passed over. Empty for
-        a document that goes over several lines. The last one may be cut short by the end of the head."""
+        """The JSON objects at the beginning, one per line; blank and comment lines are skipped. Empty for a
+        document over several lines. The last one may be cut off."""
         lines = [line for line in self.text.split("\n") if not is_blank(line.encode("utf-8", "replace"))]
         found: list[JsonObject] = []
         for number, line in enumerate(lines):
@@ -67,7 +67,8 @@ class Head:
 
     @cached_property
     def value(self) -> Any:
-        """The JSON document as far as the head goes (open lists and objects closed), None if it is none."""
+        """The JSON document as far as the head goes (open lists and objects closed); None if it is not
+        JSON."""
         try:
             if self.whole:
                 return loads(recode(self.raw))
@@ -80,15 +81,15 @@ class Head:
 
 
 SEVERAL_CONVERSATIONS = "conversations"
-"""`where` of the notice that the file holds several conversations and none was chosen."""
+"""`where` of the notice that the file has several conversations and none was selected."""
 
 
 PARENT_OUTSIDE = "its parent is not in this file; attached to the record before"
-"""`text` of the notice that a record continues one of another file, which is named in `raw`."""
+"""`text` of the notice that a record continues one in another file, which is named in `raw`."""
 
 
 def problem_sentences(problems: Sequence[Problem]) -> list[str]:
-    """What could not be understood, or was not chosen, for people."""
+    """Problems in words, for users."""
     outside = [problem for problem in problems if problem.text == PARENT_OUTSIDE]
     others = [one for one in problems if one.where != SEVERAL_CONVERSATIONS and one.text != PARENT_OUTSIDE]
     told = [
@@ -111,24 +112,23 @@ def problem_sentences(problems: Sequence[Problem]) -> list[str]:
 
 
 class TranscriptFile:
-    """A file being read. Problems collect in `problems`; hand them on in `Loaded`."""
+    """A file being read. Problems are collected in `problems`, for `Loaded`."""
 
     def __init__(
         self, stream: BinaryIO, *, name: str = "", max_line: int = MAX_RECORD_BYTES, index: int | None = None
     ) -> None:
         self.name = name
         self.index = index
-        """Which conversation is wanted of a file that holds several, from 0; None: the first."""
+        """Index of the wanted conversation, from 0; None: the first."""
         self.conversations = 1
-        """How many the file holds; known once it was read."""
+        """Number of conversations in the file; known after reading."""
         self.problems: list[Problem] = []
         self._unlisted = 0
         self._stream = stream
         self._max_line = max_line
 
     def problem(self, where: str | int, text: str, raw: bytes | str = b"") -> None:
-        """Write down what was not understood. `where` is a line number or words. After the first ten
-        thousand they are only counted."""
+        """Records a problem. `where` is a line number or words. After ten thousand they are only counted."""
         if len(self.problems) >= MAX_PROBLEMS:
             self._unlisted += 1
             more = Problem("file", f"{self._unlisted} more problems, which are not listed")
@@ -140,7 +140,7 @@ class TranscriptFile:
         self.problems.append(Problem(place, text, bytes(raw[:_SHOWN])))
 
     def head(self) -> Head:
-        """The beginning; reading starts there all the same."""
+        """The beginning; reading still starts there."""
         raw = self._stream.read(HEAD_BYTES)
         self._stream.seek(0)
         return Head(raw, whole=len(raw) < HEAD_BYTES)
@@ -160,8 +160,8 @@ class TranscriptFile:
             yield number, line.rstrip(b"\r\n")
 
     def records(self) -> Iterator[tuple[int, JsonObject]]:
-        """The JSON objects, one a line, with their line numbers; what is none becomes a problem. Blank
-        and comment lines (`//`, `#`) are passed over."""
+        """The JSON objects, one per line, with line numbers; other lines become problems. Blank and comment
+        lines (`//`, `#`) are skipped."""
         for number, line in self.lines():
             if is_blank(line):
                 continue
@@ -176,7 +176,7 @@ class TranscriptFile:
                 self.problem(number, f"{type(value).__name__} where an object was expected: skipped", line)
 
     def document(self) -> Any:
-        """The whole file as one JSON value, as far as it goes; `FormatError` if it is none."""
+        """The whole file as one JSON value, as far as it goes; raises `FormatError` if it is not JSON."""
         title = self.name or "the file"
         data = self._stream.read(MAX_DOCUMENT + 1)
         if len(data) > MAX_DOCUMENT:
@@ -191,7 +191,7 @@ class TranscriptFile:
             return value
 
     def choose(self, found: int) -> int:
-        """The wanted one of `found` conversations. Where the caller did not choose, says there are more."""
+        """The wanted one of `found` conversations; notes that there are more if none was selected."""
         index, self.conversations = self.index or 0, found
         if not 0 <= index < found:
             title = self.name or "the file"
@@ -209,8 +209,8 @@ class TranscriptFile:
         return index
 
     def loaded(self, entries: Iterable[AnyEntry], header: JsonObject) -> Loaded:
-        """The entries as a tree, with the problems met: a second entry of an id gets another, what is missing
-        leaves a hole. `header`: what the file says of its session."""
+        """The entries as a tree, with the problems: duplicate ids are changed, missing entries become holes.
+        `header`: the file's information on its session."""
         tree = repaired(self._apart(entries))
         for problem in tree.problems:
             self.problem(problem.where, problem.text)
@@ -247,19 +247,19 @@ class TranscriptFile:
 
 
 class Format(Protocol):
-    """One module per format has these three."""
+    """The members of a format module."""
 
     name: str
 
     def detect(self, head: Head) -> float:
-        """How sure we are that it is ours, 0 … 1. Fast; never raises."""
+        """Confidence that the file has this format, 0 … 1. Fast; never raises."""
         ...
 
     def read(self, source: TranscriptFile) -> Loaded: ...
 
 
 def loads(data: bytes) -> Any:
-    """A JSON value; hostile but legal JSON (lone surrogates, huge numbers, NaN) included. `ValueError`."""
+    """A JSON value, including unusual ones (lone surrogates, huge numbers, NaN); raises `ValueError`."""
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -273,7 +273,7 @@ def loads(data: bytes) -> Any:
 
 
 def _salvaged(data: bytes) -> Any:
-    """What a document that breaks off somewhere holds up to there; None if that is nothing."""
+    """The readable part of a document that breaks off; None if there is none."""
     try:
         return partial_json(data.decode("utf-8", "replace"))
     except ValueError:
@@ -281,7 +281,7 @@ def _salvaged(data: bytes) -> Any:
 
 
 def recode(data: bytes) -> bytes:
-    """UTF-8 without a mark, whatever Unicode encoding a byte-order mark announces."""
+    """The data as UTF-8, whatever Unicode encoding its byte-order mark announces."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace").encode("utf-8", "replace")
     return data.removeprefix(_BOM)
@@ -311,7 +311,7 @@ def seconds(value: Any) -> float:
 
 
 def _info_of(header: JsonObject, entries: Sequence[AnyEntry]) -> SessionInfo:
-    """What a header says of its session, unless the entries say something newer."""
+    """The header's information on its session, unless entries are newer."""
     infos = [entry for entry in entries if isinstance(entry, Info)]
     names = [name for name in (header.get("name"), *(info.name for info in infos)) if name]
     places = [place for place in (header.get("cwd"), *(info.cwd for info in infos)) if place]

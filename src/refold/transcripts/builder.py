@@ -1,6 +1,6 @@
-"""What importers share: parts in the providers' spelling, and a builder whose log is always sound.
+"""Shared parts of importers: content in the providers' formats, and a builder that always makes a valid log.
 
-Foreign files are untrusted. Every entry goes through `Builder`, which keeps ids unique and parents known.
+Foreign files are untrusted. Every entry goes through `Builder`, which keeps ids unique and parents valid.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def build_call(id: object, name: object, given: object) -> m.Call:
 
 
 def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usage | None:
-    """Usage of a provider that counts cached tokens as part of the prompt; None where it says nothing."""
+    """Usage of a provider that includes cached tokens in the prompt; None if there is none."""
     cached = as_count(read)
     found = m.Usage(max(as_count(prompt) - cached, 0), as_count(output), cached)
     return found if found.total else None
 
 
 def build_parts(content: object, part: Callable[[JsonObject], m.AnyPart]) -> list[m.AnyPart]:
-    """Content as programs spell it: nothing, a text, an object, or a list of these. `part` reads an object;
-    what is none of these is kept as it came."""
+    """Content in any form: nothing, a text, an object, or a list of these. `part` reads an object; anything
+    else is kept unchanged."""
     items = as_list(content) if is_list(content) else [content] if content != "" else []
     return [_part_of(item, part) for item in items if item is not None]
 
@@ -48,7 +48,7 @@ def _part_of(item: object, part: Callable[[JsonObject], m.AnyPart]) -> m.AnyPart
 
 
 def chat_parts(content: object) -> list[m.AnyPart]:
-    """Content in OpenAI's spelling, chat and responses alike."""
+    """Content in OpenAI's format, chat and responses alike."""
     return build_parts(content, _chat_part)
 
 
@@ -79,7 +79,7 @@ def chat_calls(calls: object) -> list[m.Call]:
 
 
 def thinking_parts(blocks: object) -> list[m.Thinking]:
-    """Thinking in Anthropic's spelling, as other programs keep it."""
+    """Thinking in Anthropic's format, as other programs keep it."""
     return [
         m.Thinking(as_text(raw.get("thinking")), as_name(raw.get("signature")), as_name(raw.get("data")))
         for raw in map(as_object, as_list(blocks))
@@ -94,8 +94,8 @@ def without_terminal_codes(part: m.AnyPart) -> m.AnyPart:
 
 
 def chosen_object(source: TranscriptFile, within: str = "") -> dict[str, Any]:
-    """The wanted one of the conversations in a file: a JSON object (or the list it has under the key
-    `within`), a list of objects, or one object a line."""
+    """The wanted conversation of a file: a JSON object (or the list under its key `within`), a list of
+    objects, or one object per line."""
     head = source.head()
     if not head.raw.lstrip().startswith(b"[") and head.records and within not in head.records[0]:
         wanted, count, chosen = source.index or 0, 0, dict[str, Any]()
@@ -116,8 +116,7 @@ def chosen_object(source: TranscriptFile, within: str = "") -> dict[str, Any]:
 def edits_of(
     path: Iterable[str], gone: Container[str], put: tuple[m.Message, ...], between: Container[str] = ()
 ) -> tuple[e.Edit, ...]:
-    """One edit for every stretch of entries that are gone, of whatever lies between them too; the first one
-    brings what is put."""
+    """One edit for each stretch of removed entries; the first one has the replacement."""
     runs: list[tuple[str, str]] = []
     inside = False
     for id in path:
@@ -139,25 +138,25 @@ class Builder:
         self.format = format
         self.source = source
         self.calls: dict[str, str] = {}
-        """Name of the tool by call id."""
+        """Call id → name of the tool."""
         self.info: dict[str, Any] = {}
         self.times: list[float] = []
         self.unknown: Counter[str] = Counter()
-        """Unknown kinds of records: they are kept, and reported at the end."""
+        """Unknown types of records, which are kept and reported at the end."""
         self.clear()
 
     def clear(self) -> None:
-        """Without entries: what was read until now is told otherwise."""
+        """Discards all entries, because the file restates them."""
         self.entries: list[e.AnyEntry] = []
         self.tail: str | None = None
-        """The path entry that the next one of a linear conversation continues."""
+        """The entry that the next one of a linear conversation continues."""
         self._ids: set[str] = set()
         self._parents: dict[str, str | None] = {}
         self._roots: dict[str, str] = {}
         self._newest: str | None = None
 
     def fresh(self, wanted: object, index: int) -> str:
-        """The id an entry gets: its own where that is not taken, otherwise `e<index>`."""
+        """The id of an entry: its own if it is free, otherwise `e<index>`."""
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             wanted = str(wanted)
         id = as_name(wanted) or index_id(index)
@@ -198,15 +197,15 @@ class Builder:
         return entry.id
 
     def add(self, kind: type[e.AnyEntry], index: int, /, *, id: object = None, **fields: Any) -> str:
-        """An entry under an id that is free; on the path it continues the conversation, unless it says what
-        else it continues."""
+        """Adds an entry under a free id. On the path it continues the conversation, unless it has another
+        parent."""
         if issubclass(kind, e.PathEntry):
             fields.setdefault("parent", self.tail)
         return self.put(kind(id=self.fresh(id, index), **fields))
 
     def say(self, message: m.Message, index: int, *, id: object = None, **fields: Any) -> str:
-        """A message that continues the conversation; a result learns the name of its tool and loses the
-        colours of a terminal."""
+        """Adds a message that continues the conversation; a result gets the name of its tool and loses
+        terminal colours."""
         if isinstance(message, m.Result):
             tool = self.calls.get(message.call_id) if message.name is None else message.name
             content = tuple(map(without_terminal_codes, message.content))
@@ -214,19 +213,20 @@ class Builder:
         return self.add(e.MessageEntry, index, id=id, message=message, **fields)
 
     def strange(self, raw: dict[str, Any], item: object, index: int) -> str:
-        """A message of an unknown role."""
+        """Adds a message with an unknown role."""
         role = raw.get("role")
         self.source.problem(f"message {index}", f"has the unknown role {role!r}: kept as it came")
         return self.add(e.Other, index, kind=as_text(role) or "message", raw=raw or {"value": item})
 
     def state(self, kind: str, value: Any, index: int, *, time: float = 0.0) -> str:
-        """Something a program remembered: kept, but no part of the conversation."""
+        """Adds a program's internal state, which is kept but not part of the conversation."""
         return self.add(
             e.State, index, time=time, target=self.tail, name=f"{self.format}:{kind}", value=value
         )
 
     def fold(self, put: tuple[m.Message, ...], index: int, **fields: Any) -> str | None:
-        """That agent's own compaction: one edit for all of the path. None: there is nothing before it."""
+        """Adds the agent's own compaction: one edit for the whole path. None if there is nothing before
+        it."""
         if self.tail is None:
             return None
         edit = e.Edit(self._roots[self.tail], self.tail, put)
@@ -244,7 +244,7 @@ class Builder:
         cwd: str | None = None,
         leaf: str | None = None,
     ) -> Loaded:
-        """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
+        """All entries, the leaf at the end of the conversation, and an `Info`."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
             self.add(e.Leaf, len(self.entries), id=f"leaf:{leaf}", target=leaf)
         for kind, count in self.unknown.items():

@@ -21,7 +21,7 @@ from refold.transcripts.values import as_list, as_name, as_object, as_text
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A record with a place in the tree."""
+    """A record with its place in the tree."""
 
     index: int
     line: int
@@ -29,9 +29,9 @@ class Node:
     parent: str | None
     raw: JsonObject
     reply: ReplyRecords | None = None
-    """The reply this record belongs to or follows without the user having spoken."""
+    """The reply that this record belongs to or follows without a user message."""
     member: bool = False
-    """Part of the reply itself: one of its records or a result of one of its calls."""
+    """True if it is part of the reply: one of its records or a result of one of its calls."""
 
     @property
     def kind(self) -> str:
@@ -39,7 +39,7 @@ class Node:
 
     @property
     def aside(self) -> bool:
-        """Said by or to a sub-agent."""
+        """True for a message of or to a sub-agent."""
         return self.raw.get("isSidechain") is True
 
     @property
@@ -60,9 +60,9 @@ class ReplyRecords:
 
 
 def originals(nodes: list[Node]) -> tuple[list[Node], dict[str, str]]:
-    """Without the records that only repeat others: what a fold of ours shows, or a conversation that was
-    copied when it was resumed. Whatever continues them continues the boundary that carries the fold, or the
-    record they repeat. With the record that each copy of a conversation repeats."""
+    """The records without copies: what a fold of refold shows, or a conversation copied when it was resumed.
+    What continues a copy continues the boundary with the fold, or the original. Also returns copy → original.
+    """
     homes = {id: node.id for node in nodes for id in copies(node.raw, node.index) if isinstance(id, str)}
     repeated = _repeated([node for node in nodes if node.id not in homes])
     homes |= repeated
@@ -82,7 +82,7 @@ def _repeated(nodes: list[Node]) -> dict[str, str]:
     known: dict[tuple[str, str, str], str] = {}
     found: dict[str, str] = {}
     copied: set[str] = set()
-    """Records below the beginning of a copy: copies themselves, and what programs noted between them."""
+    """Records below the beginning of a copy: copies, and notes of programs between them."""
     for node in nodes:
         when = as_text(node.raw.get("timestamp"))
         blocks = [(node.kind, when, compact_json(block)) for block in node.blocks]
@@ -98,7 +98,7 @@ def _repeated(nodes: list[Node]) -> dict[str, str]:
 
 
 def arrange(nodes: list[Node], source: TranscriptFile) -> list[Node]:
-    """Parents before children, replies found. What is not a head of a reply keeps its order in the file."""
+    """Parents before children, replies grouped. Other records keep their order."""
     by_id = {node.id: node for node in nodes}
     _attach_boundaries(nodes, by_id, source)
     ordered = list(_parents_first(nodes, by_id, source))
@@ -108,7 +108,8 @@ def arrange(nodes: list[Node], source: TranscriptFile) -> list[Node]:
 
 
 def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: TranscriptFile) -> None:
-    """A compaction starts a new root; `logicalParentUuid` says what it continues, in this file or another."""
+    """Attaches compactions, which start a new root, to what they continue (`logicalParentUuid`), in this file
+    or another."""
     last: dict[tuple[bool, str], str] = {}
     for node in nodes:
         stream = (node.aside, as_text(node.raw.get("agentId")))
@@ -124,7 +125,7 @@ def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: Transc
 
 
 def starts_anew(raw: JsonObject) -> bool:
-    """A compaction boundary, or the summary of a release that wrote no boundary."""
+    """True for a compaction boundary, or the summary of a release without boundaries."""
     return raw.get("subtype") == "compact_boundary" or raw.get("isCompactSummary") is True
 
 

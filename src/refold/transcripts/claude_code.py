@@ -27,7 +27,7 @@ from refold.transcripts.values import as_count, as_list, as_name, as_object, as_
 name = "claude-code"
 
 CLEARED = "[Old tool result content cleared]"
-"""What the model sees in place of a result that a microcompaction took out."""
+"""What the model sees in place of a result that a microcompaction cleared."""
 
 _PATH_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"})
 _LOOSE_KINDS = frozenset({
@@ -88,7 +88,7 @@ def read(source: TranscriptFile) -> Loaded:
 
 
 class _UnfitError(Exception):
-    """A boundary carries what does not fit this file."""
+    """Raised if a boundary has entries that do not fit this file."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -100,14 +100,14 @@ class _Import:
         self.log = Builder(name, source)
         self.common: dict[str, Any] = {}
         self.ends: dict[str, str] = {}
-        """Record → the last entry made of it: what its children continue."""
+        """Record → the last entry made from it, which its children continue."""
         self.starts: dict[str, str] = {}
         """Record → the first entry of its reply (or of itself)."""
         self.results: dict[str, m.Result] = {}
         self.result_entries: dict[str, str] = {}
         self.nodes: dict[str, Node] = {}
         self.boundaries: set[str | None] = set()
-        """Boundaries that a summary follows; at the others the conversation begins anew without one."""
+        """Boundaries followed by a summary; at the others the conversation starts anew."""
 
     def run(
         self, nodes: list[Node], repeated: dict[str, str], loose: list[tuple[int, int, JsonObject]]
@@ -161,7 +161,7 @@ class _Import:
             self._other(node, self._parent(node))
 
     def _copy(self, id: str, original: str) -> None:
-        """The id of a copy still leads somewhere; what it says stands at the original."""
+        """Keeps the id of a copy; its content is at the original."""
         end = self.ends[original]
         self.starts[id], self.ends[id] = self.starts[original], end
         self.log.put(e.Other(id=id, parent=end, kind="copy", raw={"of": original}))
@@ -249,7 +249,7 @@ class _Import:
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
     def _own_folds(self, node: Node) -> None:
-        """What refold did here, as it did it."""
+        """Restores the folds of refold."""
         names = restore_embedded(node.raw, node.index, self.log)
         if names is None:
             raise _UnfitError(node)
@@ -293,7 +293,7 @@ class _Import:
         self._done(node, node.id, made)
 
     def _boundary(self, node: Node) -> Node | None:
-        """The boundary record above a summary (or itself); attachments may lie between."""
+        """The boundary record above a summary (or itself); attachments may be in between."""
         at: Node | None = node
         for _ in range(20):
             if at is None or at.raw.get("subtype") == "compact_boundary":
@@ -302,7 +302,7 @@ class _Import:
         return at if at is not None and at.raw.get("subtype") == "compact_boundary" else None
 
     def _kept(self, metadata: JsonObject, parent: str | None) -> tuple[list[str], set[str]]:
-        """The path up to the compaction, and the entries of it that stayed in view."""
+        """The path up to the compaction, and its entries that stayed in view."""
         path = self.log.path(parent)
         places = {id: place for place, id in enumerate(path)}
         segment, several = (
@@ -338,7 +338,7 @@ class _Import:
     # ── records beside the path ─────────────────────────────────────────────────────────────────
 
     def _loose(self, loose: list[tuple[int, int, JsonObject]]) -> str | None:
-        """Titles, labels and what programs remembered. Returns the title."""
+        """Titles, labels and internal state. Returns the title."""
         title: str | None = None
         for index, _, raw in loose:
             kind, when = as_text(raw.get("type")), time_of(raw)

@@ -1,4 +1,4 @@
-"""Content blocks in Anthropic's spelling, as Claude Code writes them down, and who said them."""
+"""Content blocks as Claude Code writes them (Anthropic's format), and their origin."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WHY = "the user said:\n"
 
 
 def user_messages(raw: JsonObject, blocks: Sequence[object], tools: Mapping[str, str]) -> list[m.Message]:
-    """The messages of a record in the user's role: results first, as the provider demands, then what was
-    written. `tools`: names of tools by call. Empty for an attachment that the model sees in other forms."""
+    """The messages of a record in the user's role: results first, as the provider demands, then text.
+    `tools`: call → tool name. Empty for an attachment that the model sees in another form."""
     if raw.get("type") == "attachment":
         return _attachment(as_object(raw.get("attachment")))
     given = [block for block in map(as_object, blocks) if block.get("type") == "tool_result"]
@@ -27,7 +27,7 @@ def user_messages(raw: JsonObject, blocks: Sequence[object], tools: Mapping[str,
 
 
 def is_note(raw: JsonObject, message: m.User) -> bool:
-    """Whether a program put this in: marked so, or an attachment without typed text."""
+    """True if a program added this: marked so, or an attachment without typed text."""
     origins = [part.origin for part in message.content if isinstance(part, m.Text)]
     return raw.get("isMeta") is True or (raw.get("type") == "attachment" and None not in origins)
 
@@ -41,8 +41,7 @@ def _user(raw: JsonObject, parts: Iterable[m.AnyPart]) -> m.User:
 
 
 def _attachment(raw: JsonObject) -> list[m.Message]:
-    """A prompt that waited while the model worked, or a file the user named; other kinds are the program's
-    own notes."""
+    """A queued prompt, or a file that the user named; other kinds are the program's own notes."""
     if raw.get("type") == "queued_command":
         prompted = (as_text(raw.get("commandMode")) or "prompt") == "prompt"
         parts = parts_of_blocks(raw.get("prompt"))
@@ -56,7 +55,7 @@ def _attachment(raw: JsonObject) -> list[m.Message]:
 
 
 def _result(raw: JsonObject, tools: Mapping[str, str], known: JsonObject) -> m.Result:
-    """The result of a call, and the user's own words in it. `known`: what the program noted beside it."""
+    """The result of a call, and the user's own words in it. `known`: the program's notes on it."""
     call, content = as_text(raw.get("tool_use_id")), parts_of_blocks(raw.get("content"))
     failed, tool = raw.get("is_error") is True, tools.get(call, "mcp__")
     if len(content) == 1 and isinstance(content[0], m.Text):

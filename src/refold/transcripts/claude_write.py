@@ -40,7 +40,7 @@ def new_id() -> str:
 
 
 def adapted(message: m.Message) -> m.Message:
-    """A record is the user's or the model's: what else was said is shown framed."""
+    """A message as a record of the user or the model; other roles are framed."""
     if not isinstance(message, m.System):
         return message
     return m.user([m.text(element("system_message", message.text), "program")])
@@ -63,7 +63,7 @@ def with_server(server: Sequence[str]) -> str:
 
 
 def project_folder(cwd: str) -> str:
-    """The name that Claude Code gives to the folder of a project."""
+    """Claude Code's name for the folder of a project."""
     plain = _BADS.sub("-", cwd.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return plain if len(plain) <= MAX_FOLDER_CHARS else f"{plain[:MAX_FOLDER_CHARS]}-{_hash(cwd)}"
 
@@ -110,7 +110,7 @@ def ticket_of(records: Sequence[JsonObject], now: float) -> Ticket:
 
 
 class _Chain:
-    """Records, each of which continues the one before."""
+    """Records, each continuing the one before."""
 
     def __init__(self, page: Page, ticket: Ticket, before: Sequence[JsonObject] = ()) -> None:
         self.page = page
@@ -130,7 +130,7 @@ class _Chain:
         }
 
     def compaction(self) -> Iterator[JsonObject]:
-        """The boundary and what the model sees behind it."""
+        """The boundary and what the model sees after it."""
         folds = [entry for entry in self.page.session.path if isinstance(entry, e.Fold)]
         metadata = {"trigger": "manual", "preTokens": folds[-1].tokens_before if folds else 0}
         before, self.parent = self.parent, None
@@ -177,7 +177,7 @@ class _Chain:
         return self._record("user", entry, message={"role": "user", "content": content}, **extra)
 
     def _reply(self, item: Item, blocks: list[JsonObject]) -> Iterator[JsonObject]:
-        """A record for each block, all of one message."""
+        """One record per block, all of one message."""
         entry = entry_of(self.page, item)
         message = item.message
         stop = message.stop if isinstance(message, m.Assistant) else None

@@ -1,7 +1,7 @@
-"""Who said what in the requests that coding programs send (to the gateway): the same marks as in their files.
+"""Origins of texts in the requests of coding programs (to the gateway), by the same marks as in their files.
 
-No text is taken apart here, so that what is sent on stays as it came: a text that is the program's from
-beginning to end says so, any other is the user's.
+Texts are not split, so that what is sent on stays unchanged: a text that is entirely the program's gets its
+origin, any other is the user's.
 """
 
 from __future__ import annotations

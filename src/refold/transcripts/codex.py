@@ -33,7 +33,7 @@ name = "codex"
 
 _WRAPPED = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _KEPT = frozenset({"world_state", "token_usage_record"})
-"""What newer releases remember beside the conversation."""
+"""State that newer releases keep beside the conversation."""
 _ITEMS = frozenset({
     "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
     "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "web_search_call",
@@ -80,7 +80,7 @@ class _Import:
         self.header: JsonObject = {}
         self.context: JsonObject = {}
         self.history: list[m.Message] = []
-        """What the model sees at this point: a compaction without its result is rebuilt from it."""
+        """What the model sees at this point, from which a compaction without a result is rebuilt."""
         self.turns: list[tuple[str | None, int]] = []
         """For every message of the user: the entry before it, and the length of the history then."""
         self.parts: list[m.AnyPart] = []

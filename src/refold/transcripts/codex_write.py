@@ -33,7 +33,7 @@ CODEX_VERSION = "0.166.0"
 
 
 def new_id() -> str:
-    """A UUID of version 7: Codex sorts by it."""
+    """A UUID of version 7, by which Codex sorts."""
     moment = int(time.time() * 1000) << 80
     return str(UUID(int=moment | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)))
 
@@ -91,7 +91,7 @@ def ticket_of(records: Sequence[JsonObject], now: float) -> Ticket:
 
 
 def _meta(ticket: Ticket, stamp: str) -> JsonObject:
-    """Without a `model_provider`: Codex refuses to resume where another one is set up by now."""
+    """Session metadata, without a `model_provider`: Codex refuses to resume with another one."""
     return {
         "id": ticket.id,
         "timestamp": stamp,
@@ -103,7 +103,7 @@ def _meta(ticket: Ticket, stamp: str) -> JsonObject:
 
 
 class _Rollout:
-    """Lines, each later than the one before; numbered where the file numbers them."""
+    """Lines with increasing times, numbered if the file numbers them."""
 
     def __init__(self, clock: Clock, number: int | None = None) -> None:
         self.clock = clock
@@ -115,7 +115,7 @@ class _Rollout:
         return {"timestamp": self.clock.stamp(time), **numbered, "type": kind, "payload": payload}
 
     def conversation(self, message: m.Message, custom: frozenset[str], when: float) -> Iterator[JsonObject]:
-        """The items of a message, and the event from which Codex draws it on the screen."""
+        """The items of a message, and the event from which Codex displays it."""
         for wire in _rendered(message, custom):
             yield self.line("response_item", wire, when)
         if (event := _event(message)) is not None:
@@ -149,7 +149,7 @@ def _spoken(message: m.Assistant) -> str:
 
 
 def _custom(items: Sequence[Item]) -> frozenset[str]:
-    """Calls whose argument is a text: for them and their results Codex has items of other kinds."""
+    """Calls with a text argument, for which Codex has other item types."""
     return frozenset(call.id for item in items for call in item.message.calls if call.raw is not None)
 
 

@@ -22,7 +22,7 @@ from refold.transcripts.values import as_list, as_object, as_text
 
 EMBEDDED_KEY = "refold"
 ORIGIN = "exported_from"
-"""Under this name the `Info` of a session that was read says which session it was exported from."""
+"""Key in the `Info` of an imported session that names the session it was exported from."""
 
 
 def embed(
@@ -45,7 +45,7 @@ def embed(
 
 
 def embedded_in(raw: JsonObject, index: int) -> JsonObject:
-    """What a record at this place carries; empty: nothing, or nothing that belongs here."""
+    """What a record at this place contains; empty if there is nothing, or nothing that belongs here."""
     found = as_object(raw.get(EMBEDDED_KEY))
     return found if found.get("records") == index and found.get("version") == stored.VERSION else {}
 
@@ -55,8 +55,8 @@ def copies(raw: JsonObject, index: int) -> list[Any]:
 
 
 def restore_embedded(raw: JsonObject, index: int, log: Builder) -> dict[str, str] | None:
-    """Puts what a record carries into the log, and says what entries of the log are called from now on. None,
-    and the log as it was, where nothing is carried or something does not fit."""
+    """Adds the embedded entries to the log, and returns new names of entries. None, with the log unchanged,
+    if there are none or they do not fit."""
     found = embedded_in(raw, index)
     anew = found.get("anew") is True
     rows = as_list(found.get("entries"))
@@ -88,7 +88,7 @@ def _entries(rows: Sequence[Any], there: Mapping[str, e.MessageEntry | e.Note]) 
 
 
 def _is_path(entries: Sequence[e.AnyEntry]) -> bool:
-    """Each continues the one before."""
+    """True if each continues the one before."""
     parents = [None, *(entry.id for entry in entries)]
     chained = all(
         isinstance(entry, e.PathEntry) and entry.parent == parent
@@ -98,7 +98,7 @@ def _is_path(entries: Sequence[e.AnyEntry]) -> bool:
 
 
 def _fits(entries: Sequence[e.AnyEntry], log: Builder) -> bool:
-    """Is all that they name in the log?"""
+    """True if everything they name is in the log."""
     known = {entry.id for entry in entries}
     for entry in entries:
         named = [entry.parent] if isinstance(entry, e.PathEntry) else []

@@ -1,11 +1,10 @@
-"""Sessions exported for other programs.
+"""Exports sessions for other programs.
 
     exported = export(session, "openai")
     exported.data                       # bytes of the file
     exported.lost                       # sentences: what that format cannot hold
 
-By default the whole active path is written, as it was said; `view=True` writes what the model sees now, with
-folds in place.
+By default the whole active path is written in its original form; `view=True` writes what the model sees now.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = ["Exported", "export", "spoken_items", "targets"]
 
 
 def targets() -> tuple[str, ...]:
-    """Formats that can be written: the lists of every dialect, and those of programs."""
+    """Formats that can be written: message lists of every dialect, and those of programs."""
     return (*dialects.names(), *WRITERS, "opencode", "pi", "markdown", "jsonl")
 
 
@@ -45,10 +44,10 @@ def export(
     cwd: str | os.PathLike[str] | None = None,
     server: Sequence[str] = (),
 ) -> Exported:
-    """The session in the format `to` (one of `targets()`). With `redact`, secrets are taken out of everything
-    in it (what is only to be read, Markdown, never has any). For Claude Code and Codex it is a `Resumable`,
-    for opencode an `Importable`; `cwd` is the folder in which it will be resumed, unless it is that of the
-    session. `server`: the command of refold's MCP server, for Claude Code and Codex, which then start it."""
+    """The session in the format `to` (one of `targets()`). `redact` removes secrets (Markdown never has any).
+    For Claude Code and Codex it is a `Resumable`, for opencode an `Importable`; `cwd` is the folder in which
+    it will be resumed, default: the session's own. `server`: the command of refold's MCP server, which Claude
+    Code and Codex then start."""
     if server and to not in WRITERS:
         raise UsageError(f"--with-mcp works for {' and '.join(WRITERS)}, not for {to}")
     if redact or to == "markdown":
@@ -82,7 +81,7 @@ def _said(session: Session) -> Iterator[Message]:
 
 
 def _list(items: Sequence[Item], dialect: Dialect) -> bytes:
-    """The messages as a provider takes them, a line each: easy to read, to compare and to cut."""
+    """The messages in a provider's format, one per line."""
     rendered: Any = dialect.render(repair_by(dialect.rules, items))
     request: dict[str, Any] = {dialect.field: rendered} if isinstance(rendered, list) else rendered
     members: list[str] = []

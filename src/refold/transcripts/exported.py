@@ -1,4 +1,4 @@
-"""What an export is: the bytes of a file, and sentences about what its format cannot hold."""
+"""The result of an export: the bytes of a file, and sentences on what its format cannot hold."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def spoken_items(session: Session) -> list[Item]:
-    """Everything that was said on the active path, folds or not."""
+    """All messages of the active path, in their original form."""
     found = ((entry.id, said_by(entry)) for entry in session.path)
     return [Item(message, (id,)) for id, message in found if message is not None]
 
 
 def ending(session: Session, end: str) -> Session:
-    """The session with records that end so: what reads messages again has another name in another program."""
+    """The session with another ending of records, because the recall tool has another name in other
+    programs."""
 
     def changed(entry: e.AnyEntry) -> e.AnyEntry:
         if not isinstance(entry, e.Fold):
@@ -60,7 +61,7 @@ def export_losses(
     keeps: Sequence[str] = (),
 ) -> list[str]:
     """What a list of messages (without a dialect: a text to read) cannot hold of this session, one sentence
-    each. `keeps`: of `usage` and `times`, what the format holds besides."""
+    each. `keeps`: which of `usage` and `times` the format holds."""
     found = Counter(_entry_losses(session, view=view, keeps=keeps))
     for item in items:
         found.update(_text_losses(item.message) if dialect is None else _list_losses(item.message, dialect))
@@ -101,7 +102,7 @@ def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
         yield hidden if message.hidden else "{user_command} written as text"
     failed = isinstance(message, m.Result) and message.is_error
     if failed and not _holds(dialect, m.result("c", "failed", is_error=True)):
-        yield "{result} no longer marked as an error"
+        yield "error mark dropped from {result}"
     for part in message.parts:
         if isinstance(part, m.Thinking) and not _holds(dialect, m.Assistant((part, m.Text("so")))):
             yield "{thinking_block} not exported"
@@ -120,5 +121,5 @@ def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
 
 
 def _holds(dialect: Dialect, probe: m.Message) -> bool:
-    """Is it the same after it was written and read?"""
+    """True if it is the same after writing and reading."""
     return dialect.parse_list(dialect.render([probe])) == [probe]

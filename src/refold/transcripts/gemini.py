@@ -57,7 +57,7 @@ def read(source: TranscriptFile) -> Loaded:
 
 
 def _session(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
-    """The session's own fields and its messages, from a document or from lines."""
+    """The session's fields and messages, from a document or from lines."""
     if not source.head().records:
         document = as_object(source.document())
         return document, as_list(document.get("messages"))
@@ -75,7 +75,7 @@ def _session(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
 
 
 def _rewind(log: Builder, raw: JsonObject, index: int) -> None:
-    """The user went back to before a message: what follows is a branch."""
+    """Moves back to before a message; what follows is a branch."""
     target = raw["$rewindTo"]
     if isinstance(target, str) and target in log:
         log.tail = log.parent(target)

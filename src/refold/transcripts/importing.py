@@ -1,8 +1,8 @@
-"""Many transcripts into a store: once each, and only what is new.
+"""Imports many transcripts into a store, each once, and only what is new.
 
-Every file is compared with what the store has under its id: the same is left alone, a transcript that grew
-since (or an import that was broken off) gets the rest, and one that differs becomes a session of its own. So
-importing a folder again is cheap and safe.
+Every file is compared with the store's session of its id: an equal one is left alone, a transcript that grew
+(or an interrupted import) gets the rest, and a different one becomes a session of its own. So repeated
+imports are cheap and safe.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from refold.entries import AnyEntry, Fold, Info, MessageEntry, PathEntry
 from refold.errors import FormatError, RefoldError
 from refold.protocols import Loaded, SessionInfo, Store
 from refold.session import Session
+from refold.session.forget import hole
 from refold.transcripts import read_all
 from refold.transcripts.base import problem_sentences
 from refold.transcripts.embedded_fold import ORIGIN
@@ -33,7 +34,7 @@ ImportState = Literal["imported", "grown", "unchanged", "skipped", "failed"]
 
 
 class ImportOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one conversation."""
+    """The result for one conversation."""
 
     file: str
     state: ImportState
@@ -46,8 +47,8 @@ class ImportOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_transcripts(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
-    """The files to read, and whether each was named itself (or found in a folder that was). Of a folder
-    neither pipes nor devices, which would never end; a link that leads nowhere is named as unreadable."""
+    """The files to read, and whether each was given by name or found in a folder. In folders, pipes and
+    devices are skipped; a broken link is reported as unreadable."""
     found: dict[Path, bool] = {}
     for path in map(Path, paths):
         if not path.is_dir():
@@ -63,7 +64,7 @@ def find_transcripts(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path
 
 
 class ReadConversation(NamedTuple):
-    """One of a file, as it was read."""
+    """One conversation of a file."""
 
     format: str
     loaded: Loaded
@@ -71,12 +72,11 @@ class ReadConversation(NamedTuple):
 
 
 ReadConversations = Iterator["ReadConversation | ImportOutcome"]
-"""Of one file; or what became of it where there is nothing to take."""
+"""The conversations of one file, or the result if there is nothing to import."""
 
 
 def conversations(path: Path, *, named: bool = True, format: str | None = None) -> ReadConversations:
-    """Everything in a file; it is only read. A file found in a folder that is no transcript is skipped, not
-    failed."""
+    """All conversations of a file. A file in a folder that is not a transcript is skipped, not failed."""
     there = False
     try:
         for kind, loaded in read_all(path, format=format):
@@ -93,7 +93,7 @@ def conversations(path: Path, *, named: bool = True, format: str | None = None) 
 
 
 class ImportJob(NamedTuple):
-    """A file to read; `named` itself, or found in a folder that was."""
+    """A file to read, given by name (`named`) or found in a folder."""
 
     file: Path
     named: bool
@@ -101,21 +101,21 @@ class ImportJob(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """A conversation as it travels: its entries as they are stored. (Values that were pickled are written
-    otherwise than those that were read: what is left out where it is a default is told by identity.)"""
+    """A conversation for transfer between processes, with its entries as they are stored. (Pickled values are
+    written differently, because defaults are recognised by identity.)"""
 
     format: str
     info: SessionInfo
     lines: list[bytes]
     problems: int
     text: str
-    """What is said of the problems."""
+    """Description of the problems."""
     origin: str = ""
-    """The session it was exported from, if it was."""
+    """The session it was exported from, if any."""
 
 
 def read_for_import(asked: ImportJob) -> list[Parcel | ImportOutcome]:
-    """What a worker does; `Importer.put` does the rest."""
+    """The work of a worker; `Importer.put` does the rest."""
     found: list[Parcel | ImportOutcome] = []
     for one in conversations(asked.file, named=asked.named, format=asked.format):
         if isinstance(one, ImportOutcome):
@@ -132,14 +132,14 @@ def read_for_import(asked: ImportJob) -> list[Parcel | ImportOutcome]:
 
 
 class Importer:
-    """Takes files into one store."""
+    """Imports files into one store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._known = {info.id: info.entries for info in store.sessions()}
 
     def put(self, path: Path, found: Iterable[Parcel | ImportOutcome]) -> Iterator[ImportOutcome]:
-        """What was read of a file."""
+        """Stores the conversations of a file."""
         taken: set[str] = set()
         for one in found:
             try:
@@ -149,7 +149,7 @@ class Importer:
                 return
 
     def has(self, outcome: ImportOutcome) -> bool:
-        """Whether what was taken then is still there."""
+        """True if what was imported then is still there."""
         return outcome.id is None or self._known.get(outcome.id, -1) >= outcome.entries
 
     def _conversation(self, path: Path, parcel: Parcel, taken: set[str]) -> ImportOutcome:
@@ -186,8 +186,8 @@ class Importer:
         raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
 
     def _continued(self, parcel: Parcel) -> tuple[str, ImportState, int] | None:
-        """A session that another program went on with, back again: what was said since belongs to the session
-        it was exported from. None, where it does not go on from a place in that."""
+        """Appends what another program added to an exported session. None if it does not continue that
+        session."""
         there = self.store.load(parcel.origin).entries
         known = {entry.id for entry in there}
         entries = [entry for line in parcel.lines if isinstance(entry := stored.decode(line), PathEntry)]
@@ -204,21 +204,28 @@ class Importer:
 
 
 def _rest(there: Sequence[AnyEntry], lines: Sequence[bytes]) -> list[AnyEntry] | None:
-    """What a transcript holds that the store does not; None where the store holds another conversation. What
-    is only noted beside the messages, by the user or by a reading that ended earlier, may differ."""
+    """What a transcript has beyond the store; None if the store has another conversation. Annotations may
+    differ, and what was forgotten since stays forgotten."""
     told = {entry.id: entry for entry in map(stored.decode, lines)}
     encoded = dict(zip(told, lines, strict=True))
     said = [entry for entry in there if isinstance(entry, PathEntry)]
-    if any(encoded.get(entry.id, line) != line for entry in said for line in (stored.encode(entry),)):
-        return None
+    other = [entry for entry in said if encoded.get(entry.id, line := stored.encode(entry)) != line]
+    altered = [entry for entry in other if not _is_forgotten(entry, told[entry.id])]
+    if altered and (len(altered) == len(other) or any(isinstance(x, MessageEntry) for x in altered)):
+        return None  # forgetting a message takes folds and notes apart, too, but no other message
     known = {entry.id for entry in there}
     rest = [entry for id, entry in told.items() if id not in known]
     goes_on = any(isinstance(entry, PathEntry) for entry in rest)
     return None if goes_on and any(entry.id not in told for entry in said) else rest
 
 
+def _is_forgotten(entry: AnyEntry, told: AnyEntry) -> bool:
+    """Is an entry of the store what forgetting leaves of the one that the transcript tells?"""
+    return isinstance(told, MessageEntry) and stored.encode(hole(told)) == stored.encode(entry)
+
+
 def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:
-    """Entries behind `tip`, so many at a time."""
+    """Appends entries after `tip`, in batches."""
     rest = iter(entries)
     while batch := list(islice(rest, _BATCH)):
         store.append(id, batch, after=tip)

@@ -1,5 +1,5 @@
-"""What a JSON value has beyond what we would write: kept beside an imported entry, so that writing it back
-gives the source again, whatever the source had.
+"""The difference between a JSON value and what refold would write, kept with an imported entry, so that
+exporting restores the source.
 
 A patch is itself JSON: `=` sets keys, `-` drops keys, `/` goes into members (list positions as text).
 """
@@ -13,8 +13,8 @@ _MISSING = object()
 
 
 def json_difference(ours: Any, source: Any) -> Patch:
-    """The patch that turns `ours` into `source`; empty if they are the same. Both are objects, or lists of
-    one length. A number and true are different things, even where Python finds them equal."""
+    """The patch that turns `ours` into `source`; empty if they are equal. Both are objects, or lists of the
+    same length. A number and true differ, although Python considers them equal."""
     mine, theirs = _members(ours), _members(source)
     sets: Patch = {}
     inner: Patch = {}
@@ -33,7 +33,7 @@ def json_difference(ours: Any, source: Any) -> Patch:
 
 
 def apply_difference(ours: Any, patch: Patch) -> Any:
-    """A copy of `ours` with the patch applied; members that the patch does not fit are left as they are."""
+    """A copy of `ours` with the patch applied; members that the patch does not fit are unchanged."""
     if not patch:
         return ours
     made: Any

@@ -1,4 +1,4 @@
-"""A session to read: Markdown with a heading per turn, calls and results in fenced blocks."""
+"""A session as Markdown for reading: a heading per turn, calls and results in fenced blocks."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def describe_image(image: m.Image) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """A block that its own text cannot close."""
+    """A fenced block that its text cannot close."""
     longest = max((len(run) for run in _TICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{_clean(text).rstrip()}\n{fence}"
 
 
 def _prose(text: str) -> str:
-    """Text with its headings one step below ours, without HTML outside of fenced code."""
+    """Text with headings one level lower, without HTML outside fenced code."""
     lines = _HEADING.sub(r"###\1", _clean(text)).strip().splitlines()
     # Fences inside of lists and quotations end where only a whole parser knows: then nothing is fenced.
     fences = not any(map(_INDENTED_FENCE.match, lines))

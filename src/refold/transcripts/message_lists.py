@@ -1,7 +1,7 @@
-"""Files that are a list of provider messages: what the dialects have in common.
+"""Files with a list of provider messages: the common part of the dialects.
 
-The list stands alone, under `messages` (or `input`, `conversation` …) of an object, or one message a line. A
-file of several such objects holds several conversations.
+The list is the whole file, under `messages` (or `input`, `conversation` …) of an object, or one message per
+line. A file with several such objects has several conversations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from refold.transcripts.builder import Builder
 from refold.transcripts.values import as_name, without
 
 KEYS = ("messages", "input", "conversation", "conversations", "history", "chat", "dialogue")
-"""Where objects keep their list."""
+"""Keys under which objects keep their list."""
 _TIMES = ("timestamp", "created_at", "time")
 _FACTS = ("model", "tools", "id", "name", "title", "metadata")
 
@@ -47,7 +47,7 @@ class Sample:
 
     @property
     def kinds(self) -> set[str]:
-        """Types of the items and of their content parts."""
+        """Types of the items and their content parts."""
         found = list(self.items)
         for item in self.items:
             content = item.get("content")
@@ -68,7 +68,7 @@ def objects(values: Iterable[Any]) -> list[JsonObject]:
 
 
 def inside(record: JsonObject) -> list[Any] | None:
-    """The list that an object holds; None if it is a message itself."""
+    """The list in an object; None if it is itself a message."""
     if "role" in record or "from" in record or isinstance(record.get("type"), str):
         return None
     for key in KEYS:
@@ -78,7 +78,7 @@ def inside(record: JsonObject) -> list[Any] | None:
 
 
 def chosen_messages(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
-    """The wanted conversation: the object around it (may be empty) and its messages."""
+    """The wanted conversation: its enclosing object (may be empty) and its messages."""
     if source.head().records:
         records: list[Any] = [record for _, record in source.records()]
     else:
@@ -93,7 +93,7 @@ def chosen_messages(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
 
 Parse = Callable[[list[JsonObject]], list[m.Message]]
 Groups = list[tuple[int, list[JsonObject]]]
-"""Records that belong together, with the place of the first."""
+"""Records that belong together, with the position of the first."""
 
 
 def alone(items: Sequence[Any]) -> Groups:
@@ -110,8 +110,8 @@ def read_message_list(
     opening: Callable[[JsonObject], m.Message | None] = lambda _: None,
     groups: Callable[[Sequence[Any]], Groups] = alone,
 ) -> Loaded:
-    """The messages that `parse` makes of each group of records; what is none becomes a problem. `known`: keys
-    of a record that its message says; `opening`: what the object around the list says before it."""
+    """The messages that `parse` makes of each group of records; other records become problems. `known`: keys
+    that the message covers; `opening`: what the enclosing object says before it."""
     envelope, items = chosen_messages(source)
     log = Builder(name, source)
     said = opening(envelope)
@@ -133,7 +133,7 @@ def read_message_list(
 
 
 def _put(log: Builder, message: m.Message, index: int, raw: JsonObject, known: frozenset[str]) -> None:
-    """A result gets the name of the tool that was called, where the list does not repeat it."""
+    """Adds a message; a result gets the name of the called tool if it is missing."""
     extra = without(raw, known)
     if isinstance(message, m.Result) and message.name is None:
         message = msgspec.structs.replace(message, name=log.calls.get(message.call_id))

@@ -25,7 +25,7 @@ name = "opencode"
 COMPACTION_REQUEST = "What did we do so far?"
 """What the model sees in place of a request to compact."""
 CLEARED = "[Old tool result content cleared]"
-"""What it sees in place of an output that was taken out later."""
+"""What it sees in place of a cleared output."""
 _STOPS: dict[str, m.Stop] = {
     "tool-calls": "tool_use",
     "stop": "end",
@@ -121,7 +121,7 @@ class _Import:
             self.cleared.append(e.Edit(id, id, (put,), "mask"))
 
     def clear(self, index: int) -> None:
-        """Outputs that were taken out of the view, which the file tells only of the results themselves."""
+        """Outputs that were cleared, which only the results themselves show."""
         here = set(self.log.path(self.log.tail))
         if edits := tuple(edit for edit in self.cleared if edit.first in here):
             self.log.folded(edits, index, reason="prune")

@@ -1,4 +1,4 @@
-"""opencode's own database, as the objects that `opencode export` writes of its sessions, one a line."""
+"""opencode's database, as the objects that `opencode export` writes, one per line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLES = {"session", "message", "part"}
 
 
 def sessions_in(path: Path) -> BinaryIO | None:
-    """All sessions of a database, oldest first; None where it is none of opencode's. It is only read."""
+    """All sessions of a database, oldest first; None if it is not opencode's. Only reads."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
         database.row_factory = sqlite3.Row
         names = database.execute("select name from sqlite_master where type = 'table'")

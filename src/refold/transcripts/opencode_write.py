@@ -27,7 +27,7 @@ from refold.transcripts.programs import sendable_items
 OPENCODE_VERSION = "1.18.18"
 AGENT = "build"
 GO_ON = "Go on from here."
-"""Stands where a reply would follow the summary without anything being asked."""
+"""Inserted where a reply would follow the summary without a request."""
 _NO_RECORD = "The conversation goes on below; some of it is shortened."
 _FINISHES = {"tool_use": "tool-calls", "length": "length", "refusal": "content-filter"}
 
@@ -35,7 +35,7 @@ _FINISHES = {"tool_use": "tool-calls", "length": "length", "refusal": "content-f
 class Importable(Exported, frozen=True, kw_only=True):
     id: str
     command: str
-    """What a user types to go on, in the folder of the session; `FILE` is where this was written."""
+    """The command that resumes it, in the session's folder; `FILE` is where this was written."""
 
 
 class _Speaker:
@@ -46,7 +46,7 @@ class _Speaker:
 
 
 def importable(session: Session, *, view: bool, cwd: str | os.PathLike[str] | None, now: float) -> Importable:
-    """The session as a new one of opencode. `view=True` leaves out what stands before the compaction."""
+    """The session as a new one of opencode. `view=True` omits what precedes the compaction."""
     projection = Projection(session)
     said = sendable_items(spoken_items(session), _Speaker()) if projection.folds and not view else []
     shown = sendable_items(projection.items, _Speaker())
@@ -101,7 +101,7 @@ class Writing:
                 yield self._user(list(filter(None, map(_part, item.message.parts))), self._time(item, copies))
 
     def compaction(self, shown: Sequence[Item]) -> Iterator[JsonObject]:
-        """The record as a summary, and what the model sees behind it."""
+        """The record as a summary, and what the model sees after it."""
         first = shown[0]
         folded = first.fold is not None and isinstance(first.message, m.User)
         record = first.message.text if folded else _NO_RECORD

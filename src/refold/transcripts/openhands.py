@@ -73,7 +73,7 @@ def detect(head: Head) -> float:
 
 
 def _is_event(history: object) -> bool:
-    """Is this a list of events, or of pairs of them?"""
+    """True for a list of events, or of pairs of them."""
     event = first(history) or first(next(iter(as_list(history)), None))
     return "source" in event and ("action" in event or "observation" in event or "kind" in event)
 
@@ -103,7 +103,7 @@ def _run(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
 
 
 def _holds_runs(head: Head) -> bool:
-    """A list of runs instead of a list of events."""
+    """True for a list of runs instead of events."""
     return "history" in first(head.value)
 
 
@@ -111,7 +111,7 @@ class _Import:
     def __init__(self, log: Builder, replies: dict[str, list[JsonObject]]) -> None:
         self.log = log
         self.given = replies
-        """Actions of the newer kind, by the reply they came from."""
+        """Actions of the newer kind, by their reply."""
         self.replies: set[str] = set()
         self.calls: dict[str, str] = {}
         """Event → the call it makes."""
@@ -236,7 +236,7 @@ class _Import:
             self._say(m.Result(call, tuple(_printed(raw)), None, kind == "error"), raw, index)
 
     def _recall(self, raw: JsonObject, index: int) -> None:
-        """Knowledge that OpenHands added by itself; the model reads its texts."""
+        """Knowledge that OpenHands added; the model reads its texts."""
         extras = as_object(raw.get("extras"))
         texts = [
             as_text(as_object(item).get("content")) for item in as_list(extras.get("microagent_knowledge"))
@@ -288,7 +288,7 @@ def _reasoning(said: JsonObject) -> list[m.Thinking]:
 
 
 def _printed(raw: JsonObject) -> list[m.AnyPart]:
-    """What an observation says to the model; a command's output comes with how it ended."""
+    """The text of an observation; a command's output includes its exit status."""
     content = chat_parts(raw.get("content"))
     metadata = as_object(as_object(raw.get("extras")).get("metadata"))
     if raw.get("observation") != "run" or not metadata:
@@ -316,7 +316,7 @@ def replies_of(events: Iterable[object]) -> dict[str, list[JsonObject]]:
 
 
 def assistant_of(actions: list[JsonObject]) -> m.Assistant:
-    """One reply: what it thought and said, and all its calls."""
+    """One reply: its thoughts, text and calls."""
     parts: list[m.AnyPart] = []
     for raw in actions:
         parts += thinking_parts(raw.get("thinking_blocks")) or _reasoning(raw)
@@ -338,7 +338,7 @@ def _call(raw: JsonObject) -> m.Call:
 
 
 def message_of(kind: str, raw: JsonObject) -> m.Message | None:
-    """The message of an event that is no action; None where the model never saw it."""
+    """The message of an event that is not an action; None if the model never saw it."""
     call = as_text(raw.get("tool_call_id"))
     if kind == "SystemPromptEvent":
         return m.System(tuple(chat_parts(raw.get("system_prompt"))))

@@ -187,6 +187,9 @@ class Lines:
 STYLE = transcript.Style(result_limit=2_000, ends=True)
 KEPT = transcript.Style(text_limit=1_200, result_limit=600, total_limit=24_000, ends=True)
 """Of the messages that stay: enough to know where the work stands."""
+ASKED = 8
+"""Notes are asked for in an eighth of the goal, about what lines have: notes of 800 tokens tell 4 points
+more than none at 8,000 tokens, notes of 2,600 tokens nothing more (M9). Longer ones are used, too."""
 UNSHOWN = 300
 """Characters of a message of the user that there is no room for, where the writer of notes is told of it."""
 
@@ -203,7 +206,7 @@ class Summary:
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
-        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
+        target = min(self._most, max(int(self.shape.goal * self.factor) // ASKED, 100))
         view = grading(s, self.shape, written=target, factor=self.factor)
         if isinstance(view, Reason):
             return view
@@ -220,7 +223,7 @@ class Summary:
         # A second attempt is made in the other form: a model that went on working instead of summarising
         # would do so again.
         shape, wanted = self.shape, self.shape.request if self.factor == 1.0 else "stand-alone"
-        form = choose_form(s, wanted, ttl=shape.cache_ttl, redact=shape.redact, output=target * 2)
+        form = choose_form(s, wanted, ttl=shape.cache_ttl, redact=shape.redact, output=self._most * 2)
         if form == "cached-prefix":
             ask = replace(ask, prefix=lambda: self._continued(s, view, target))
         seen = [source_of(s.session, x) for x in (s.items if ask.prefix else s.items[view.layout.first :])]
@@ -245,14 +248,18 @@ class Summary:
 
         return replace(view.proposal(self.name, finish), asks=(ask,))
 
+    @property
+    def _most(self) -> int:
+        """Tokens of notes that are still worth their room."""
+        return max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
+
     def _around(self, notes: str, target: int, s: PlanContext, view: Graded) -> Graded:
         """The view as it was planned, or graded anew around notes that are longer than was asked for."""
-        written = s.counter.text(notes)
+        written, limit = s.counter.text(notes), max(self._most * 4 // 3, view.goal // 4)
         if written <= target:
             return view
-        # Longer notes cost more of the newest messages than they tell (compactions at 8,000 tokens).
-        if written > max(target * 4 // 3, view.goal // 4):
-            raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {target:,}")
+        if written > limit:
+            raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {limit:,}")
         laid = grading(s, self.shape, written=written, factor=self.factor)
         return laid if isinstance(laid, Graded) and not laid.in_place else view
 
@@ -261,7 +268,7 @@ class Summary:
         begins = defuse(" ".join(kept.split())[:120])
         said = f' The messages from the one that begins "{begins}" on stay as they are.' if begins else ""
         text = prompt("refold_continue", kept=said, notes=_notes(view, target))
-        return continued(s, text, max_tokens=target * 2)
+        return continued(s, text, max_tokens=self._most * 2)
 
     def _ask(self, view: Graded, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
@@ -284,7 +291,7 @@ class Summary:
                 previous=notes,
                 notes=asked,
             )
-            return stand_alone(text, max_tokens=target * 2, system="refold_system")
+            return stand_alone(text, max_tokens=self._most * 2, system="refold_system")
 
         return Ask(sources=unread, render=render, previous=previous, target_tokens=target)
 

@@ -1,4 +1,4 @@
-"""How a clip is made of the text that it is a clip of: which stretches stayed, what stands between them."""
+"""How a clip was made from its source: which stretches remain, and what is between them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 ClipPiece: TypeAlias = tuple[int, int] | str
-"""A stretch of the source, from and to; or text that is not of the source: a mark where something was cut."""
+"""A stretch of the source (from, to), or text that is not from the source: a mark of a cut."""
 
 SEED = 16
-"""So many characters must agree before a stretch is taken for the same; at the end of a line fewer may, if
-they are near."""
+"""Number of characters that must agree for a stretch; fewer at the end of a line, if they are near."""
 SEARCH_AHEAD = 60
 MIN_OVERLAP = 4
-"""A shorter beginning or end that agrees is chance."""
+"""Minimum length of a matching beginning or end."""
 MAX_MISSES = 400
-"""Places of a clip that are looked for in vain; the rest is then taken as it is."""
+"""Number of failed searches after which the rest is taken as it is."""
 _STEP = re.compile(r"\\.|\w+|\W")
 _END = re.compile(r"\n|\\[nrt\"]")
 ESCAPES = re.compile(r"(?:\\[nrt\"\\]|\s)+")
-"""How JSON writes what stands as it is in other places: no mark."""
+"""JSON escapes of characters, which are not marks."""
 
 
 def clip_pieces(source: str, clip: str) -> list[ClipPiece]:
-    """In order. Joined, they are the clip."""
+    """The pieces in order; joined, they are the clip."""
     if source == clip:
         return [(0, len(source))]
     first = _agree(source, clip)
@@ -36,7 +35,7 @@ def clip_pieces(source: str, clip: str) -> list[ClipPiece]:
 
 
 def _agree(a: str, b: str) -> int:
-    """How many characters at the beginning are the same."""
+    """Number of equal characters at the beginning."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
 
@@ -62,7 +61,7 @@ def _between(source: str, low: int, high: int, clip: str, at: int, end: int) -> 
 
 
 def _found(source: str, low: int, high: int, clip: str, at: int, end: int) -> int:
-    """Where the source goes on with what the clip has at this place; -1: nowhere."""
+    """Where the source continues with the clip's text at this place; -1: nowhere."""
     line = _END.search(clip, at, min(at + SEED, end))
     seed = clip[at : max(line.start(), at + 1) if line else min(at + SEED, end)]
     near = high if len(seed) == SEED else min(high, low + SEARCH_AHEAD + len(seed))

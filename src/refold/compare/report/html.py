@@ -12,27 +12,27 @@ from refold.text.redact import redact
 _GONE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 )
-"""Control characters, marks that turn the direction of text round, halves of characters."""
+"""Control characters, bidirectional marks, lone surrogates."""
 _VOID = frozenset(("meta", "br", "hr", "col", "input"))
 
 
 class Markup(str):
-    """Text that is HTML already. Only `el` and `join` make it, and files that lie here."""
+    """Text that is already HTML. Only `el`, `join` and bundled files make it."""
 
     __slots__ = ()
 
 
 Child: TypeAlias = "str | int | Iterable[Child] | None"
-"""Strings are text and get escaped; `Markup` stays; None is nothing."""
+"""Strings are text and get escaped; `Markup` is unchanged; None is nothing."""
 
 
 def page_safe(text: str) -> str:
-    """Text without characters that a page must not hold."""
+    """Text without characters that are not allowed in a page."""
     return _GONE.sub("�", text.replace("\r\n", "\n"))
 
 
 def redacted_text(text: str) -> str:
-    """Text from outside, without its secrets too."""
+    """Text from outside, also without secrets."""
     return page_safe(redact(text)[0])
 
 
@@ -45,7 +45,8 @@ def join_markup(children: Iterable[Child]) -> Markup:
 
 
 def el(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. `cls` is its class; an underscore in other names is a hyphen; None and False: not there."""
+    """An element. `cls` is its class; an underscore in other names is a hyphen; None and False omit an
+    attribute."""
     given = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Markup(f"<{name}{given}>")

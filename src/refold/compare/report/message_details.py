@@ -1,6 +1,6 @@
-"""What a reader can look into: every message of a transcript, and what each fold of each preset put for it.
+"""Details for the reader: every message of a transcript, and what each fold of each preset put in its place.
 
-Packed into the page as one compressed block per transcript; `explorer.js` opens a block when it is asked for.
+Stored in the page as one compressed block per transcript; `explorer.js` opens a block on demand.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from refold.text.lenient_json import JsonObject
 from refold.text.truncate import head, level, one_line, tail
 
 MAX_MESSAGE_CHARS, MAX_FOLD_CHARS = 6_000_000, 6_000_000
-"""Characters of messages, and of what folds put for them, on one page. The longest lose their middle."""
+"""Characters of messages, and of their replacements, on one page. The longest lose their middle."""
 MIN_SHOWN_CHARS = 200
-"""Characters of a text that always have room."""
+"""Characters of a text that are always shown."""
 CUT_NOTE = "\n…[{cut:,} characters left out on this page]…\n"
 
 
 class ShownText(NamedTuple):
-    """A text as it stands on the page: whole, or without its middle."""
+    """A text on the page: whole, or without its middle."""
 
     text: str
     start: int
-    """What is missing, in places of the whole text: nothing where start and end are the same."""
+    """The missing part, as positions in the whole text; empty if start and end are equal."""
     end: int
     note: int
 
@@ -52,7 +52,7 @@ class ShownText(NamedTuple):
         return cls(first + note + last, start, end, len(note))
 
     def placed(self, whole: str, first: int, last: int) -> list[list[Any]]:
-        """A stretch of the whole text in places of this one; what is not here, by its words."""
+        """A stretch of the whole text in positions of this one; a missing stretch is given as text."""
         shift = self.note - (self.end - self.start)
         before = [[first, min(last, self.start)]] if first < self.start else []
         lost = whole[max(first, self.start) : min(last, self.end)]
@@ -69,7 +69,7 @@ class ReportMessage(NamedTuple):
 
 
 def transcript_section(t: Transcript, cells: Sequence[Cell], share: float) -> Markup:
-    """A transcript and all that was done to it; `share` of what the page has room for."""
+    """A transcript and its folds; `share` of the page's capacity."""
     said = [
         ReportMessage(entry.id, message, page_safe(redacted.message_text(message)))
         for entry in t.session.path
@@ -127,7 +127,7 @@ def _subject(call: Call) -> str:
 
 
 class _Folds:
-    """What the folds of one cell did, in numbers of the transcript's messages."""
+    """What the folds of one cell did, by message number."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Folds:
     def _copies(
         self, forms: Mapping[str, MessageForm], record: FoldRecord, stretch: Stretch
     ) -> dict[int, int]:
-        """Which of the messages put here are copies of single messages of the transcript, and of which."""
+        """Which of the inserted messages are copies of single messages of the transcript."""
         numbers = [self.number[id] for id in forms if id in self.number]
         if len(numbers) == len(stretch.edit.put) == 1 and forms[self.said[numbers[0]].id] == "clipped":
             return {0: numbers[0]}
@@ -223,7 +223,7 @@ class _Folds:
     def _line(
         self, session: Session, number: int, record: FoldRecord, lines: Sequence[tuple[str, tuple[int, int]]]
     ) -> tuple[int, int] | None:
-        """The line that tells of a message: which of the messages put, and which of its lines."""
+        """The line that mentions a message: which inserted message, and which of its lines."""
         one = self.said[number]
         position, key = session.position(one.id), e.key(one.id)
         for line, where in lines:
@@ -234,13 +234,13 @@ class _Folds:
 
 
 def cell_title(cell: Cell) -> str:
-    """Which cell: the preset with its settings, the budget, and how often it was folded."""
+    """The title of a cell: preset with settings, budget, and number of passes."""
     times = f", folded {cell.passes} times" if cell.passes > 1 else ""
     return redacted_text(f"{cell.preset.replace(':', ', ')} at {budget(cell.asked)}{times}")
 
 
 def _checked(fold: e.Fold) -> str:
-    """What is known of the truth of what was written."""
+    """The result of a summary's check."""
     report, noted = Check.of(fold), RefoldDetails.of(fold)
     if report and report.unverified:
         listed = ", ".join(one_line(claim, 80) for claim in report.unverified[:8])

@@ -1,4 +1,4 @@
-"""The page: the verdict, all presets, what became of every message, every transcript."""
+"""The page: the verdict, all presets, the fate of every message, every transcript."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _allowed(text: str) -> str:
 
 
 def page(done: Comparison) -> str:
-    """The whole report as one HTML document. Nothing is loaded, and nothing runs but our own script."""
+    """The report as one HTML document. It loads nothing and runs only its own script."""
     style, script = _read("style.css"), _read("explorer.js")
     policy = (
         f"default-src 'none'; style-src {_allowed(style)}; script-src {_allowed(script)}; "
@@ -57,7 +57,7 @@ def page(done: Comparison) -> str:
 
 
 def with_code(text: str) -> Child:
-    """A sentence; names in backticks as code."""
+    """A sentence with backticked names as code."""
     return [el("code", piece) if n % 2 else piece for n, piece in enumerate(text.split("`"))]
 
 
@@ -104,7 +104,7 @@ def _by_budget(cells: Sequence[Cell], bests: Sequence[PresetGroup]) -> Iterator[
 
 
 def _inside(done: Comparison, bests: Sequence[PresetGroup]) -> Markup:
-    """The reader that `explorer.js` fills; the data lies beside it, compressed."""
+    """The reader that `explorer.js` fills; its data is embedded, compressed."""
     best = bests[0].cells[0] if bests else None
     share = 1 / max(len(done.transcripts), 1)
     names = [el("option", name_of(t.file), value=n) for n, t in enumerate(done.transcripts)]
@@ -149,7 +149,7 @@ def _transcript(cells: Sequence[Cell], t: Transcript, number: int, bests: Sequen
 
 
 def _told(cells: Sequence[Cell], best: PresetGroup) -> str:
-    """What the preset of the first verdict does to one log."""
+    """What the best preset does to one log."""
     kind = (best.preset, *best.kind)
     cell = next((cell for cell in cells if (cell.preset, cell.asked, cell.passes) == kind), None)
     if cell is None or cell.failed:

@@ -50,7 +50,7 @@ def colour(preset: str) -> str:
 
 
 def presets(rows: Sequence[PresetGroup], best: PresetGroup | None) -> Markup:
-    """Best first; what does not fit or failed comes last and has no shares."""
+    """Best first; presets that do not fit or failed come last and have no shares."""
     return _table("presets", [("preset", None), *PRESET_COLUMNS], [_row(group, best) for group in rows])
 
 

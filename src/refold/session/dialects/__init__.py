@@ -1,8 +1,7 @@
-"""The providers' spellings of a conversation. Converting happens once, at the edge.
+"""Dialects: how providers write a conversation. Conversion happens once, at the edge.
 
-A dialect is a module with the members of `Dialect`; `DIALECTS` is the table. A new one is a module and a
-row: `view.to(name)`, merging, replies, the wire rules, `refold show --wire`, `refold export --to` and the
-validators for tests go by the table.
+A dialect is a module with the members of `Dialect`, and a row in `DIALECTS`. `view.to(name)`, merging,
+replies, the wire rules, `refold show --wire`, `refold export --to` and the test validators use the table.
 """
 
 from __future__ import annotations
@@ -21,48 +20,48 @@ from refold.text.lenient_json import JsonObject
 
 
 class Dialect(Protocol):
-    """How one provider spells a conversation."""
+    """How one provider writes a conversation."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def field(self) -> str:
-        """Where a request holds the list of messages."""
+        """The field of a request that has the list of messages."""
         ...
 
     @property
     def rules(self) -> WireRules: ...
 
     def speaks(self, raw: JsonObject) -> bool:
-        """Whether this message, reply or request is in this dialect without doubt."""
+        """True if this message, reply or request is certainly in this dialect."""
         ...
 
     def parse_list(self, objs: Iterable[Any]) -> list[Message]:
-        """The messages of what `render` gives: dicts or SDK objects."""
+        """The messages of a list that `render` could have made: dicts or SDK objects."""
         ...
 
     def parse_reply(self, obj: Any) -> ParsedReply:
-        """What a model answered, from the provider's reply or from an assistant message alone; `UsageError`
-        if it is neither."""
+        """A model's answer, from the provider's reply or an assistant message; raises `UsageError` for
+        anything else."""
         ...
 
     def render(self, shown: Renderable, *, system: str | None = None) -> Any:
-        """Messages that were repaired by the `rules`: a list or, where the dialect keeps something beside it,
-        the fields of a request. Fresh values, the caller may change them."""
+        """Messages, already repaired by the `rules`, as a list or as the fields of a request. The values are
+        new, so the caller may change them."""
         ...
 
     def render_tools(self, tools: Sequence[Any]) -> list[JsonObject]:
-        """Tool definitions, given in any dialect's shape."""
+        """Tool definitions of any dialect, in this dialect."""
         ...
 
 
 _ROWS: tuple[Dialect, ...] = (openai_chat, openai_responses, anthropic)
 DIALECTS = {row.name: row for row in _ROWS}
 ALIASES = {"openai-responses": "responses"}
-"""Second names: what models and files of a dialect are called."""
+"""Alternative names, used by models and files."""
 DEFAULT_DIALECT = openai_chat
-"""The dialect that reads what is in none without doubt."""
+"""The dialect for objects that are certainly in none."""
 
 
 def get(name: str) -> Dialect:
@@ -74,7 +73,7 @@ def get(name: str) -> Dialect:
 
 
 def names() -> tuple[str, ...]:
-    """All names that `get` knows."""
+    """All names that `get` accepts."""
     return (*DIALECTS, *ALIASES)
 
 
@@ -84,18 +83,18 @@ def dialect_of(obj: Any) -> Dialect:
 
 
 def parse(obj: Any) -> list[Message]:
-    """The message(s) of one foreign message, whatever dialect it is in."""
+    """The message(s) of one object of any dialect."""
     return parse_list([obj])
 
 
 def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[Message]:
-    """The messages of a list (or of a request), whatever dialect it is in. Ours stay as they are."""
+    """The messages of a list or request of any dialect; refold's own messages are unchanged."""
     return parse_list_with_dialects(objs)[0]
 
 
 def parse_list_with_dialects(objs: Iterable[Any] | Mapping[str, Any]) -> tuple[list[Message], list[Dialect]]:
-    """The same, and the dialects that the list may be in: the one that something in it speaks without doubt,
-    all where nothing does; none where it is in our own messages, or in several dialects."""
+    """The messages of a list, and the dialects that it may be in: one if something in it is certain, all if
+    nothing is, none for refold's own messages or a mixture."""
     with _reading("message"):
         if isinstance(objs, Mapping):
             request = dict(cast("Mapping[str, Any]", objs))
@@ -115,8 +114,8 @@ def parse_list_with_dialects(objs: Iterable[Any] | Mapping[str, Any]) -> tuple[l
 
 
 def parse_reply(raw: Any) -> ParsedReply:
-    """What a model answered: `(message, usage, model)` from a provider's reply, as SDK object or dict, or
-    from an assistant message alone (ours or any dialect's)."""
+    """A model's answer as `(message, usage, model)`, from a provider's reply (SDK object or dict) or an
+    assistant message (refold's or any dialect's)."""
     if isinstance(raw, Assistant):
         return raw, None, None
     with _reading("reply"):
@@ -126,7 +125,7 @@ def parse_reply(raw: Any) -> ParsedReply:
 
 @contextmanager
 def _reading(what: str) -> Generator[None]:
-    """Reads a foreign object, whose code may raise anything."""
+    """Guards the reading of a foreign object, whose code may raise anything."""
     try:
         yield
     except RefoldError:
@@ -141,8 +140,8 @@ def _sure(raw: JsonObject) -> Dialect | None:
 
 
 def _runs(objs: Sequence[Any], sure: Sequence[Dialect | None]) -> Iterator[tuple[Dialect | None, list[Any]]]:
-    """Neighbours of one dialect; None: they are ours. What could be of any dialect is read like what stands
-    before it, or at the beginning like what comes: some dialects spread one reply over several items."""
+    """Runs of neighbours in one dialect (None: refold's own). Ambiguous objects belong to the preceding run,
+    at the beginning to the next: some dialects spread one reply over several items."""
     current: Dialect = next((dialect for dialect in sure if dialect is not None), DEFAULT_DIALECT)
     readers: list[Dialect | None] = []
     for obj, dialect in zip(objs, sure, strict=True):

@@ -59,7 +59,7 @@ STOP_REASONS: dict[str, m.Stop] = {
 
 
 def speaks(raw: JsonObject) -> bool:
-    """A request with its `system`, a whole reply, or a message made of this dialect's blocks."""
+    """True for a request with `system`, a whole reply, or a message with blocks of this dialect."""
     if "role" not in raw:
         return "stop_reason" in raw or ("system" in raw and field in raw)
     if raw.get("type") == "message":  # so are items of OpenAI's responses
@@ -71,8 +71,8 @@ _OWN_PARTS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinkin
 
 
 def parse(obj: Any) -> list[m.Message]:
-    """The message(s) of one Anthropic message: each tool result is one of ours, what else the user said
-    follows them (the dialect demands that order)."""
+    """The message(s) of one Anthropic message. Each tool result becomes a message; the user's other content
+    follows, in the order that the dialect demands."""
     raw = as_dict(obj)
     role = raw.get("role")
     if role == "assistant":
@@ -94,8 +94,8 @@ def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[m.Message]:
 
 
 def parse_given(objs: Iterable[Any]) -> list[Given]:
-    """The messages of a list, each with what says it. Marks for caches are no part of it: how many there may
-    be depends on the rest of the request."""
+    """The messages of a list, each with its source objects. Cache marks are dropped, because their number
+    depends on the whole request."""
     found: list[Given] = []
     for obj in objs:
         raw = as_dict(obj)
@@ -108,7 +108,7 @@ def parse_given(objs: Iterable[Any]) -> list[Given]:
 
 
 def parse_reply(obj: Any) -> ParsedReply:
-    """The reply, its usage and its model from a Message, or from a message alone."""
+    """The reply, its usage and its model from a Message, or from a single message."""
     raw = as_dict(obj)
     if "stop_reason" not in raw and raw.get("type") != "message":
         return reply_alone(parse(raw))
@@ -117,7 +117,7 @@ def parse_reply(obj: Any) -> ParsedReply:
 
 
 def _reply(raw: JsonObject) -> m.Content:
-    """Citations stand behind the text that they belong to: no other dialect has a place for them."""
+    """The reply of a Message. Citations follow their text, because no other dialect has a place for them."""
     found: list[m.AnyPart] = []
     blocks = _blocks(raw.get("content"))
     for block, part in zip(blocks, content_parts(blocks, parse_block, "anthropic/assistant"), strict=True):
@@ -141,7 +141,7 @@ def _said(blocks: list[JsonObject]) -> JsonObject:
 
 
 def _blocks(content: Any) -> list[JsonObject]:
-    """Content in any of its spellings as blocks, without marks for caches."""
+    """Content in any form as blocks, without cache marks."""
     if isinstance(content, str):
         return [_text(content)] if content else []
     blocks = (_text(block) if isinstance(block, str) else as_dict(block) for block in to_list(content))
@@ -149,7 +149,7 @@ def _blocks(content: Any) -> list[JsonObject]:
 
 
 def _unmarked(value: Any, levels: int = 10) -> Any:
-    """A block without marks for caches, which may stand inside of results and documents, too."""
+    """A block without cache marks, which may also be inside results and documents."""
     if isinstance(value, list) and levels:
         return [_unmarked(each, levels - 1) for each in cast("list[Any]", value)]
     if not isinstance(value, dict) or not levels:
@@ -212,7 +212,7 @@ _PASSED: dict[str, tuple[str, ...]] = {
         "text_editor_code_execution_tool_result",
     ),
 }
-"""Blocks that we do not model and that do not say what they were read from: these go through as they came."""
+"""Unknown blocks without a source, which are passed through unchanged."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _THOUGHTS = ("thinking", "redacted_thinking")
 
@@ -225,12 +225,11 @@ def render(
     cache: bool = False,
     ttl: str | None = None,
 ) -> JsonObject:
-    """Repaired messages as a request's `system` and `messages` (and `tools`, where given): fresh dicts, the
-    caller may change them.
+    """Repaired messages as a request's `system` and `messages` (and `tools`, if given), in new dicts.
 
-    Leading system messages become `system`; later ones are shown as framed user text. What one side says
-    in a row becomes one message, results first. `cache` sets at most four breakpoints on the stable prefix,
-    `ttl` (`"5m"`, `"1h"`) is their life.
+    Leading system messages become `system`; later ones become framed user text. Consecutive messages of one
+    side are joined, results first. `cache` sets at most four breakpoints on the stable prefix; `ttl` (`"5m"`,
+    `"1h"`) is their lifetime.
     """
     everything = list(shown)
     messages = [one.message if isinstance(one, Item | Given) else one for one in everything]
@@ -255,7 +254,7 @@ def render(
 
 
 def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
-    """What the provider runs itself goes through as it came."""
+    """Tool definitions; the provider's own tools are unchanged."""
     return [convert_tool(tool, json_schema, lambda raw: "input_schema" in raw) for tool in tools]
 
 
@@ -270,7 +269,7 @@ class _Page:
         self.blocks: list[JsonObject] = []
         self.results: list[JsonObject] = []
         self.fold_end: JsonObject | None = None
-        """The last block that a fold put here."""
+        """The last block that a fold inserted."""
 
     def put(self, message: m.Message, folded: bool) -> None:
         if type(message) is m.Result:
@@ -297,7 +296,7 @@ class _Page:
             self.fold_end = where[-1] if where else None
 
     def put_given(self, given: Given) -> None:
-        """Blocks as they came; but those of which the other half is missing have to be told."""
+        """Adds blocks unchanged; those without their counterpart become text."""
         message, blocks = given.message, [{**block} for each in given.wire for block in each["content"]]
         if isinstance(message, m.Assistant) and any(map(self._is_unpaired, message.content)):
             self.put(message, False)
@@ -316,7 +315,7 @@ class _Page:
             last["content"][-1]["text"] = last["content"][-1]["text"].rstrip()
 
     def _reply_block(self, part: m.AnyPart) -> JsonObject | None:
-        """Anything an assistant says but text."""
+        """A block of an assistant message, except text."""
         if type(part) is m.Call:
             return {
                 "type": "tool_use",
@@ -340,7 +339,7 @@ class _Page:
         return link is not None and link[0] in self.unpaired
 
     def breakpoints(self, tools: list[JsonObject] | None) -> list[JsonObject]:
-        """The blocks after which a cache may be kept: system (or tools), last fold, two newest user turns."""
+        """Blocks for cache breakpoints: system (or tools), last fold, two newest user turns."""
         ends = [message["content"][-1] for message in self.messages if message["role"] == "user"]
         head = self.system or tools or []
         wanted = [*head[-1:], *([self.fold_end] if self.fold_end else []), *ends[-2:]]
@@ -402,7 +401,7 @@ def _said_block(part: m.AnyPart, source: str) -> JsonObject | None:
 
 
 def _thinking_block(part: m.Thinking) -> JsonObject | None:
-    """Only what the provider can verify goes back, and that unchanged."""
+    """A thinking block, unchanged, if the provider can verify it."""
     if part.signature:
         return {"type": "thinking", "thinking": part.text, "signature": part.signature}
     if part.data and not part.id:

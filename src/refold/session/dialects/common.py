@@ -1,4 +1,4 @@
-"""What the dialects share: reading foreign objects, arguments, pictures, ids."""
+"""Shared code of the dialects: reading foreign objects, arguments, pictures, ids."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from refold.session.items import Item
 from refold.text.lenient_json import JsonObject, dump_json, invalid, storable
 
 ParsedReply: TypeAlias = tuple[m.Assistant, m.Usage | None, str | None]
-"""What a model answered: message, usage, model."""
+"""A model's answer: message, usage, model."""
 MESSAGES = (m.User, m.Assistant, m.Result, m.System, m.Bash)
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A message with the very objects of a list that say it, and nothing else. They are sent as they are."""
+    """A message with its source objects, which are sent unchanged."""
 
     message: m.Message
     wire: list[JsonObject]
 
 
 Renderable: TypeAlias = Iterable[Item | m.Message | Given]
-"""What a dialect renders: items of a view, bare messages, or what a list said already."""
+"""Input of a dialect's renderer: items of a view, bare messages, or messages with their source objects."""
 CallLink: TypeAlias = tuple[str, bool]
-"""The id that a call and its answer have in common; is it the answer?"""
+"""The id that a call and its answer share, and whether this is the answer."""
 
 
 class WireRules(msgspec.Struct, frozen=True):
-    """What a dialect demands beyond what all of them do."""
+    """Requirements of a dialect beyond the common ones."""
 
     unique_ids: bool = True
-    """Ids of calls differ over the whole conversation, not only inside a batch."""
+    """True if call ids must be unique over the whole conversation, not only within a batch."""
     alternates: bool = False
-    """The two sides take turns: two replies in a row have to become one."""
+    """True if roles must alternate, so that consecutive replies must be joined."""
 
 
 MALFORMED = "malformed_arguments"
-"""Arguments that are no JSON object travel as the value of this one key: every server parses them."""
+"""Key that holds arguments that are not a JSON object, so that every server can parse them."""
 BROKEN_SOURCE = "broken"
-"""The source of parts that no server would take: they are told wherever they stand."""
+"""Source of parts that no server accepts; they are always rendered as text."""
 
 
 def as_dict(obj: Any) -> JsonObject:
-    """A provider's message, block or reply as a dict: a mapping, an SDK object, a dataclass."""
+    """A provider's message, block or reply (a mapping, SDK object or dataclass) as a dict."""
     if isinstance(obj, dict):
         return cast(JsonObject, obj)
     if isinstance(obj, Mapping):
@@ -71,7 +71,7 @@ def as_dict(obj: Any) -> JsonObject:
 
 
 def to_list(value: Any) -> list[Any]:
-    """A list of foreign things; None is an empty one, a single thing a list of one."""
+    """A list of foreign values; None is empty, a single value a list of one."""
     if value is None:
         return []
     if isinstance(value, (list, tuple)):
@@ -82,12 +82,12 @@ def to_list(value: Any) -> list[Any]:
 
 
 def list_or_empty(value: Any) -> list[Any]:
-    """What should be a list: anything else has nothing in it."""
+    """The value if it is a list; otherwise an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def block_types(raw: JsonObject) -> set[Any]:
-    """The types of the parts that a message is made of; none where its content is a text."""
+    """Types of a message's parts; empty if its content is a string."""
     content = raw.get("content")
     blocks = () if isinstance(content, str) else to_list(content)
     types = [as_dict(block).get("type") for block in blocks if not isinstance(block, str)]
@@ -104,8 +104,8 @@ def reply_alone(messages: list[m.Message]) -> ParsedReply:
 def content_parts(
     content: Any, part: Callable[[JsonObject], m.AnyPart], source: str | None = None
 ) -> m.Content:
-    """Content in any of its spellings: nothing, a string, one part or many; strings among the parts too.
-    `source` is noted at parts that we do not model."""
+    """Content in any form as parts: nothing, a string, one part or several. `source` is recorded on unknown
+    parts."""
     if isinstance(content, str):
         return (m.Text(content),) if content else ()
     parts = (m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in to_list(content))
@@ -113,14 +113,14 @@ def content_parts(
 
 
 def is_passed(part: m.Opaque, source: str, kinds: Container[str] = ()) -> bool:
-    """Is a part that we do not model written here as it came? Where it does not say what it was read from,
-    if it is one of these kinds."""
+    """True if an unknown part is written unchanged here. Without a source, its kind must be one of
+    `kinds`."""
     return opaque_type(part.raw) in kinds if part.source is None else part.source == source
 
 
 def unpaired(messages: Sequence[m.Message], link: Callable[[JsonObject], CallLink | None]) -> set[str]:
-    """Ids of calls that the provider runs itself of which one half is missing: the call, or its answer. What
-    no message of the user follows may be answered yet."""
+    """Ids of the provider's own calls without an answer, or answers without a call. Calls after the last user
+    message may still be answered."""
     calls, answers = set[str](), set[str]()
     last = max((at for at, message in enumerate(messages) if isinstance(message, m.User)), default=-1)
     for at, message in enumerate(messages):
@@ -136,7 +136,7 @@ def unpaired(messages: Sequence[m.Message], link: Callable[[JsonObject], CallLin
 def wire_content(
     content: m.Content, part: Callable[[m.AnyPart], JsonObject | None]
 ) -> str | list[JsonObject]:
-    """Content as it is written where one text may stand as it is."""
+    """Content in wire form; a single text is a string."""
     if len(content) == 1:
         only = content[0]
         if type(only) is m.Text:
@@ -145,7 +145,7 @@ def wire_content(
 
 
 def text_field(raw: JsonObject, key: str = "text") -> str:
-    """A text that should be a string; null counts as empty, anything else as its JSON."""
+    """A string field; null is empty, any other value is its JSON."""
     value = raw.get(key)
     if value is None:
         return ""
@@ -153,7 +153,7 @@ def text_field(raw: JsonObject, key: str = "text") -> str:
 
 
 def parse_arguments(id: str, name: str, given: Any) -> m.Call:
-    """A call from arguments as they came: a JSON text, a ready object, or something malformed."""
+    """A call from arguments in any form: JSON text, an object, or something malformed."""
     if given is None or given == "":
         return m.Call(id, name)
     if isinstance(given, str):
@@ -177,7 +177,7 @@ def _call(id: str, name: str, value: Any, text: str | None) -> m.Call:
 
 
 def parse_image(url: str) -> m.Image:
-    """A picture from its address; `data:` addresses become inline data."""
+    """A picture from its URL; `data:` URLs become inline data."""
     head, comma, data = url.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
         return m.Image(head[5:-7].split(";")[0] or "image/png", data=data)
@@ -185,7 +185,7 @@ def parse_image(url: str) -> m.Image:
 
 
 def openai_part(raw: JsonObject) -> m.AnyPart:
-    """A part of OpenAI's messages; servers that speak one of its dialects write parts of the other."""
+    """A part of an OpenAI message. Compatible servers mix the parts of both dialects."""
     kind = raw.get("type")
     if kind in ("text", "input_text", "output_text"):
         return m.Text(text_field(raw))
@@ -207,7 +207,7 @@ def image_url(image: m.Image) -> str | None:
 
 
 def without_surrogates(text: str) -> str:
-    """Text that can be sent: half characters (lone surrogates) are replaced."""
+    """The text with lone surrogates replaced, so that it can be sent."""
     if text.isascii():
         return text
     try:
@@ -218,13 +218,13 @@ def without_surrogates(text: str) -> str:
 
 
 MAX_WIRE_DEPTH = 100
-"""Levels of a value that travel as they are: SDKs and servers give up somewhere beyond."""
+"""Maximum depth of a value on the wire; SDKs and servers fail beyond it."""
 MAX_INT_BITS = 13_000
-"""Bits of an integer that Python's own JSON writes (4,300 digits)."""
+"""Bits of the largest integer that Python's JSON writes (4,300 digits)."""
 
 
 def json_copy(value: Any, depth: int = 0) -> Any:
-    """A copy that the caller may change, fit for any JSON library: what is too deep for that becomes text."""
+    """A copy for any JSON library; values that are too deep become text."""
     if isinstance(value, str):
         return value if value.isascii() else without_surrogates(value)
     if isinstance(value, (dict, list, tuple)) and depth == MAX_WIRE_DEPTH:
@@ -253,12 +253,12 @@ def call_json(call: m.Call) -> str:
 
 
 def call_object(call: m.Call) -> JsonObject:
-    """The arguments as an object of the caller's own."""
+    """The arguments as a new object."""
     return json_copy(call.arguments) if call.raw is None else {MALFORMED: without_surrogates(call.raw)}
 
 
 def describe_opaque(raw: JsonObject) -> str:
-    """An opaque part where the dialect has no place for it: its own text, or what it was."""
+    """An opaque part in a dialect that has no place for it: its own text, or its type."""
     for key in ("text", "output"):
         if isinstance(text := raw.get(key), str) and text.strip():
             return without_surrogates(text)
@@ -268,13 +268,13 @@ def describe_opaque(raw: JsonObject) -> str:
 
 
 def opaque_type(raw: JsonObject) -> str:
-    """The type that an opaque part names; empty where that is no word."""
+    """The type of an opaque part; empty if it is not a word."""
     kind = raw.get("type")
     return kind if isinstance(kind, str) else ""
 
 
 def describe_part(part: m.AnyPart) -> str:
-    """Any part that has no place where it stands, in words."""
+    """A part as text, where it has no place."""
     if isinstance(part, m.Opaque):
         return describe_opaque(part.raw)
     return without_surrogates(f"[image: {part.media_type}]") if isinstance(part, m.Image) else ""
@@ -286,14 +286,14 @@ _BAD = re.compile(r"[^a-zA-Z0-9_-]")
 
 @lru_cache(maxsize=8192)
 def wire_id(id: str, limit: int = 64) -> str:
-    """The id as every provider takes it. Deterministic; different ids stay different."""
+    """The id in a form that every provider accepts. Deterministic; different ids stay different."""
     if len(id) <= limit and _ID.fullmatch(id):
         return id
     return f"{_BAD.sub('_', id[: limit - 9])}_{_mark(id)}"
 
 
 def short_id(id: str, limit: int) -> str:
-    """The id of a dialect that takes any characters, but not any number of them."""
+    """The id, shortened if necessary, for a dialect that accepts any characters."""
     return id if len(id) <= limit and id.isascii() else f"{_BAD.sub('_', id[: limit - 9])}_{_mark(id)}"
 
 
@@ -303,7 +303,7 @@ def _mark(id: str) -> str:
 
 @lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
-    """A tool name as every provider takes it."""
+    """A tool name in a form that every provider accepts."""
     if len(name) <= 64 and _ID.fullmatch(name):
         return name
     return _BAD.sub("_", name[:64]) or "tool"
@@ -314,7 +314,7 @@ def opaque(raw: JsonObject) -> m.Opaque:
 
 
 def openai_usage(prompt: Any, output: Any, details: JsonObject) -> m.Usage:
-    """Usage where the prompt's number includes what came from or went to the cache."""
+    """Usage whose prompt count includes cached tokens."""
     read, written = count_field(details, "cached_tokens"), count_field(details, "cache_write_tokens")
     return m.Usage(max(0, as_count(prompt) - read - written), as_count(output), read, written)
 
@@ -324,7 +324,7 @@ def count_field(raw: JsonObject, key: str) -> int:
 
 
 def as_count(value: Any) -> int:
-    """A number of tokens; what is none counts as nothing, because a reply is worth more than its bill."""
+    """A token count; 0 for anything else, so that a malformed count does not lose the reply."""
     try:
         return max(0, min(int(value), 1 << 53))
     except (TypeError, ValueError, OverflowError):
@@ -332,7 +332,7 @@ def as_count(value: Any) -> int:
 
 
 def object_or_empty(value: Any) -> JsonObject:
-    """What should be an object: anything else has no fields."""
+    """The value if it is an object; otherwise an empty one."""
     return as_dict(value) if hasattr(value, "model_dump") or isinstance(value, Mapping) else {}
 
 
@@ -341,6 +341,6 @@ def stop_of(word: Any, known: Mapping[str, m.Stop]) -> m.Stop:
 
 
 def model_of(provider: str, raw: JsonObject) -> str | None:
-    """The model that answered, where it is named."""
+    """The model that answered, if it is named."""
     model = raw.get("model")
     return f"{provider}:{model}" if model and isinstance(model, str) else None

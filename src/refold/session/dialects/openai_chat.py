@@ -1,4 +1,4 @@
-"""OpenAI chat completions: `messages`, and everything that speaks like them."""
+"""OpenAI chat completions: `messages`, and compatible servers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STOPS: dict[str, m.Stop] = {
 
 
 def speaks(raw: JsonObject) -> bool:
-    """A completion, or a message with something that only this dialect has."""
+    """True for a completion, or a message with a field that only this dialect has."""
     if "choices" in raw or raw.get("role") in ("tool", "function"):
         return True
     return not _OWN_KEYS.isdisjoint(raw) or not _OWN_PARTS.isdisjoint(block_types(raw))
@@ -83,7 +83,7 @@ def parse_list(objs: Iterable[Any]) -> list[m.Message]:
 
 
 def parse_given(objs: Iterable[Any]) -> list[Given]:
-    """The messages of a list, each with what says it."""
+    """The messages of a list, each with its source objects."""
     return [Given(message, [as_dict(obj)]) for obj in objs for message in parse(obj)]
 
 
@@ -137,7 +137,7 @@ def _result(raw: JsonObject) -> m.Result:
 
 
 def _legacy_id(name: str) -> str:
-    """Calls from before calls had ids: at most one was open at a time, so its name will do."""
+    """Id of a call from before calls had ids: its name, since only one call could be open."""
     return f"function_{name}"
 
 
@@ -154,15 +154,15 @@ def _usage(given: Any) -> m.Usage | None:
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 _PASSED = {"file": "file", "input_audio": "input_audio"}
-"""Parts of the dialect that we do not model go through as they came; the value is what they need."""
+"""Unknown parts that are passed through unchanged, and the field each needs."""
 _ID_LIMIT = 40
 
 
 def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
-    """Repaired messages as chat messages: fresh dicts, the caller may change them.
+    """Repaired messages as chat messages, in new dicts.
 
-    Thinking has no place here. Pictures of tool results follow their batch in a user message, since tool
-    messages carry text only.
+    Thinking is dropped. Pictures in tool results follow their batch in a user message, since tool messages
+    hold only text.
     """
     wire: list[JsonObject] = [{"role": "system", "content": without_surrogates(system)}] if system else []
     pictures: list[JsonObject] = []
@@ -195,7 +195,7 @@ def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
 
 
 def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
-    """What the provider runs itself goes through as it came."""
+    """Tool definitions; the provider's own tools are unchanged."""
     return [convert_tool(tool, _wire_tool, lambda raw: "function" in raw) for tool in tools]
 
 
@@ -221,7 +221,7 @@ def _system_part(part: m.AnyPart) -> JsonObject | None:
 
 
 def _is_whole(part: m.Opaque, source: str) -> bool:
-    """Is it one that the dialect has, with what it needs?"""
+    """True if the dialect has this part and its required field is present."""
     needs = _PASSED.get(opaque_type(part.raw))
     return is_passed(part, source, _PASSED) and (needs is None or isinstance(part.raw.get(needs), dict))
 
@@ -231,7 +231,7 @@ def _text(text: str) -> JsonObject:
 
 
 def _shown(part: m.AnyPart, source: str) -> str | JsonObject | None:
-    """A part where hardly anything but text may stand; None: it has no place."""
+    """A part where mainly text is allowed; None if it is not allowed."""
     if type(part) is m.Text:
         return without_surrogates(part.text) or None
     if type(part) is m.Thinking or type(part) is m.Call:
@@ -242,7 +242,7 @@ def _shown(part: m.AnyPart, source: str) -> str | JsonObject | None:
 
 
 def _content(shown: Sequence[str | JsonObject]) -> str | list[JsonObject]:
-    """One text stands as it is."""
+    """Content in wire form; a single text is a string."""
     if len(shown) == 1 and isinstance(shown[0], str):
         return shown[0]
     return [_text(each) if isinstance(each, str) else each for each in shown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from refold import messages as m
@@ -50,13 +51,13 @@ rules = WireRules()
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _CALLS = ("_call", "mcp_approval_request")
 _ANSWERS = ("_call_output", "tool_search_output", "mcp_approval_response")
-"""How the kinds of calls are called that a client answers, and those of the answers."""
+"""Types of calls that a client answers → types of their answers."""
 _IDS = {
     "mcp_approval_request": ("id",),
     "mcp_approval_response": ("approval_request_id",),
     "local_shell_call_output": ("call_id", "id"),
 }
-"""Where their ids stand, if not in `call_id`."""
+"""Fields with their ids, if not `call_id`."""
 ITEM = "responses/item"
 """The source of whole items."""
 _CUT: dict[str, m.Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
@@ -66,7 +67,7 @@ _BROKEN: dict[str, m.Stop] = {"failed": "error", "cancelled": "aborted"}
 
 
 def speaks(raw: JsonObject) -> bool:
-    """A response, or an item: something with a type, but a role only if it is a message."""
+    """True for a response or an item: an object with a type, and a role only if it is a message."""
     if "role" not in raw:
         return isinstance(raw.get("type"), str) or _is_response(raw)
     if raw.get("type") == "message":  # so are whole replies of Anthropic, which name their model
@@ -82,7 +83,7 @@ def _is_response(raw: JsonObject) -> bool:
 
 
 def parse(obj: Any) -> list[m.Message]:
-    """The message of one input or output item. `parse_list` puts the items of one reply together."""
+    """The message of one input or output item. `parse_list` joins the items of one reply."""
     raw = as_dict(obj)
     kind = opaque_type(raw)
     if kind in _OUTPUTS:
@@ -101,24 +102,24 @@ def parse(obj: Any) -> list[m.Message]:
 
 
 def parse_list(objs: Iterable[Any] | str) -> list[m.Message]:
-    """An `input`: a string or items. Neighbouring items of the model are one message: reasoning, text
-    and parallel calls came in one reply."""
+    """The messages of an `input`: a string or items. Consecutive items of the model (reasoning, text,
+    parallel calls) are one reply."""
     if isinstance(objs, str):
         return [m.User((m.Text(objs),))]
     return [given.message for given in parse_given(objs)]
 
 
 def parse_given(objs: Iterable[Any]) -> list[Given]:
-    """The messages of a list, each with what says it."""
+    """The messages of a list, each with its source objects."""
+    parsed = [(message, as_dict(obj)) for obj in objs for message in parse(obj)]
     found: list[Given] = []
-    for obj in objs:
-        [message] = parse(obj)
-        last = found[-1] if found else None
-        if last and isinstance(message, m.Assistant) and isinstance(last.message, m.Assistant):
-            joined = m.Assistant(last.message.content + message.content)
-            found[-1] = Given(joined, [*last.wire, as_dict(obj)])
+    for is_reply, run in groupby(parsed, lambda each: isinstance(each[0], m.Assistant)):
+        pairs = list(run)
+        if is_reply:
+            content = tuple(part for message, _ in pairs for part in message.parts)
+            found.append(Given(m.Assistant(content), [raw for _, raw in pairs]))
         else:
-            found.append(Given(message, [as_dict(obj)]))
+            found += [Given(message, [raw]) for message, raw in pairs]
     return found
 
 
@@ -162,13 +163,13 @@ def _item(raw: JsonObject) -> m.AnyPart:
 
 
 def _call_id(raw: JsonObject) -> str | None:
-    """By which a call of a kind that we do not model, and its answer, belong together."""
+    """The id that links a call of an unknown type and its answer."""
     keys = _IDS.get(opaque_type(raw), ("call_id",))
     return next((id for key in keys if isinstance(id := raw.get(key), str) and id), None)
 
 
 def _is_item(call: m.Call) -> bool:
-    """Is it a call of a kind that we do not model? It holds the item that it was read from, id and all."""
+    """True for a call of an unknown type, which holds its source item."""
     return call.arguments.get("type") == call.name and _call_id(call.arguments) == call.id
 
 
@@ -187,16 +188,16 @@ def _usage(given: Any) -> m.Usage | None:
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 _PLACES = ("responses/user", "responses/system", "responses/tool")
-"""Sources of parts. They stand wherever such parts do."""
+"""Sources of parts, each allowed where such parts are."""
 _PASSED_PARTS = ("input_file", "input_audio")
 _PASSED_ITEMS = re.compile(r"(?:web_search|file_search|computer|code_interpreter|image_generation)_call")
 
 
 def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
-    """Repaired messages as input items: fresh dicts, the caller may change them.
+    """Repaired messages as input items, in new dicts.
 
-    Reasoning is sent back where it came sealed (with its id and encrypted content) and the item it led to
-    follows; calls carry no item ids, so none of them demands reasoning that is gone.
+    Encrypted reasoning is sent back with its id if the item it led to follows. Calls have no item ids, so
+    none requires reasoning that is gone.
     """
     wire: list[JsonObject] = [_message("system", without_surrogates(system))] if system else []
     everything = list(shown)
@@ -217,8 +218,8 @@ def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
 
 
 def _alone(messages: Sequence[m.Message]) -> set[str]:
-    """Ids of calls and answers of kinds that we do not model of which one half is missing, or is not what it
-    was any more: they are told."""
+    """Ids of calls and answers of unknown types whose counterpart is missing or changed; they are rendered as
+    text."""
     calls = {call.id for message in messages for call in message.calls if _is_item(call)}
     results = [message for message in messages if isinstance(message, m.Result)]
     whole = {each.call_id for each in results if _is_answer(each)}
@@ -232,7 +233,7 @@ def _link(raw: JsonObject) -> CallLink | None:
 
 
 def _is_answer(result: m.Result) -> bool:
-    """Is it an item of a kind that we do not model, unchanged?"""
+    """True for an unchanged item of an unknown type."""
     part = result.content[0] if len(result.content) == 1 else None
     return isinstance(part, m.Opaque) and part.source == ITEM and _call_id(part.raw) == result.call_id
 
@@ -245,7 +246,7 @@ def _is_alone(part: m.AnyPart, alone: Container[str]) -> bool:
 
 
 def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
-    """What the provider runs itself goes through as it came."""
+    """Tool definitions; the provider's own tools are unchanged."""
     return [convert_tool(tool, _wire_tool, lambda raw: raw.get("type") == "function") for tool in tools]
 
 

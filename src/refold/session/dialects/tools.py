@@ -1,4 +1,4 @@
-"""Tool definitions: from any shape, and what the shapes of the dialects have in common."""
+"""Tool definitions: parsing any form, and what the forms have in common."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from refold.text.lenient_json import JsonObject
 
 
 class GivenTool(ToolSpec, frozen=True):
-    """A definition that remembers how it was written. A dialect of that shape gets the very same bytes:
-    a prompt cache tells definitions apart that mean the same."""
+    """A definition with its original form. The same dialect gets the same bytes, because prompt caches
+    distinguish equivalent definitions."""
 
     wire: Mapping[str, Any] = {}
 
 
 def parse_tool(tool: Any) -> ToolSpec | None:
-    """The definition from any shape; None for what the provider runs itself (web search …)."""
+    """The definition from any form; None for the provider's own tools (web search …)."""
     if isinstance(tool, ToolSpec):
         return tool
     raw = as_dict(tool)
@@ -34,12 +34,12 @@ def parse_tool(tool: Any) -> ToolSpec | None:
 
 
 def parse_tools(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
-    """All definitions we can understand, in order."""
+    """All definitions that can be parsed, in order."""
     return tuple(spec for tool in tools if (spec := parse_tool(tool)) is not None)
 
 
 def given_tools(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
-    """All definitions, to be sent once more as they were; what the provider runs itself included."""
+    """All definitions in their original form, including the provider's own tools."""
     return tuple(tool if isinstance(tool, ToolSpec) else _given(as_dict(tool)) for tool in tools)
 
 
@@ -51,7 +51,7 @@ def _given(raw: JsonObject) -> GivenTool:
 def convert_tool(
     tool: Any, shape: Callable[[ToolSpec], JsonObject], own: Callable[[JsonObject], bool]
 ) -> JsonObject:
-    """A definition from any shape into a dialect's; `own` tells one that is in it already."""
+    """A definition of any form in a dialect's form; `own` recognises one that already is."""
     if isinstance(tool, GivenTool):
         raw = dict(tool.wire)
         if own(raw) or parse_tool(raw) is None:
@@ -61,7 +61,7 @@ def convert_tool(
 
 
 def json_schema(spec: ToolSpec, key: str = "input_schema") -> JsonObject:
-    """Name, description and, under `key`, the JSON schema of the parameters: what the dialects wrap."""
+    """Name, description and, under `key`, the JSON schema of the parameters."""
     described = {"description": without_surrogates(spec.description)} if spec.description else {}
     schema: JsonObject = json_copy(dict(spec.parameters))
     if schema.get("type") in (None, "object"):  # without parameters: providers want an object, never nothing

@@ -1,11 +1,11 @@
 """The rules of the wire, one per file.
 
-Each rule says how to `repair` a list that breaks it and, where it forbids cuts, which ones are `legal`
-(directly before `items[index]`, everything before it going away). Cuts that a planner may make are the
-intersection. Rules judge what they are given: with a fold's replacement in place they judge that.
+Each rule can `repair` a list that breaks it and, if it forbids cuts, says which are `legal` (directly before
+`items[index]`, dropping everything before). A planner may make cuts that all rules allow. Rules judge the
+given items, including the replacements of a fold.
 
-Repairing keeps objects that are right as they are, makes nothing up at random and reads left to right, so
-the repaired form of a settled prefix is a prefix of the repaired whole.
+Repairing keeps correct objects, is deterministic and reads left to right, so the repaired form of a settled
+prefix is a prefix of the repaired whole.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ __all__ = ["PAIRS", "WIRE", "CutRule", "alternation", "inside_put", "legal", "re
 
 
 class CutRule(Protocol):
-    """Forbids cuts. The other rules never do: what stands in front of a cut can be joined, left out or stood
-    in for without a loss."""
+    """A rule that forbids cuts. Other rules never do, because what precedes a cut can be joined, dropped or
+    replaced."""
 
     def legal(self, items: Sequence[Item], index: int) -> bool: ...
 
 
 WIRE: tuple[CutRule, ...] = (batches, pairs, thinking)
 PAIRS: tuple[CutRule, ...] = (batches, pairs)
-"""The least that every design promises: calls stay with their results."""
+"""The minimum that every preset guarantees: calls stay with their results."""
 
 
 def legal(items: Sequence[Item], index: int, rules: Sequence[CutRule] = WIRE) -> bool:
-    """May everything before `items[index]` go? `index` may be `len(items)`."""
+    """True if everything before `items[index]` may be dropped. `index` may be `len(items)`."""
     possible = 0 <= index <= len(items) and not inside_put(items, index)
     return possible and all(rule.legal(items, index) for rule in rules)
 
 
 def inside_put(items: Sequence[Item], index: int) -> bool:
-    """Would a cut before `items[index]` part messages that stand for the same stretch of the path? They come
-    and go together."""
+    """True if a cut before `items[index]` would separate messages that replace the same stretch of the
+    path."""
     if not 0 < index < len(items) or (fold := items[index].fold) is None:
         return False
     return items[index - 1].fold == fold and items[index - 1].entries == items[index].entries
 
 
 def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
-    """The items as a provider takes them; objects that are right stay the same. `dialect` is the name of one;
-    without it, everything but alternation, in its strictest form."""
+    """The items in a form that a provider accepts; correct objects are unchanged. Without a `dialect`, the
+    strictest form of every rule but alternation."""
     return repair_by(WireRules() if dialect is None else dialects.get(dialect).rules, items)
 
 
@@ -62,6 +62,6 @@ def repair_by(rules: WireRules, items: Sequence[Item]) -> list[Item]:
 
 
 def settled(items: Sequence[Item]) -> bool:
-    """No call at the end waits for its result."""
+    """True if no call at the end waits for its result."""
     batch = batches.around(items, len(items))
     return batch is None or not batch.open(items)

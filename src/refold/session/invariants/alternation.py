@@ -1,7 +1,7 @@
-"""Rule, where the dialect demands it: the two sides take turns.
+"""Rule for dialects that demand it: roles alternate.
 
-Results, notes and user messages are one side and become blocks of one message when they are rendered;
-here two replies in a row become one. Not part of `WIRE`: it is a matter of the dialect.
+Results, notes and user messages are one side and become blocks of one message when rendered; here consecutive
+replies are joined. Not part of `WIRE`, because it depends on the dialect.
 """
 
 from __future__ import annotations

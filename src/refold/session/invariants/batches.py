@@ -1,7 +1,7 @@
 """Rule: parallel calls stay together.
 
-The calls of one reply are one batch; its results follow directly, in the order of the calls. A reply that
-reached us in pieces (one call per message) is put together again.
+The calls of one reply are a batch; its results follow directly, in the order of the calls. A reply that
+arrived in pieces (one call per message) is joined.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from refold.session.items import Item
 
 
 class CallBatch(msgspec.Struct):
-    """The calls of one reply and the results that stand behind it. Numbers are positions in the items."""
+    """The calls of one reply and the results that follow it, as positions in the items."""
 
     heads: list[int]
     calls: list[Call]
     given: list[int | None]
-    """Per call: where its result is."""
+    """Call → position of its result."""
     extras: list[int]
-    """Results behind the batch that answer none of its calls (any more)."""
+    """Results after the batch that answer none of its calls."""
     blanks: list[int]
     """Messages in between that the model does not see."""
     end: int
-    """The first item that is no part of it: the one that closes it, or the end."""
+    """The first item after the batch, or the end."""
 
     @property
     def results(self) -> list[int]:
         return [g for g in self.given if g is not None]
 
     def open(self, items: Sequence[Item]) -> bool:
-        """Results may still come."""
+        """True if results may still come."""
         return self.end == len(items) and None in self.given
 
 
@@ -62,7 +62,7 @@ def read_batch(items: Sequence[Item], start: int) -> CallBatch:
 
 
 def around(items: Sequence[Item], index: int) -> CallBatch | None:
-    """The batch that a cut directly before `items[index]` might split. Scans this batch only."""
+    """The batch that a cut directly before `items[index]` might split. Scans only this batch."""
     if index < len(items) and _stands_alone(items, index):
         return None
     start: int | None = None
@@ -78,7 +78,7 @@ def around(items: Sequence[Item], index: int) -> CallBatch | None:
 
 
 def legal(items: Sequence[Item], index: int) -> bool:
-    """Not between the pieces of a batch, nor between the results of parallel calls."""
+    """False between the pieces of a batch and between the results of parallel calls."""
     batch = around(items, index)
     if batch is None or len(batch.calls) == 1:
         return True  # a single call is a matter of pairs
@@ -111,7 +111,7 @@ def join_assistants(pieces: Sequence[Item]) -> Item:
 
 
 def _stands_alone(items: Sequence[Item], index: int) -> bool:
-    """The message at `index` is no part of a batch that began before it: it closes it."""
+    """True if the message at `index` does not belong to a batch before it."""
     here = items[index].message
     if isinstance(here, Result) or blank(here):
         return False
@@ -122,8 +122,8 @@ def _stands_alone(items: Sequence[Item], index: int) -> bool:
 
 
 def _continues(message: object) -> bool:
-    """Another message with calls directly behind this one is a piece of the same reply. A reply that broke
-    off is not continued: what follows is a new attempt."""
+    """True if a message with calls directly after this one is part of the same reply. A reply that broke off
+    is not continued: the next one is a new attempt."""
     return isinstance(message, Assistant) and message.stop not in BROKEN_STOPS
 
 

@@ -1,7 +1,7 @@
 """Rule: no message without content.
 
-Providers refuse empty messages and blank text blocks. A reply of which only the thinking is left belongs
-to the assistant message that follows it; without one it cannot be sent.
+Providers refuse empty messages and blank text blocks. A reply with only thinking is joined with the next
+assistant message; without one it is dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BROKEN_STOPS = ("error", "aborted")
 
 
 def blank(message: Message) -> bool:
-    """Nothing of this message is visible on the wire by itself."""
+    """True if nothing of this message is visible on the wire."""
     if isinstance(message, Result):
         return False
     if isinstance(message, Bash):

@@ -10,7 +10,7 @@ STAND_IN = User((Text("(the conversation goes on from here)", "program"),))
 
 
 def begins(item: Item) -> bool:
-    """Is it what the other side sees first? A conversation may start with nothing said at all."""
+    """True for an item that the provider sees as the first; messages without content do not count."""
     return not isinstance(item.message, System) and not blank(item.message)
 
 

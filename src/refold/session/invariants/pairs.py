@@ -1,9 +1,8 @@
 """Rule: every call has exactly one result, every result its call.
 
-A missing result gets a stand-in, but only once a later message closes the call: as long as the batch is at
-the very end, results may still come. A result that arrives after that, a second one for the same call and
-one without a call are shown where they arrived, as a note. Ids that occur again are renamed.
-Everything is derived from what came before, so a settled prefix is repaired the same way forever.
+A missing result gets a placeholder once a later message closes the call; at the very end, results may still
+come. A late result, a second one and one without a call become notes where they arrived. Duplicate ids are
+renamed. Everything is derived from what came before, so a settled prefix is always repaired the same way.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ LATE = "unpaired_tool_result"
 
 
 def stand_in(call: Call) -> Result:
-    """What a call gets that was never answered."""
+    """The placeholder for a missing result."""
     return Result(call.id, (Text(MISSING_RESULT),), call.name, is_error=True)
 
 
 def orphan_note(result: Result) -> User:
-    """A result that belongs to no open call, as a record."""
+    """A result without an open call, as a note."""
     text = element(LATE, result.text, call=result.call_id, tool=result.name)
     others = (p for p in result.content if not isinstance(p, (Text, Thinking)))
     return User((Text(text, "tool"), *others))
 
 
 def legal(items: Sequence[Item], index: int) -> bool:
-    """Not between a call and its result, and not behind a call whose result may still come."""
+    """False between a call and its result, and after a call whose result may still come."""
     batch = around(items, index)
     if batch is None:
         return True
@@ -42,7 +41,8 @@ def legal(items: Sequence[Item], index: int) -> bool:
 
 
 def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:
-    """Nothing to repair, neither here nor in `batches`: the usual case, told in one quick pass."""
+    """True if neither this rule nor `batches` has anything to repair: the usual case, checked in one fast
+    pass."""
     used: set[str] = set()
     waiting: list[str] = []
     for item in items:
@@ -65,14 +65,15 @@ def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:
 
 
 def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
-    """`unique`: ids must differ over the whole conversation, not only inside a batch."""
+    """Repairs the pairs. `unique`: ids must be unique over the whole conversation, not only within a
+    batch."""
     if orderly(items, unique=unique):
         return items
     return _Walk(items, unique).run()
 
 
 def repeated(items: Sequence[Item], position: int, batch: CallBatch) -> bool:
-    """The same result again, word for word, of a call of this batch: said once is enough."""
+    """True for a verbatim repetition of a result of this batch, which is dropped."""
     message = items[position].message
     return any(g is not None and items[g].message == message for g in batch.given)
 
@@ -120,7 +121,7 @@ class _Walk:
         return batch.end
 
     def _head(self, position: int) -> list[Call]:
-        """Puts an assistant message with unused ids; gives its calls."""
+        """Adds an assistant message with unused ids and returns its calls."""
         item = self.items[position]
         parts = tuple(self._fresh(p) if type(p) is Call else p for p in item.message.parts)
         message = item.message

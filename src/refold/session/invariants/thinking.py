@@ -1,10 +1,10 @@
-"""Rule: signed thinking stays with the tool loop it belongs to, unchanged.
+"""Rule: signed thinking stays with its tool loop, unchanged.
 
-While a model works through tool calls, the provider wants the thinking that started the loop back. A cut
-inside such a loop is legal only directly before a reply that starts with signed thinking of its own.
-Thinking is dropped only where it cannot be valid: at the very end of a message, behind everything it led to,
-and where it cannot be sent unchanged because it holds half characters (lone surrogates). Calls that it led to
-would be refused without it while the loop goes on, so they and their results are told as a record instead.
+While a model works through tool calls, the provider requires the thinking that started the loop. A cut inside
+such a loop is legal only directly before a reply that starts with signed thinking of its own. Thinking is
+dropped only where it cannot be valid: at the very end of a message, and where it contains lone surrogates and
+cannot be sent unchanged. In the latter case the calls it led to would be refused while the loop continues, so
+they and their results become a note.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ def signed(part: object) -> bool:
 
 
 _ENCRYPTED = "gAAAA"
-"""OpenAI's encrypted reasoning begins so, as every Fernet token of this century does."""
+"""OpenAI's encrypted reasoning begins like this, as does every Fernet token of this century."""
 
 
 def optional(part: object) -> bool:
-    """Encrypted reasoning that a request may leave out: OpenAI asks for all of it since the user spoke and
-    answers without it, too. Anthropic's is not optional while a tool loop goes on."""
+    """True for encrypted reasoning that a request may omit. OpenAI accepts requests without it; Anthropic
+    requires it during a tool loop."""
     if not isinstance(part, Thinking) or part.signature or not part.data:
         return False
     return part.id is not None or part.data.startswith(_ENCRYPTED)
 
 
 def required(part: object) -> bool:
-    """Must the provider have it back for as long as the tool loop goes on?"""
+    """True if the provider requires it back during the tool loop."""
     return signed(part) and not optional(part)
 
 
 def starts_signed(message: Message) -> bool:
-    """The first thing this reply shows is thinking the provider can verify."""
+    """True if this reply starts with thinking that the provider can verify."""
     for part in message.parts:
         if isinstance(part, Text) and not part.text.strip():
             continue
@@ -68,12 +68,12 @@ def legal(items: Sequence[Item], index: int) -> bool:
 
 
 def without_unsendable(items: list[Item]) -> list[Item]:
-    """The items without thinking that no body can hold. Done before anything else: it takes calls away."""
+    """The items without thinking that cannot be sent. Runs first, because it removes calls."""
     if not any(isinstance(item.message, Assistant) and _halved(item.message) for item in items):
         return items
     shown: list[Item] = []
     told: set[str] | None = None
-    """Calls of this loop that are told as a record; None while there are none."""
+    """Calls of this loop that become notes; None if there are none."""
     for item in items:
         message = item.message
         if isinstance(message, Assistant):
@@ -115,7 +115,7 @@ def repair(items: list[Item]) -> list[Item]:
 
 
 def _without_trailing(item: Item, message: Assistant) -> Item:
-    """Without thinking that led to nothing: of what it says last, all from the first thought on."""
+    """Without thinking that is followed by nothing in its message."""
     kept = end = len(message.content)
     for i in range(end - 1, -1, -1):
         part = message.content[i]

@@ -1,5 +1,6 @@
 """Sessions in PostgreSQL: `postgres://USER:PASSWORD@HOST:PORT/DATABASE[?schema=NAME]`, for many processes and
-hosts (`pip install "refold[postgres]"`). What the URL leaves out, the variables of libpq say (`PGHOST` …)."""
+hosts (`pip install "refold[postgres]"`). Missing parts of the URL come from libpq's variables (`PGHOST` …).
+"""
 
 from __future__ import annotations
 

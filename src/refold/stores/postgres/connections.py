@@ -1,8 +1,8 @@
 """Connections to one PostgreSQL database: a few, shared by the threads of a process, none across a fork.
 
-Nothing waits for ever: connecting, a statement, a lock, an answer that does not come and a free connection
-each have a limit. A call whose connection broke is made again on another one until its time is over; one that
-had said COMMIT looks first whether that was done (`Unanswered`).
+Every wait has a limit: connecting, a statement, a lock, a missing answer, a free connection. A call whose
+connection broke is repeated on another one until its time is over; after a COMMIT, it first checks whether
+that was done (`Unanswered`).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from refold.stores import forks
 
 T = TypeVar("T")
 CONNECT = 10
-"""Seconds that connecting may take."""
+"""Connection timeout in seconds."""
 IDLE = 15
-"""Seconds that a transaction may stand still. Then its writer is gone, and others get its locks."""
+"""Seconds that a transaction may be idle, after which others get its locks."""
 _AGAIN = ("23505", "25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03")
-"""Codes of the server for what another attempt may overcome: it restarts, has no room, chose a victim, or
-another writer took the same place in a session whose counts are damaged."""
+"""Server error codes after which another attempt may succeed: a restart, no resources, a deadlock, or another
+writer at the same place in a session with damaged counts."""
 
 
 class Unanswered(psycopg.OperationalError):
-    """The connection broke after COMMIT was sent: it is done or it is not. Who is called again looks
-    first."""
+    """Raised if the connection broke after COMMIT was sent, so that the result is unknown. The repeated call
+    checks first."""
 
 
 class Address:
-    """What a URL names. Passwords are in `conninfo` alone: `str` of this is for messages."""
+    """The parts of a URL. Only `conninfo` has the password; `str` is for messages."""
 
     def __init__(self, url: str) -> None:
         base, mark, query = url.partition("?")
@@ -69,11 +69,11 @@ class Address:
 
 
 class Link(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that gives up when no answer comes."""
+    """A connection with timeouts."""
 
     limit: float = 60.0
     local: str = ""
-    """Where a pooler may give every transaction another connection: its settings, said at each beginning."""
+    """Settings to repeat in each transaction, where a pooler may switch connections."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         if timeout is not None:
@@ -85,14 +85,14 @@ class Link(psycopg.Connection[tuple[Any, ...]]):
             raise psycopg.OperationalError(f"no answer for {self.limit:g} seconds") from None
 
     def say(self, sql: str) -> None:
-        """Statements that answer nothing."""
+        """Runs statements without a result."""
         self.execute(sql.encode()).close()
 
     def begin(self, how: str = "") -> None:
         self.say(f"BEGIN {how}; {self.local}")
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of an answer, in binary: texts and lines as they are."""
+        """The rows of a result, in binary format."""
         if self.local and self.info.transaction_status == pq.TransactionStatus.IDLE:
             with transaction(self):
                 return self.ask(sql, *values)
@@ -112,7 +112,7 @@ class Links:
         self._idle: list[Link] = []
         self._every: weakref.WeakSet[Link] = weakref.WeakSet()
         self._reached = False
-        """Whether it was ever there: a server that restarts is waited for, one that is not there is not."""
+        """True if it was ever reached: a restarting server is waited for, a missing one is not."""
         self._room = threading.BoundedSemaphore(size)
         self._local = threading.local()
         """The connection of a thread's group."""
@@ -120,7 +120,8 @@ class Links:
         weakref.finalize(self, _drain, self._idle)
 
     def run(self, work: Callable[[Link], T]) -> T:
-        """What `work` makes of a connection; again, if that breaks or the server wants it."""
+        """The result of `work` with a connection; repeated if the connection breaks or the server asks for
+        it."""
         deadline, pause = time.monotonic() + self.timeout, 0.01
         group: Link | None = getattr(self._local, "link", None)
         while True:
@@ -137,7 +138,7 @@ class Links:
 
     @contextlib.contextmanager
     def grouped(self) -> Generator[None]:
-        """One transaction for all that this thread does within the block. It is not tried again."""
+        """One transaction for everything that this thread does within the block. It is not repeated."""
         try:
             with self._use(time.monotonic() + self.timeout) as link, transaction(link):
                 self._local.link = link
@@ -171,8 +172,8 @@ class Links:
         _drain(self._idle)
 
     def after_fork(self) -> None:
-        """In the child. The connections are the parent's: a byte from here would spoil its conversation, and
-        an open one would hide from the server that the parent is gone."""
+        """Called in a forked child. The connections are the parent's: using one would corrupt it, and keeping
+        it open would hide the parent's end from the server."""
         nowhere = os.open(os.devnull, os.O_RDWR)
         for link in self._every:
             with contextlib.suppress(psycopg.Error):
@@ -220,8 +221,8 @@ def _drain(idle: list[Link]) -> None:
 
 @contextlib.contextmanager
 def transaction(link: Link) -> Generator[None]:
-    """Kept if the block ends, taken back if it fails. Until COMMIT is sent, a broken connection means that
-    nothing was done. Within another one, a part of that."""
+    """A transaction: committed when the block ends, rolled back if it fails. If the connection breaks before
+    COMMIT, nothing was done. Nested ones are part of the outer one."""
     if link.info.transaction_status != pq.TransactionStatus.IDLE:
         with _savepoint(link):
             yield
@@ -251,7 +252,7 @@ def _savepoint(link: Link) -> Generator[None]:
 
 @contextlib.contextmanager
 def snapshot(link: Link) -> Generator[None]:
-    """All statements of the block see the same moment; within a transaction, what that sees."""
+    """All statements of the block see the same state; within a transaction, that of the transaction."""
     if link.info.transaction_status != pq.TransactionStatus.IDLE:
         yield
         return

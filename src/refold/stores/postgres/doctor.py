@@ -15,11 +15,11 @@ from refold.stores.postgres.tables import Tables
 from refold.stores.rows import SessionTally
 
 IDLE_TIMEOUT_SQL = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
-"""A long session takes a while to be looked through."""
+"""No idle timeout, because checking a long session takes a while."""
 
 
 def examine(links: Links, tables: Tables, repair: bool) -> list[Finding]:
-    """Session by session, each in a transaction of its own: others go on writing."""
+    """Checks session by session, each in its own transaction, so that others can keep writing."""
     where = str(tables.address)
     try:
         found = links.run(lambda link: list(_index(link, where, repair)))

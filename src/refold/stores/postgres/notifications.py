@@ -1,4 +1,4 @@
-"""Hearing of what others append to a session (LISTEN), on a connection of one's own."""
+"""Notifications of appends to a session (LISTEN), on a separate connection."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from refold.errors import StorageError
 from refold.stores.postgres.connections import Link, Links, translated
 
 WATCH_LOCK = 0x52464C57  # RFLW
-"""Advisory lock, with a session's key: watchers share it, and an append sees that it is held."""
+"""Advisory lock per session: watchers share it, and an append sees that it is held."""
 
 
 class Deaf(StorageError):
-    """Notifications do not come through this connection."""
+    """Raised if notifications do not come through this connection."""
 
 
 class Listener:
@@ -41,7 +41,7 @@ class Listener:
             self._link.close()
 
     def _listening(self, patience: float = 0.0) -> Link:
-        """The lock is taken after the channel is open: an append that did not see it is done by then."""
+        """Opens the channel, then takes the lock: an append that did not see the lock is done by then."""
         deadline = time.monotonic() + patience
         while True:
             try:

@@ -1,7 +1,7 @@
-"""The tables of a PostgreSQL store, their version, and how older ones become newer ones.
+"""The tables of a PostgreSQL store, their version, and migrations.
 
-Texts and lines are `bytea`: PostgreSQL's text takes neither a NUL nor half of a surrogate pair. A session's
-entries lie in one of `PARTS` partitions.
+Texts and lines are `bytea`, because PostgreSQL's text type accepts neither NUL nor lone surrogates. A
+session's entries are in one of `PARTS` partitions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from refold.stores.schema import hashed, migrate
 
 SCHEMA_VERSION = 1
 PARTITIONS = 16
-"""Forgetting rewrites one of them, not everything; and none gets so large that its upkeep takes long."""
+"""Number of partitions. Forgetting rewrites one of them, and none gets too large to maintain."""
 SCHEMA_LOCK = 0x52464C44  # RFLD
 
 TABLES = """
@@ -38,12 +38,12 @@ PARTITION_SQL = (
 WORDS_INDEX = "CREATE INDEX IF NOT EXISTS entries_words ON entries USING gin (words);"
 
 MIGRATIONS: dict[int, Callable[[Link], None]] = {}
-"""`MIGRATIONS[n]` makes tables of version n + 1 of those of version n. It runs inside a transaction that is
-only kept if every line is still there afterwards."""
+"""`MIGRATIONS[n]` upgrades tables of version n to n + 1, in a transaction that is kept only if every line is
+still there."""
 
 
 def prepare_tables(link: Link, schema: str, timeout: float) -> None:
-    """Settings of a connection; the tables, made in a new schema, brought up to date in an older one."""
+    """Sets up a connection; creates the tables in a new schema and upgrades older ones."""
     _settle(link, schema, timeout)
     if version(link, schema) == SCHEMA_VERSION:
         return
@@ -95,8 +95,8 @@ def settings(schema: str, timeout: float, *, local: bool) -> str:
 
 
 def version(link: Link, schema: str) -> int | None:
-    """None: there are no tables yet. (A question by name, `to_regclass`, is answered from a memory that is
-    not brought up to date inside a transaction.)"""
+    """The version of the tables; None if there are none. (`to_regclass` uses a cache that is stale inside a
+    transaction.)"""
     if not link.ask(
         """SELECT 1 FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
            JOIN pg_namespace n ON n.oid = relnamespace
@@ -108,7 +108,7 @@ def version(link: Link, schema: str) -> int | None:
 
 
 def lines_digest(link: Link) -> tuple[int, str]:
-    """How many lines there are, and a hash over which session says what, in order."""
+    """The number of lines, and a hash of the content of each session, in order."""
     with link.cursor("digest", binary=True) as cursor:
         cursor.execute(
             b"SELECT s.id, e.id, e.line FROM entries e JOIN sessions s ON s.key = e.session"

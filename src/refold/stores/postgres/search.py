@@ -1,7 +1,7 @@
 """Candidates for recall by PostgreSQL's full-text search.
 
-The lexemes are those of the one ranker (`text/search_text.py`), with the single characters of scripts without
-spaces, as in the SQLite store: dictionaries of the server are not asked, so every server finds the same.
+The lexemes are those of the ranker (`text/search_text.py`), with single characters of scripts without spaces,
+as in the SQLite store. Dictionaries of the server are not used, so every server finds the same.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from refold.stores.postgres.connections import Link
 from refold.text.words import UNSPACED, terms
 
 MAX_BYTES = 600_000
-"""Of the lexemes of one entry. PostgreSQL takes a megabyte."""
+"""Bytes of the lexemes of one entry; PostgreSQL's limit is a megabyte."""
 TARGET_ROWS = 20_000
-"""About so many entries are looked at for a question. Words that alone would give more do not choose, they
-only weigh: otherwise a question with `the file` in it reads half of a large database."""
+"""Approximate number of entries examined for a query. Words that would select more only affect the score, so
+that a query with `the file` does not read half of a large database."""
 MAX_SEARCHED_ROWS = 5 * TARGET_ROWS
-"""Where the rarest word is that common, more are left out, whatever they say."""
+"""Limit of entries if even the rarest word is common."""
 FRESH = 600.0
-"""Seconds after which statistics are asked for again."""
+"""Seconds after which statistics are refreshed."""
 WEIGHED = 16
-"""Of the words of a question, the rarest."""
+"""Number of the rarest words of a query that count."""
 
 
 def vector(entry: AnyEntry | None) -> str | None:
-    """What an entry is found by, as PostgreSQL reads a `tsvector`; None: nothing."""
+    """The `tsvector` of an entry; None if it has no text."""
     text = search_text.of_entry(entry) if entry is not None else ""
     lexemes, size = list[str](), 0
     for term in _terms(text):
@@ -42,15 +42,14 @@ def vector(entry: AnyEntry | None) -> str | None:
 
 
 def lexemes(asked: Iterable[str]) -> list[str]:
-    """What a question looks for."""
+    """The lexemes of a query."""
     some = islice(asked, search_text.MAX_TERMS)
     texts = (search_text.prepared(term[: search_text.MAX_TERM], query=True) for term in some)
     return list(dict.fromkeys(term for text in texts for term in _terms(text)))
 
 
 def _terms(text: str) -> list[str]:
-    """Of a prepared text, where what has no spaces is in pairs already: a quarter of a million of them are
-    taken as they are, not read one by one."""
+    """The terms of a prepared text, in which text without spaces is already in pairs."""
     return (
         terms(text)
         if text.isascii()
@@ -67,8 +66,8 @@ def best_entries(
     key: int | None = None,
     every: bool = False,
 ) -> list[tuple[Any, ...]]:
-    """(session's id, entry's id, score, version, line) of the entries with any of the terms (`every`: all),
-    best first. BM25 with every word counted once: rare words weigh more, long entries less."""
+    """(session id, entry id, score, version, line) of the entries with any of the terms (`every`: all), best
+    first. BM25 with every word counted once: rare words weigh more, long entries less."""
     wanted = lexemes(asked)
     if not wanted or limit <= 0:
         return []
@@ -98,7 +97,8 @@ def best_entries(
 
 
 def _chosen(wanted: list[str], common: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """(lexemes that choose entries, lexemes that weigh): all, unless that would be too many entries."""
+    """(lexemes that select entries, lexemes that only affect the score): all select, unless that would be too
+    many entries."""
     wanted = sorted(wanted, key=lambda lexeme: common.get(lexeme, 0.0))
     choosing, entries = wanted[:1], common.get(wanted[0], 0.0)
     for lexeme in wanted[1:]:
@@ -110,7 +110,7 @@ def _chosen(wanted: list[str], common: Mapping[str, float]) -> tuple[list[str], 
 
 
 class Statistics:
-    """About how many entries have a lexeme, of those that the server knows as common."""
+    """Approximate number of entries with a lexeme, for lexemes that the server knows as common."""
 
     def __init__(self) -> None:
         self._common: dict[str, float] = {}

@@ -1,7 +1,7 @@
 """Sessions of many processes and hosts in one PostgreSQL database.
 
-An append is one transaction: it locks the session's row (the compare-and-swap; other appends wait until it
-ends), adds the entries with their words, and commits before it returns.
+An append is one transaction: it locks the session's row (the compare-and-swap; other appends wait), adds the
+entries with their words, and commits before it returns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from refold.stores.watcher import Looking
 
 T = TypeVar("T")
 SIZE = 10
-"""Connections of one store at most."""
+"""Maximum number of connections of one store."""
 BEGINNING = f"SELECT {TALLY_SELECT} FROM sessions WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
 
 _APPEND = """
@@ -46,12 +46,12 @@ WITH owner AS (
 SELECT key, place, CASE WHEN NOT pg_try_advisory_xact_lock(%s, (key %% 2147483647)::int)
   THEN pg_notify('refold_' || key, '') END FROM owner
 """
-"""A watcher of the session holds its lock; only then a notification is sent. (Sending takes a lock of the
-whole server until the commit is on the disk.)"""
+"""Sends a notification only if a watcher holds the session's lock. (Sending takes a server-wide lock until
+the commit is on disk.)"""
 
 
 class PostgresStore:
-    """The sessions in one schema of a database; its tables are made on first use."""
+    """The sessions in one schema of a database; tables are created on first use."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class PostgresStore:
         self._links.run(work)
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        """Updated rows live on as dead ones until their part of the table is written anew."""
+        """Replaces entries. Updated rows remain as dead ones until their partition is rewritten."""
 
         def change(link: Link) -> int:
             with transaction(link):
@@ -240,7 +240,7 @@ class PostgresStore:
             raise
 
     def _appended(self, session: str, new: list[StoredLine], after: str | None) -> tuple[Any, ...]:
-        """The values of `_APPEND`."""
+        """The parameters of `_APPEND`."""
         more = SessionTally(id=session)
         more.add(new)
         ids = [None if row.entry is None else bytes_of(row.entry.id) for row in new]
@@ -255,8 +255,8 @@ class PostgresStore:
         )
 
     def _is_there(self, link: Link, session: str, new: list[StoredLine], key: int, place: int) -> bool:
-        """Whether what was appended there is ours. Waits for the holder of the session's row: its transaction
-        may be the one that was not answered."""
+        """True if the entries appended there are ours. Waits for the session's row lock: its holder may be
+        the transaction whose answer was lost."""
         link.ask("SELECT 1 FROM sessions WHERE id = %s FOR UPDATE", bytes_of(session))
         found = select_rows(link, key, place, place + len(new))
         return [line for *_, line in found] == [row.line for row in new]
@@ -283,7 +283,7 @@ FROM pg_class WHERE oid = (SELECT tableoid FROM entries WHERE session = %s LIMIT
 
 
 def _rewrite(link: Link, key: int) -> None:
-    """Write the part of the table with that session anew. The server only warns a role that may not."""
+    """Rewrites the partition of that session. The server only warns a role without the right to do so."""
     [(part, file)] = link.ask(_PART, key)
     try:
         link.limit = 1e6

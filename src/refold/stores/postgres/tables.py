@@ -1,4 +1,4 @@
-"""The rows of the tables in PostgreSQL: what the store and its doctor share."""
+"""The rows of the tables in PostgreSQL, shared by the store and its doctor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from refold.stores.rows import SessionTally, StoredLine
 from refold.stores.schema import check_schema_version, decoded_text
 
 FETCH_SIZE = 500
-"""Entries that are fetched at once."""
+"""Number of entries fetched at once."""
 TALLY_SELECT = f"(SELECT version FROM about), key, {rows.TALLY_COLUMNS}"
 
 
@@ -77,7 +77,7 @@ def select_rows(link: Link, key: int, first: int, end: int) -> Iterator[tuple[An
 
 
 def place_of(link: Link, key: int, start: int) -> int:
-    """Where the entry number `start` is, in a session that also holds lines that are no entries."""
+    """The place of entry number `start` in a session that also has lines that are not entries."""
     found = link.ask(
         "SELECT place FROM entries WHERE session = %s AND id IS NOT NULL ORDER BY place LIMIT 1 OFFSET %s",
         *(key, start),
