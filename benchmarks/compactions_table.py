@@ -30,6 +30,12 @@ COMPARISONS = (
     ("summary+refold@8000", "summary+tail@8000"),
     ("refold@16000", "summary+tail@16000"),
     ("summary+refold@16000", "summary+tail@16000"),
+    ("refold with notes@8000", "refold@8000"),
+    ("refold with notes as asked for@8000", "refold@8000"),
+    ("refold with notes as asked for@8000", "summary+tail@8000"),
+    ("refold with notes@16000", "refold@16000"),
+    ("refold with notes as asked for@16000", "refold@16000"),
+    ("refold with notes as asked for@16000", "summary+tail@16000"),
 )
 """View and rival, the fairest first."""
 LONG = "@16000"
@@ -341,6 +347,8 @@ WAYS = {
     "claude": "Claude Code",
     "refold": "**refold**, no model",
     "refold@half": "**refold**, no model, half of that size",
+    "refold with notes as asked for": "**refold** with notes: what its prompt asks for, of Claude Code's summary",
+    "refold with notes": "**refold** with notes: Claude Code's whole summary",
     "summary+refold": "Claude Code's summary, then **refold**",
     "summary+tail": "Claude Code's summary, then the tail",
     "tail": "tail",
@@ -422,6 +430,8 @@ def _named(comparison: str) -> str:
         "summary+refold": "summary, then refold",
         "summary+tail": "summary, then the tail",
         "tail": "the tail",
+        "refold with notes": "refold with the whole summary as notes",
+        "refold with notes as asked for": "refold with notes as its prompt asks for them",
     }
     return f"{spoken.get(way, way)} {_SIZED[size]} − {spoken.get(against, against)}"
 

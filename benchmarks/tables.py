@@ -266,6 +266,12 @@ def many(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def many_ray(found: dict[str, Any]) -> str:
+    from benchmarks.many_ray import table as made
+
+    return made(found)
+
+
 def compactions(name: str) -> Callable[[dict[str, Any]], str]:
     def made(found: dict[str, Any]) -> str:
         from benchmarks.compactions_table import TABLES as made
@@ -591,6 +597,7 @@ PRINTED: Made = {
     "long-run": (("long_run",), long_run),
     "requests": (("requests",), requests),
     "stores": (("stores",), stores),
+    "many-ray": (("many_ray",), many_ray),
     "rounds": (("rounds",), rounds),
     "mutation": (("mutation",), mutation),
     "machine": ((), machine),

@@ -154,6 +154,20 @@ def test_a_name_counts_as_a_word_of_its_own_and_after_an_escaped_line_end() -> N
     }
 
 
+def test_of_a_summary_the_sections_are_taken_that_refolds_prompt_asks_for() -> None:
+    sections = {
+        "1. Primary Request and Intent": "Bookings must not overlap.\n   2. not a section",
+        "3. Files and Code Sections": "- `berths.py`",
+        "6. All User Messages (2)": '- "go on"',
+        "9. Optional Next Step": "Run the tests.",
+    }
+    written = "\n".join(f"{title}:\n   {body}" for title, body in sections.items())
+    frame = "This session is being continued …\nAnalysis:\n1. Thoughts:\n\nSummary:\n{}\nPlease continue the conversation from where we left it off."
+    asked = compactions.as_asked_for(frame.format(written))
+    assert asked == "\n".join(f"{title}:\n   {body}" for title, body in sections.items() if title[0] in "19")
+    assert compactions.as_asked_for("A summary in prose.") == "A summary in prose."
+
+
 def test_short_sessions_and_short_summaries_are_no_cases(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     assert len(compactions.compactions(long_log(path, before=50).parent)) == 1

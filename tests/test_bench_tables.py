@@ -187,7 +187,7 @@ def figures_in_sentences() -> list[tuple[str, str]]:
         ("benchmarks", f"off by {min(anchored):.1f} to {max(anchored):.1f} % once the provider has counted one"),
         ("benchmarks", f"answers to {kept['questions']} questions about {['no', 'one', 'two', 'three', 'four', 'five'][len(kept['dialogues'])]} long dialogues"),
         ("benchmarks", f"first 5, 20 and 100 hits, {found['recall']['dialogue']['questions']} questions"),
-        ("digest", f"It holds {dense['1000']['score']:.0f} % of the answers of long dialogues in 1,000 tokens and {dense['8000']['score']:.0f} % in 8,000; the full text holds {kept['ceiling']['score']:.0f} %"),
+        ("digest", f"1,000 tokens hold {dense['1000']['score']:.0f} % of the answers of long dialogues and 8,000 hold {dense['8000']['score']:.0f} %; the full text holds {kept['ceiling']['score']:.0f} %"),
         ("tokens", f"from {min(bare):.0f}–{max(bare):.0f} % to {min(anchored):.1f}–{max(anchored):.1f} %"),
     ]  # fmt: skip
 

@@ -187,7 +187,7 @@ class Lines:
 STYLE = transcript.Style(result_limit=2_000, ends=True)
 KEPT = transcript.Style(text_limit=1_200, result_limit=600, total_limit=24_000, ends=True)
 """Of the messages that stay: enough to know where the work stands."""
-ASKED = 8
+NOTES_PART = 8
 """Notes are asked for in an eighth of the goal, about what lines have: notes of 800 tokens tell 4 points
 more than none at 8,000 tokens, notes of 2,600 tokens nothing more (M9). Longer ones are used, too."""
 UNSHOWN = 300
@@ -206,7 +206,7 @@ class Summary:
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
-        target = min(self._most, max(int(self.shape.goal * self.factor) // ASKED, 100))
+        target = min(self._most, max(int(self.shape.goal * self.factor) // NOTES_PART, 100))
         view = grading(s, self.shape, written=target, factor=self.factor)
         if isinstance(view, Reason):
             return view
