@@ -20,7 +20,7 @@ from refold import tokens
 from refold.compaction.path_index import path_index
 from refold.compaction.record import NOTE, WORDS, pins_text
 from refold.compaction.transcript import for_digest, sources
-from refold.compare.money import worth
+from refold.compare.money import folds_saved
 from refold.digest import Said
 from refold.entries import Fold
 from refold.errors import RefoldError
@@ -130,7 +130,7 @@ def status_figures(session: Session) -> dict[str, float]:
     """What the status line shows of the compactions of a session."""
     folds = session.annotations(Fold)
     last = folds[-1] if folds else None
-    _, _, money = worth(session)
+    _, _, money = folds_saved(session)
     return {
         "folds": len(folds),
         "before": last.tokens_before if last else 0,
