@@ -127,7 +127,7 @@ USUAL_MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gp
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file. `model` is the default model, `summariser` the one that writes summaries."""
+    """The configuration file. `model` is the default model, `summariser` the one that writes summaries."""
 
     model: str | None = None
     summariser: str | None = None
@@ -137,29 +137,29 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     presets: dict[str, dict[str, Any]] = {}
     """Settings of presets, by the preset's name."""
     mcp: dict[str, McpServer] = {}
-    """Servers of tools for the coding agent, by a name."""
+    """MCP servers for the coding agent, by name."""
     chat: ChatSettings = ChatSettings()
     gateway: GatewaySettings = GatewaySettings()
 
     def preset_settings(
         self, name: str, known: Iterable[str], environment: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """Settings of a preset from the file and, before that, from variables such as
-        `REFOLD_LAYERED_KEEP_ROUNDS`; `known` are the settings it has."""
+        """Settings of a preset from variables such as `REFOLD_LAYERED_KEEP_ROUNDS`, else from the file;
+        `known` are the settings it has."""
         env = os.environ if environment is None else environment
         variables = {key: f"REFOLD_{name}_{key}".upper() for key in known}
         given = {key: env[variable] for key, variable in variables.items() if env.get(variable)}
         return {**self.presets.get(name, {}), **given}
 
     def chat_model(self) -> str | None:
-        """Who answers where no model is named: the file's `model`, or else the usual one of the only provider
-        whose key is there. A provider at another address may have other models."""
+        """The default model: the file's `model`, or the usual one of the only provider with a key. A
+        provider at another address may have other models."""
         reached = {name: self.provider(name) for name in USUAL_MODELS}
         keys = [name for name, provider in reached.items() if provider.api_key and not provider.base_url]
         return self.model or (USUAL_MODELS[keys[0]] if len(keys) == 1 else None)
 
     def provider(self, name: str, environment: Mapping[str, str] | None = None) -> Provider:
-        """The provider's settings: environment variables win over the file."""
+        """The provider's settings; environment variables take precedence over the file."""
         env = os.environ if environment is None else environment
         own = self.providers.get(name, Provider())
         prefix = ENVIRONMENT.get(name, "")
