@@ -240,7 +240,9 @@ def test_the_command_asks_first(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert SECRET in path.read_text()
     assert SECRET not in done.output, "not even while asking"
-    assert "1 fold that contains it will be undone" in done.output and "1 other message contains" in done.output
+    assert (
+        "1 fold that contains it will be undone" in done.output and "1 other message contains" in done.output
+    )
     assert call(str(path), ids["result"], "--dry-run").exit_code == 0
     assert SECRET in path.read_text()
     assert call(str(path), ids["result"], said="y\n").exit_code == 0
