@@ -1,11 +1,12 @@
 """`make bench`: measure, write `benchmarks/results/`, rewrite the tables of the README.
 
     python -m benchmarks [NAME …] [--quick] [--on WHERE] [--tables]
+    python -m benchmarks --print [TABLE …]
 
 Without names, all measures. `--quick` runs small versions of them in about two minutes, to see that they work;
 the README stays as it is. `--on processes:4` (or `ray`, `ray://HOST:PORT`) lets measures that can (`retention`, `drift`,
 `closed_loop`, `cache_cost`, `continuation`, `long_run`) do several of their parts at a time. `--tables` measures nothing and rewrites the tables from
-the stored results.
+the stored results; `--print` prints tables that no page shows (single cases, examples), or their names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -72,6 +73,17 @@ def measure(name: str, *, quick: bool, on: str = "here") -> str | None:
     return None
 
 
+def printed(names: Sequence[str]) -> int:
+    if unknown := set(names) - set(tables.TABLES | tables.PRINTED):
+        print(f"no such table: {', '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    found = results.read()
+    print(
+        "\n\n".join(tables.table(name, found) for name in names) or "\n".join(tables.TABLES | tables.PRINTED)
+    )
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure, and rewrite the README's tables."
@@ -82,7 +94,12 @@ def main(arguments: list[str]) -> int:
         "--on", default="here", help="who does the parts of a measure: here, processes:4, ray …"
     )
     parser.add_argument("--tables", action="store_true", help="only rewrite the tables from stored results")
+    parser.add_argument(
+        "--print", nargs="*", metavar="TABLE", help="print tables from stored results; none: their names"
+    )
     chosen = parser.parse_args(arguments)
+    if chosen.print is not None:
+        return printed(chosen.print)
     unknown = [name for name in chosen.names if name not in MEASURES]
     if unknown:
         parser.error(f"no such measure: {', '.join(unknown)}; there are {', '.join(MEASURES)}")

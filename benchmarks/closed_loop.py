@@ -8,8 +8,8 @@
 Protocol, written before the first run:
 
 - 100 worlds (seeds 0 to 99) of 60 to 300 tool calls; windows of 4,000, 8,000 and 16,000 tokens; every preset, the plain tail
-  and no limit; with and without recall (all presets at 8,000, `refold` and `pi` at the others). `refold` with `window` and nothing else; other presets scaled to the window by their
-  own `budget`, with `fallback = digest` so that none is refused; summaries by the embedded digest for all of them. The tail is the
+  and no limit; every preset with and without recall. `refold` with `window` and nothing else; other presets scaled to the window by
+  their own `budget`, with `fallback = digest` so that none is refused; summaries by the embedded digest for all of them. The tail is the
   newest messages that fit into four fifths of the window (what `refold` leaves for an answer), without parted calls.
 - The reader knows how each chore is done and which fact it takes, and no value. It reads the request as sent (OpenAI's form), nothing
   else: a value counts where a sentence or line has the subject's words and a value of that kind; in results the call that they
@@ -65,8 +65,6 @@ SYSTEM = (
     "You do chores for a small company. Tools: read, write, append, book, find_entry, reverse, mail, run_tests, "
     "mark_flaky, list_tables, add_column, deploy. Do what the user asks, keep to what the user has laid down."
 )
-RECALLING = {8_000: presets.NAMES}
-"""With recall: all presets at 8,000 tokens, two of them at the other windows."""
 TRIES = 2
 """How often the reader makes one call for one chore before it gives up."""
 
@@ -446,14 +444,21 @@ def table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         f"knows_{source}": figure([row["needs"].get(source) for row in rows])
         for source in ("user", "tool", "agent")
     }
-    return found | {"worlds": len(rows), "losses": dict(counted), "why": dict(reasons), "examples": examples}
+    by_world = [row["success"] if row["success"] is None else round(row["success"], 4) for row in rows]
+    return found | {
+        "worlds": len(rows),
+        "by_world": by_world,
+        "losses": dict(counted),
+        "why": dict(reasons),
+        "examples": examples,
+    }
 
 
 def ways(windows: Sequence[int]) -> list[tuple[str, int, bool]]:
     """View, window and whether recall is allowed."""
-    asked = [(name, window, False) for window in windows for name in VIEWS]
-    asked += [(name, window, True) for window in windows for name in RECALLING.get(window, ("refold", "pi"))]
-    return [*asked, ("no limit", 10**6, False)]
+    without = [(name, window, False) for window in windows for name in VIEWS]
+    recalling = [(name, window, True) for window in windows for name in presets.NAMES]
+    return [*without, *recalling, ("no limit", 10**6, False)]
 
 
 def part(

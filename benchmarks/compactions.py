@@ -247,8 +247,25 @@ def views(question: Question) -> dict[str, list[Said]]:
             rest = {"summary+tail": newest(case.said, room), "summary+refold": by_refold(case, room)}
             found |= {way: view and [compaction.summary, *view] for way, view in rest.items()}
             found["refold with notes"] = by_preset("refold", notes=compaction.summary[1])(case, budget)
+            asked = by_preset("refold", notes=as_asked_for(compaction.summary[1]))
+            found["refold with notes as asked for"] = asked(case, budget)
         made |= {f"{way}@{name}": view for way, view in found.items() if view and size(view) <= budget}
     return made
+
+
+SECTION = re.compile(r"(?m)^(?=[1-9]\. [A-Z][A-Za-z ]+(?:\([^)\n]*\))?:$)")
+BESIDE = ("files and code", "all user messages")
+"""Sections that refold's own prompt does not ask for: own words and changed files stand beside the notes."""
+
+
+def as_asked_for(summary: str) -> str:
+    """The sections of a summary of Claude Code that refold's prompt asks for; the whole, where it has none."""
+    _, _, written = summary.rpartition("\nSummary:\n")
+    written, _, _ = written.partition("\nIf you need specific details from before compaction")
+    written, _, _ = written.partition("\nPlease continue the conversation from where we left")
+    sections = [each for each in SECTION.split(written) if SECTION.match(each)]
+    asked = [each for each in sections if not each[3:].lower().startswith(BESIDE)]
+    return "\n".join(each.strip() for each in asked) or summary
 
 
 # ── needed names ────────────────────────────────────────────────────────────────────────────────

@@ -30,6 +30,12 @@ COMPARISONS = (
     ("summary+refold@8000", "summary+tail@8000"),
     ("refold@16000", "summary+tail@16000"),
     ("summary+refold@16000", "summary+tail@16000"),
+    ("refold with notes@8000", "refold@8000"),
+    ("refold with notes as asked for@8000", "refold@8000"),
+    ("refold with notes as asked for@8000", "summary+tail@8000"),
+    ("refold with notes@16000", "refold@16000"),
+    ("refold with notes as asked for@16000", "refold@16000"),
+    ("refold with notes as asked for@16000", "summary+tail@16000"),
 )
 """View and rival, the fairest first."""
 LONG = "@16000"
@@ -330,7 +336,7 @@ def _points(share: float, error: float) -> str:
 
 
 def _ahead(row: dict[str, Any]) -> str:
-    return f"{row['mean']:+.1f} ± {row['error']:.1f}, better in {row['better']} of {row['cases']}"
+    return f"{row['mean']:+.1f} ± {row['error']:.1f}, better in {row['better']}/{row['cases']}"
 
 
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────
@@ -341,6 +347,8 @@ WAYS = {
     "claude": "Claude Code",
     "refold": "**refold**, no model",
     "refold@half": "**refold**, no model, half of that size",
+    "refold with notes as asked for": "**refold** with notes: what its prompt asks for, of Claude Code's summary",
+    "refold with notes": "**refold** with notes: Claude Code's whole summary",
     "summary+refold": "Claude Code's summary, then **refold**",
     "summary+tail": "Claude Code's summary, then the tail",
     "tail": "tail",
@@ -373,17 +381,16 @@ def size_names(found: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def by_way(found: dict[str, Any], cell: Callable[[str], str]) -> str:
-    rows = [[name, *(cell(cell_view(way, size)) or "–" for size in SIZES)] for way, name in WAYS.items()]
-    return markdown(["view", *size_names(found).values()], rows)
+def by_way(found: dict[str, Any], cell: Callable[[str], str], sizes: Sequence[str] = SIZES) -> str:
+    rows = [[name, *(cell(cell_view(way, size)) or "–" for size in sizes)] for way, name in WAYS.items()]
+    named = size_names(found)
+    return markdown(["view", *(named[size] for size in sizes)], rows)
 
 
 def source(found: dict[str, Any]) -> str:
-    judge = found["judge"]
     return (
         f"*{found['cases']} compactions in {found['sessions']} sessions, {found['folded']:,} tokens folded each time "
-        f"(median). Judge: {judge['judge']}, window {judge['window']:,}, on {judge['device']}, {judge['date']}. "
-        f"Code: {found['commit']}.*"
+        f"(median). Window of the judge: {found['judge']['window']:,}.*"
     )
 
 
@@ -393,7 +400,7 @@ def main_table(found: dict[str, Any]) -> str:
             return ""
         row, ahead = found["views"][view], found["better"].get(view)
         fits = "" if row["fits"] >= row["cases"] else f"; {row['fits']} fit"
-        against = f" ({ahead['better']} of {ahead['cases']}{fits})" if ahead and rival(view) != view else ""
+        against = f" ({ahead['better']}/{ahead['cases']}{fits})" if ahead and rival(view) != view else ""
         return f"{row['share']:.1f} ± {row['error']:.1f}{against}"
 
     return f"{by_way(found, cell)}\n\n{source(found)}\n\n![{CAPTION}](images/compactions.svg)"
@@ -423,6 +430,8 @@ def _named(comparison: str) -> str:
         "summary+refold": "summary, then refold",
         "summary+tail": "summary, then the tail",
         "tail": "the tail",
+        "refold with notes": "refold with the whole summary as notes",
+        "refold with notes as asked for": "refold with notes as its prompt asks for them",
     }
     return f"{spoken.get(way, way)} {_SIZED[size]} − {spoken.get(against, against)}"
 
@@ -435,7 +444,7 @@ def names_table(found: dict[str, Any]) -> str:
         return " / ".join(f"{share:.0f}" for share in shares.values()) if shares else ""
 
     needed = ", ".join(f"{number} {kind}" for kind, number in named["needed"].items())
-    return f"{by_way(found, cell)}\n\n*Needed in all: {needed}.*"
+    return f"{by_way(found, cell, SIZES[:1])}\n\n*Needed in all: {needed}.*"
 
 
 def judges_table(found: dict[str, Any]) -> str:
@@ -445,7 +454,7 @@ def judges_table(found: dict[str, Any]) -> str:
         [
             _named(name),
             *(
-                f"{row['mean']:+.3f} ± {row['error']:.3f}, {row['better']} of {row['cases']}"
+                f"{row['mean']:+.3f} ± {row['error']:.3f}, {row['better']}/{row['cases']}"
                 if (row := judge["comparisons"].get(name))
                 else "–"
                 for judge in judges

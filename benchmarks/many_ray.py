@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.cells import markdown
 from benchmarks.many import write
 from benchmarks.measuring import DATA
 
@@ -122,6 +123,27 @@ def run(*, quick: bool = False) -> dict[str, Any]:
             "load": {"here": serial["load"], "ray": ray["load"]},
             "ratio": round(serial["batch"]["seconds"] / ray["batch"]["seconds"], 2),
         }
+
+
+def table(found: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"`--on {on}`",
+            f"{found['seconds'][on]:,} s",
+            f"{found['seconds'][f'{on}, start and end included']:,} s",
+            " to ".join(f"{load:.0f}" for load in found["load"][on]),
+        ]
+        for on in ("here", "ray")
+    ]
+    return markdown(
+        [
+            f"`refold compare` of {found['transcripts']:,} transcripts, {found['megabytes']:.0f} MB, {found['designs']} presets",
+            "work",
+            "with start and end",
+            "load",
+        ],
+        rows,
+    )
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ def write(
     path = folder / f"{name}.json"
     made = made or {**surroundings(), "load_before": before, "load_after": load()}
     judge = result.get("judge")
+    judge = judge["judge"] if isinstance(judge, dict) else judge
     source = SOURCES[name]._replace(**{"judge": judge} if isinstance(judge, str) else {})
     made = {**made, **source._asdict(), "seconds": round(seconds, 1)}
     text = json.dumps({"name": name, "made": made, "result": result}, indent=1, ensure_ascii=False)
@@ -113,7 +114,7 @@ def provenance(one: dict[str, Any]) -> str:
         made["data"],
         *([f"judge {made['judge']}"] if made["judge"] else []),
     ]
-    return f"*{' · '.join(parts)}*"
+    return f"*{'; '.join(parts)}*"
 
 
 def releases() -> list[str]:

@@ -7,7 +7,7 @@ stands where its figures come from.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,10 @@ def rewritten(text: str, found: Results) -> str:
 
 
 def table(name: str, found: Results) -> str:
-    if name not in TABLES:
-        raise KeyError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
-    needs, make = TABLES[name]
+    every = TABLES | PRINTED
+    if name not in every:
+        raise KeyError(f"there is no table {name!r}; there are {', '.join(every)}")
+    needs, make = every[name]
     if any(need not in found for need in needs):
         return NOT_YET
     try:
@@ -51,8 +52,20 @@ def table(name: str, found: Results) -> str:
 
 
 def continuation(found: dict[str, Any]) -> str:
-    """M9: the designs; controls and ablations are in docs/benchmarks/going-on.md."""
-    names = [name for name in found["views"] if ":" not in name and "without" not in name]
+    """M9: the designs."""
+    return _shares_of(found, [name for name in found["views"] if not _control(name)])
+
+
+def continuation_controls(found: dict[str, Any]) -> str:
+    """M9: controls, and refold without one of its parts."""
+    return _shares_of(found, [name for name in found["views"] if name == "refold" or _control(name)])
+
+
+def _control(name: str) -> bool:
+    return ":" in name or "without" in name
+
+
+def _shares_of(found: dict[str, Any], names: Sequence[str]) -> str:
     budgets = list(next(iter(found["views"].values())))
     head = ["view", *(f"{int(budget):,} tokens" for budget in budgets)]
     rows = [[name, *_shares(found["views"][name])] for name in names]
@@ -60,20 +73,18 @@ def continuation(found: dict[str, Any]) -> str:
 
 
 def _judge(found: dict[str, Any]) -> str:
-    """Whose figures they are."""
-    window = "" if found["stretch"] == 1 else f", its window stretched {found['stretch']:.0f} times"
-    device = f", on {found['device']}" if "device" in found else ""
-    return (
-        f"*Judge: {found['judge']}{window}{device}. 100 is the newest {found['full']:,} tokens. "
-        f"{found['sessions']} sessions, {found['cases']} cases.*"
+    """What 100 is, and how many cases there are."""
+    window = (
+        "" if found["stretch"] == 1 else f" The judge's window is stretched {found['stretch']:.0f} times."
     )
+    return f"*100 is the newest {found['full']:,} tokens. {found['sessions']} sessions, {found['cases']} cases.{window}*"
 
 
 def _shares(row: dict[str, Any]) -> list[str]:
     """A share with its error, and how many of the cases fit where not all do."""
     return [
         f"{cell['share']:.0f} ± {cell['error']:.0f}"
-        + ("" if cell["fits"] == cell["cases"] else f" ({cell['fits']} of {cell['cases']} fit)")
+        + ("" if cell["fits"] == cell["cases"] else f" ({cell['fits']}/{cell['cases']} fit)")
         for cell in row.values()
     ]
 
@@ -85,7 +96,7 @@ def continuation_all(found: dict[str, Any]) -> str:
     rows = [
         [
             name,
-            *(f"{x['share']}, {x['held_back']}, {x['ahead_of_tail']} of {x['cases']}" for x in row.values()),
+            *(f"{x['share']}, {x['held_back']}, {x['ahead_of_tail']}/{x['cases']}" for x in row.values()),
         ]
         for name, row in found["views"].items()
     ]
@@ -98,7 +109,7 @@ def continuation_single(found: dict[str, Any]) -> str:
     budgets = list(next(iter(rows.values())))
     head = ["view", *(f"{int(budget):,}: nats over the tail, ahead of it" for budget in budgets)]
     listed = [
-        [name, *(f"{x['gain']:+.3f}, {x['ahead_of_tail']} of {x['cases']}" for x in row.values())]
+        [name, *(f"{x['gain']:+.3f}, {x['ahead_of_tail']}/{x['cases']}" for x in row.values())]
         for name, row in rows.items()
         if name != "tail"
     ]
@@ -127,6 +138,19 @@ def retention(found: dict[str, Any]) -> str:
 
 
 def references(found: dict[str, Any]) -> str:
+    """M2 by view."""
+    shares = ("10%", "20%")
+    rows = [
+        [name, *(_one(view[share]["all"]) for share in shares), _one(view["20%"].get("all, one recall")),
+         f"{view['20%']['over budget']}"]
+        for name, view in found["m2"]["views"].items()
+    ]  # fmt: skip
+    probes = sum(found["m2"]["probes"].values())
+    head = ["view", "10 % of the prefix", "20 %", "20 %, and one recall", "views over 20 %"]
+    return f"{markdown(head, rows)}\n\n*{probes:,} identifiers.*"
+
+
+def references_by_source(found: dict[str, Any]) -> str:
     """M2 by source; the whole grid is in the results."""
     agent = found["m2"]
     shares = [share for share in ("10%", "20%") if share in next(iter(agent["views"].values()))]
@@ -150,8 +174,9 @@ def recall(found: dict[str, Any]) -> str:
     dialogue, speed = found["dialogue"]["table"], found["speed"]
     head = ["", *next(iter(dialogue.values()))]
     quality = markdown(head, ([name, *map(_one, row.values())] for name, row in dialogue.items()))
-    times = [[f"{int(size):,}", *map(str, row.values())] for size, row in speed.items()]
-    return f"{quality}\n\n{markdown(['entries', *next(iter(speed.values()))], times)}"
+    columns = ("median ms", "95 % ms", "build s")
+    times = [[f"{int(size):,}", *(str(row[column]) for column in columns)] for size, row in speed.items()]
+    return f"{quality}\n\n{markdown(['entries', *columns], times)}"
 
 
 # ── speed ───────────────────────────────────────────────────────────────────────────────────────
@@ -195,16 +220,16 @@ def figures(ours: dict[str, Any]) -> str:
     ten, most = ours["sizes"]["10000"], ours["sizes"].get("100000")
     wire, load = ten["wire"], ours["load"]
     rows = [
-        ["a turn without a fold, 10 000 messages", "≤ 1 ms", milliseconds(ten["check"]["near"])],
-        ["the same, 100 000 messages", "± 2×", milliseconds(most and most["check"]["near"])],
-        ["plan, warm, 10 000 messages", "≤ 10 ms", milliseconds(ten["plan, refold"]["warm"])],
-        ["plan, cold, 10 000 messages", "≤ 150 ms", milliseconds(ten["plan, refold"]["cold"])],
-        ["`to_openai()`, per 1 000 messages", "≤ 3 ms", f"{wire['openai']['best_per_1000']:.1f}"],
-        ["`to_anthropic()`, per 1 000 messages", "≤ 3 ms", f"{wire['anthropic']['best_per_1000']:.1f}"],
-        ["digest of 10 000 messages (18 MB)", "≤ 2 000 ms", milliseconds(ours["digest"])],
+        ["a turn without a fold, 10,000 messages", "≤ 1 ms", milliseconds(ten["check"]["near"])],
+        ["the same, 100,000 messages", "± 2×", milliseconds(most and most["check"]["near"])],
+        ["plan, warm, 10,000 messages", "≤ 10 ms", milliseconds(ten["plan, refold"]["warm"])],
+        ["plan, cold, 10,000 messages", "≤ 150 ms", milliseconds(ten["plan, refold"]["cold"])],
+        ["`to_openai()`, per 1,000 messages", "≤ 3 ms", f"{wire['openai']['best_per_1000']:.1f}"],
+        ["`to_anthropic()`, per 1,000 messages", "≤ 3 ms", f"{wire['anthropic']['best_per_1000']:.1f}"],
+        ["digest of 10,000 messages (18 MB)", "≤ 2,000 ms", milliseconds(ours["digest"])],
         [
             f"load {load['entries']:,} entries ({load['megabytes']} MB)",
-            "≤ 2 000 ms",
+            "≤ 2,000 ms",
             milliseconds(load["ms"]),
         ],
     ]
@@ -237,6 +262,12 @@ def long_figures(found: dict[str, Any]) -> str:
 
 def many(found: dict[str, Any]) -> str:
     from benchmarks.many import table as made
+
+    return made(found)
+
+
+def many_ray(found: dict[str, Any]) -> str:
+    from benchmarks.many_ray import table as made
 
     return made(found)
 
@@ -290,8 +321,7 @@ def verification(found: dict[str, Any]) -> str:
     kinds = ", ".join(f"{kind} {share:.0f}" for kind, share in fake["by_kind"].items())
     parts = ", ".join(f"{kind} {share:.0f}" for kind, share in mixed["by_kind"].items())
     facts = ", ".join(f"{kind} {share:.0f}" for kind, share in need["by_kind"].items())
-    sources = ", ".join(f"{number} {kind}" for kind, number in found["summaries"].items())
-    marked = ", ".join(f"{row['marked']} of {row['claims']} {kind}" for kind, row in true["by_kind"].items())
+    marked = ", ".join(f"{row['marked']}/{row['claims']} {kind}" for kind, row in true["by_kind"].items())
     rows = [
         ["planted fabrications caught", str(fake["planted"]), f"{fake['caught']} %", kinds],
         ["the same, put together from true parts", str(mixed["planted"]), f"{mixed['caught']} %", parts],
@@ -299,11 +329,21 @@ def verification(found: dict[str, Any]) -> str:
             "true claims wrongly marked",
             str(true["claims"]),
             f"{true['percent']} %",
-            f"summaries: {sources}; marked: {marked}",
+            f"summaries {marked}",
         ],
         ["required facts restored", str(need["facts"]), f"{need['restored']} %", facts],
     ]
     return markdown(["check of summaries", "number", "share", ""], rows)
+
+
+def redaction(found: dict[str, Any]) -> str:
+    """R17: of planted secrets, by where they stand."""
+    kinds, code = found["kinds"], found["code"]
+    rows = [
+        [group, *(f"{100 * found[of][group]:.1f} %" for of in ("held", "tuned"))] for group in found["held"]
+    ]
+    head = ["secrets found", f"{kinds['held']} kinds held back", f"{kinds['tuned']} that it was tuned on"]
+    return f"{markdown(head, rows)}\n\n*False hits in {code['lines']:,} lines of code: {code['false_hits']}.*"
 
 
 def requests(found: dict[str, Any]) -> str:
@@ -390,15 +430,13 @@ def house(found: dict[str, Any]) -> str:
 
 def agent(found: dict[str, Any]) -> str:
     """What the coding agent costs, in milliseconds."""
-    rows = [[name, f"{row['best']:.0f}", f"{row['median']:.0f}"] for name, row in found["start"].items()]
-    for length, row in found["turns"].items():
-        for name, text in (
-            ("whole", "all of it"),
-            ("engine", "the engine's `prepare`"),
-            ("by hand", "by hand"),
-        ):
-            rows.append([f"a turn after {int(length):,} turns: {text}", "", f"{row[name]:.1f}"])
-    return markdown(["ms", "best", "median"], rows)
+    rows = [[name, f"{row['median']:.0f} (best {row['best']:.0f})"] for name, row in found["start"].items()]
+    rows += [
+        [f"a turn after {int(length):,} turns, of which `prepare`; by hand",
+         " ".join(f"{row[name]:.1f}{end}" for name, end in (("whole", ","), ("engine", ";"), ("by hand", "")))]
+        for length, row in found["turns"].items()
+    ]  # fmt: skip
+    return markdown(["what", "ms, median"], rows)
 
 
 def chat_session(found: dict[str, Any]) -> str:
@@ -511,47 +549,60 @@ def _first_bytes(row: dict[str, Any]) -> list[str]:
     return [*times, *added, written]
 
 
-_COMPACTIONS = ("", "-differences", "-names", "-judges", "-long-range")
-TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
-    **{f"compactions{name}": (("compactions",), compactions(f"compactions{name}")) for name in _COMPACTIONS},
+Made = dict[str, tuple[tuple[str, ...], Callable[..., str]]]
+"""Name of a table → the results it needs, and how it is made."""
+TABLES: Made = {
+    "compactions": (("compactions",), compactions("compactions")),
+    "compactions-differences": (("compactions",), compactions("compactions-differences")),
+    "compactions-names": (("compactions",), compactions("compactions-names")),
     "continuation": (("continuation_full",), continuation),
-    "continuation-all": (("continuation_full",), continuation_all),
-    "continuation-single": (("continuation_small",), continuation_single),
-    "long-range": (("continuation_full",), long_range),
+    "continuation-controls": (("continuation_full",), continuation_controls),
     "retention": (("retention",), retention),
     "references": (("retention",), references),
     "drift-presets": (("drift",), loops.drift_presets),
-    "drift": (("drift",), loops.drift("kept")),
-    "drift-recall": (("drift",), loops.drift("recalled")),
-    "closed-loop-8000": (("closed_loop",), loops.closed_loop_8000),
     "closed-loop": (("closed_loop",), loops.closed_loop),
+    "closed-loop-known": (("closed_loop",), loops.closed_loop_known),
     "closed-loop-losses": (("closed_loop",), loops.losses),
     "closed-loop-model": (("closed_loop_gpu",), loops.by_model),
-    "cache-cost-short": (("cache_cost",), loops.cache_cost_short),
-    "cache-cost": (("cache_cost",), loops.cache_cost),
+    "cache-cost": (("cache_cost",), loops.cache_cost_short),
     "recall": (("recall",), recall),
-    "engine": (("engine", "peers"), engine),
     "figures": (("engine",), figures),
     "speed": (("long_run",), speed),
-    "long-run": (("long_run",), long_run),
     "long-run-figures": (("long_run",), long_figures),
     "many": (("many",), many),
     "scale": (("scale",), scale),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
-    "requests": (("requests",), requests),
     "tokens": (("tokens",), tokens),
-    "stores": (("stores",), stores),
-    "rounds": (("rounds",), rounds),
     "start": (("start",), start),
     "house": (("house",), house),
     "gateway": (("gateway",), gateway),
     "agent": (("agent",), agent),
     "chat-session": (("chat_session",), chat_session),
+}
+PRINTED: Made = {
+    "compactions-judges": (("compactions",), compactions("compactions-judges")),
+    "compactions-long-range": (("compactions",), compactions("compactions-long-range")),
+    "continuation-all": (("continuation_full",), continuation_all),
+    "continuation-single": (("continuation_small",), continuation_single),
+    "long-range": (("continuation_full",), long_range),
+    "references-by-source": (("retention",), references_by_source),
+    "drift": (("drift",), loops.drift("kept")),
+    "drift-recall": (("drift",), loops.drift("recalled")),
+    "closed-loop-all": (("closed_loop",), loops.closed_loop_all),
+    "closed-loop-examples": (("closed_loop",), loops.loss_examples),
+    "cache-cost-all": (("cache_cost",), loops.cache_cost),
+    "engine": (("engine", "peers"), engine),
+    "redaction": (("redaction",), redaction),
+    "long-run": (("long_run",), long_run),
+    "requests": (("requests",), requests),
+    "stores": (("stores",), stores),
+    "many-ray": (("many_ray",), many_ray),
+    "rounds": (("rounds",), rounds),
     "mutation": (("mutation",), mutation),
     "machine": ((), machine),
 }
-"""Name of a table → the results it needs, and how it is made."""
+"""Those that no page shows: `python -m benchmarks --print NAME`."""
 
 
 def documents() -> list[Path]:

@@ -154,6 +154,20 @@ def test_a_name_counts_as_a_word_of_its_own_and_after_an_escaped_line_end() -> N
     }
 
 
+def test_of_a_summary_the_sections_are_taken_that_refolds_prompt_asks_for() -> None:
+    sections = {
+        "1. Primary Request and Intent": "Bookings must not overlap.\n   2. not a section",
+        "3. Files and Code Sections": "- `berths.py`",
+        "6. All User Messages (2)": '- "go on"',
+        "9. Optional Next Step": "Run the tests.",
+    }
+    written = "\n".join(f"{title}:\n   {body}" for title, body in sections.items())
+    frame = "This session is being continued …\nAnalysis:\n1. Thoughts:\n\nSummary:\n{}\nPlease continue the conversation from where we left it off."
+    asked = compactions.as_asked_for(frame.format(written))
+    assert asked == "\n".join(f"{title}:\n   {body}" for title, body in sections.items() if title[0] in "19")
+    assert compactions.as_asked_for("A summary in prose.") == "A summary in prose."
+
+
 def test_short_sessions_and_short_summaries_are_no_cases(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     assert len(compactions.compactions(long_log(path, before=50).parent)) == 1
@@ -304,8 +318,8 @@ def test_the_tables_name_the_judge_and_the_chart_is_a_picture(tmp_path: Path) ->
     found = json.loads(json.dumps(compactions_table.compactions([file], [scores])))
     assert found["left_out"] == ["d@1"]
     shown = {name: table(found) for name, table in compactions_table.TABLES.items()}
-    assert "| 52.5 ± 20.6 (2 of 4; 4 fit) |" in shown["compactions"]
-    assert "Judge: Qwen, window 32,768, on a GPU, 2026-01-01. Code: abc." in shown["compactions"]
-    assert "| Claude Code | 25 | – | – | – |" in shown["compactions-names"]
+    assert "| 52.5 ± 20.6 (2/4; 4 fit) |" in shown["compactions"]
+    assert "Window of the judge: 32,768." in shown["compactions"]
+    assert "| Claude Code | 25 |" in shown["compactions-names"]
     picture = tree.fromstring(compactions_table.chart(found))
     assert "prefers-color-scheme: dark" in "".join(picture.itertext())

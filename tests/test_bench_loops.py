@@ -188,8 +188,13 @@ def test_what_a_model_writes_is_scored_and_done() -> None:
 
 def test_tables_say_what_was_measured() -> None:
     row = closed_loop.one((1, "no limit", 10**6, False, 25))
-    found = {"views": {"no limit/1000000/no recall": closed_loop.table([row])}, "priced": "x", "windows": []}
-    assert "| no limit | no | – | 100 ± 0 |" in loop_tables.closed_loop(found)
+    less = closed_loop.table([closed_loop.one((1, "tail", 2_000, False, 60))])
+    views = {"refold/2000/no recall": less, "no limit/1000000/no recall": closed_loop.table([row])}
+    found = {"views": views, "priced": "x", "windows": [2_000]}
+    assert "| no limit | 100 ± 0 | – | 100 ± 0 |" in loop_tables.closed_loop(found)
+    assert loop_tables.closed_loop_known(found).count("| refold |") == 1
+    assert all(kind in loop_tables.losses(found) for kind in less["why"])
+    assert all(kind in loop_tables.loss_examples(found) for kind in less["losses"])
     designs = {"refold": {"1": drift.summary([drift.score((0, "pi", "", 1))], examples=True)}}
     made = loop_tables.drift("kept")({"designs": designs, "seeds": [0, 0], "budget": 8_000})
     assert "| `refold` |" in made

@@ -158,6 +158,7 @@ MAKERS: dict[str, tuple[Maker, ...]] = {
     "masked-value": (some(ALNUM, 32),),
     "office-webhook": (joined(some(HEX, 36), some(HEX, 36, "@"), some(HEX, 32, "/IncomingWebhook/")),),
     "zapier-webhook": (joined(some(string.digits, 7), some(ALNUM, 7, "/")),),
+    "ansible-vault": (some(HEX, 160),),
     "ssh2-key": (
         joined(some("", 0, "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\n"), *(some(ALNUM + "+/", 64, "", "\n") for _ in range(6)),
                some("", 0, "---- END SSH2 ENCRYPTED PRIVATE KEY ----")),
@@ -202,6 +203,7 @@ AROUND: dict[str, tuple[str, ...]] = {
     "key-in-a-call": ('Fernet("{}")', "Fernet(b'{}')", 'jwt.sign(payload, "{}")', 'new SecretKeySpec("{}".getBytes())'),
     "login-call": ('smtp.login("me", "{}")', "auth=('me', '{}')", 'new NetworkCredential("me", "{}")'),
     "login": ("credentials: me:{}", "log in with me / {}", "corp/me:{}@10.0.0.1", "a1 LOGIN me {}"),
+    "ansible-vault": ("$ANSIBLE_VAULT;1.1;AES256\n{}",),
     "json-web-key": ('{{"kty": "oct", "k": "{}"}}',),
     "cookie": ("Cookie: a=b; sid={}; c=d", "Set-Cookie: sid={}; Path=/"),
     "aws-secret-key": ("aws_secret_access_key = {}", "AWS_SECRET_ACCESS_KEY={}", 'awsSecretKey => "{}"'),
@@ -223,6 +225,7 @@ PLACES = (
 
 
 BARE = (
+    "ansible-vault",
     "masked-value",
     "putty-key",
     "ssh2-key",

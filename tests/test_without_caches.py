@@ -13,8 +13,7 @@ from refold import entries as e
 from refold.loop import run
 from refold.messages import Message
 from refold.protocols import TokenCounter
-from refold.session.derived_values import DerivedValues
-from refold.session.history import History
+from refold.session.history import DerivedValues, History
 from tests.test_waits import PRESETS, work
 
 DESIGNS = {name: PRESETS[name]() for name in presets.NAMES} | {

@@ -13,8 +13,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.branch import prepare_branch
 from refold.compaction.plan import Plan
+from refold.engine.branch import prepare_branch
 from refold.loop import run
 from refold.session.edits import branch_summary_in
 from refold.text.lenient_json import JsonObject

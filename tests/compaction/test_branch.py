@@ -12,9 +12,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.branch import BranchPlan, branch_ask, every_file, prepare_branch
 from refold.compaction.plan import Failed
-from refold.engine.branch import Branched
+from refold.engine.branch import Branched, BranchPlan, branch_ask, every_file, prepare_branch
 from refold.errors import EntryNotFound, ModelError, SessionError
 from refold.hooks import Cancel, Change, Hooks, Supply
 from refold.loop import run

@@ -156,25 +156,26 @@ def test_what_cannot_fit_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "summary", "factor", "target"),
+    ("goal", "summary", "factor", "target", "most"),
     [
-        (20_000, 4_000, 1.0, 4_000),
-        (11_997, 4_000, 1.0, 3_999),
-        (20_000, 4_000, 0.5, 2_000),
-        (1_000, 4_000, 1.0, 333),
-        (505, 300, 1.0, 168),
-        (270, 4_000, 1.0, 100),
+        (40_000, 4_000, 1.0, 4_000, 4_000),
+        (20_000, 4_000, 1.0, 2_500, 4_000),
+        (11_997, 4_000, 1.0, 1_499, 3_999),
+        (20_000, 4_000, 0.5, 1_250, 2_000),
+        (1_000, 4_000, 1.0, 125, 333),
+        (505, 300, 1.0, 100, 168),
+        (270, 4_000, 1.0, 100, 100),
     ],
 )
 def test_a_summary_is_asked_for_in_a_size_that_leaves_room(
-    goal: int, summary: int, factor: float, target: int
+    goal: int, summary: int, factor: float, target: int, most: int
 ) -> None:
     said = [*work(1, 10), *talk(60, goal // 40)]
     s = context(*said, window=2 * goal, writer=Writer("w"), instructions="the tests")
     found = proposal(Summary(shape(goal, summary=summary), factor).propose(s))
     [ask] = found.asks
     request = ask.render(ask.sources, "earlier notes")
-    assert (ask.target_tokens, request.max_tokens, request.purpose) == (target, 2 * target, "summary")
+    assert (ask.target_tokens, request.max_tokens, request.purpose) == (target, 2 * most, "summary")
     text = request.messages[-1].text
     assert (
         f"{int(target * 0.6)} words" in text and "<previous-notes>\nearlier notes\n</previous-notes>" in text

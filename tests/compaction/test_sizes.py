@@ -37,10 +37,9 @@ def test_a_view_is_its_items_with_system_prompt_and_tools() -> None:
     assert [s.sizes.item(0), s.sizes.item(1), s.sizes.items(0, 2), s.sizes.items(1, 1)] == [3, 2, 5, 0]
     assert (
         s.sizes.kept_from(1) == 2
-        and s.sizes.stretch(("e0", "e1")) == 5
-        and s.sizes.stretch(("e1", "e1")) == 2
+        and s.sizes.shown(0, 1, s.measure) == 5
+        and s.sizes.shown(1, 1, s.measure) == 2
     )
-    assert s.sizes.stretch(None) == 0
     assert [s.sizes.fits(0, 2, room) for room in (4, 5, 6)] == [False, True, True]
 
 

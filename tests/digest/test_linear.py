@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from refold import messages as m
-from refold.digest.facts import facts
-from refold.digest.select import ranked, weigh
-from refold.digest.source import Source
+from refold.digest.facts import Source, facts
+from refold.digest.said import ranked, weigh
 from tests.timing import steps
 
 LOSSES = 49

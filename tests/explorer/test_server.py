@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from refold import Session
 from refold import messages as m
 from refold.entries import Edit, Fold
 from refold.explorer.server import TOKEN_HEADER
@@ -347,6 +348,40 @@ def test_the_page_is_small_and_comes_with_the_package() -> None:
         assert "innerHTML" not in text and "insertAdjacent" not in text and " eval(" not in text
         assert "https://" not in text and "style=" not in text and "<script>" not in text
         assert set(re.findall(r'(?:from "\./|src="|href=")([\w.]+)"', text)) <= texts.keys()
+
+
+@pytest.mark.parametrize(
+    ("pauses", "says"),
+    [
+        # 100,000 tokens become 10,000; $2 a million, a tenth of that from the cache, a quarter more into it.
+        ([10], "costs $0.0050 in cache at once, saves $0.0180 with each later request; it has paid after 1 request."),
+        # Every other request found the cache expired, and paid for all of its prompt.
+        ([10, 600, 10, 600, 10], "costs $0.0050 in cache at once, saves $0.1215 with each later request; it has paid after 1 request."),
+        # The cache had expired when the fold was made: nothing in it was lost.
+        ([10, 10, 600], "saves $0.2250 in cache at once, saves $0.0180 with each later request."),
+    ],
+)  # fmt: skip
+def test_a_fold_says_what_it_cost_in_cache_and_when_it_has_paid(
+    tmp_path: Path, pauses: list[int], says: str
+) -> None:
+    store = database(tmp_path / "a.db")
+    store.create(SessionInfo(id="one"))
+    now = [1_000.0]
+    session = Session(id="one", store=store, clock=lambda: sum(now))
+    session.append(m.user("Go on."))
+    for pause in pauses:
+        session.append(m.assistant("Done."), model="claude-sonnet-5")
+        now.append(pause)
+    edit = Edit(session.path[0].id, session.path[0].id, (m.user("Go on, as above."),))
+    fold = session.make(Fold, edits=(edit,), preset="refold", tokens_before=100_000, tokens_after=10_000)
+    session.append(fold)
+
+    async def work() -> None:
+        async with page(own(store)) as here:
+            told = await here.get("fold", name="refold:one", id=fold.id)
+            assert told["money"] == f"At list prices of claude-sonnet-5: {says}"
+
+    run(work)
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def sent_for(server: WireServer, who: str) -> list[str]:
 
 
 def own_talk(who: str, turns: int = 12) -> Talk:
-    """The same question and answer first; then what only one of them says."""
+    """The same question and answer first; then what only one of them says: `ann-` and `bob-` occur in no key."""
     words = " ".join(f"{who}-value-{n}" for n in range(100))
     talk: Talk = [("user", "Good morning."), ("assistant", "Good morning!")]
     for n in range(turns):
@@ -224,8 +224,8 @@ def test_recall_of_a_request_that_is_still_being_answered_stays_on_its_own_path(
 
     run(work)
     first, again = sent["ann"]
-    assert again.count("swordfish-ann") > first.count("swordfish-ann") and "bob" not in again
-    assert sent["bob"] and all("ann" not in each for each in sent["bob"])
+    assert again.count("swordfish-ann") > first.count("swordfish-ann") and "bob-" not in again
+    assert sent["bob"] and all("ann-" not in each for each in sent["bob"])
 
 
 # ── sessions that a name opens ──────────────────────────────────────────────────────────────────
@@ -292,10 +292,12 @@ def test_without_keys_a_name_alone_opens_nothing(tmp_path: Path) -> None:
         then=recalling(lambda: {"query": "watchword swordfish", "turn_numbers": [2, 3]})
     ) as server:
         run(work)
-    assert "ann" not in "".join(sent_for(server, "bob"))
+    assert "ann-" not in "".join(sent_for(server, "bob"))
     assert len({tuple(texts) for texts in contents(tmp_path / "a.db").values()}) == 2
     assert not [
-        texts for texts in contents(tmp_path / "a.db").values() if "ann" in str(texts) and "bob" in str(texts)
+        texts
+        for texts in contents(tmp_path / "a.db").values()
+        if "ann-" in str(texts) and "bob-" in str(texts)
     ]
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
+from collections import Counter
+from collections.abc import AsyncGenerator
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
+from refold.gateway import request_rewriter, requests, server, verbatim
+from refold.session import path_digests
 from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_sessions import PATHS
 
@@ -117,3 +124,128 @@ def test_numbers_that_are_slow_to_read_are_read_as_fast_as_others() -> None:
     plain = min(seconds(b"1.25") for _ in range(3))
     assert min(seconds(b"1e308") for _ in range(3)) < 10 * plain
     assert read_request("/v1/chat/completions", b'{"messages":[],"top_p":1e999}', {}, "") is None
+
+
+def test_every_message_of_a_request_is_read_once_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One digest each; only what is not written as the gateway writes it is compared with that word by
+    word."""
+    calls: Counter[str] = Counter()
+
+    def counted(module: Any, name: str) -> None:
+        work = getattr(module, name)
+
+        def count(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return work(*given, **named)
+
+        monkeypatch.setattr(module, name, count)
+
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        return web.json_response({})
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url, window=WINDOW) as (_, client):
+            said = [{"role": ("user", "assistant")[n % 2], "content": "x"} for n in range(1_001)]
+            for messages, done in ((said[:501], "pass"), (said, "fold")):
+                calls.clear()
+                asked = {"model": "m", "messages": messages}
+                async with client.post(PATHS["openai"], json=asked) as reply:
+                    assert reply.headers["x-refold"].startswith(done)
+                assert len(messages) <= calls["_extended"] <= len(messages) + 5
+                assert not calls["leaves"]
+
+    counted(path_digests, "_extended")
+    counted(verbatim, "leaves")
+    run(work)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_large_bodies_are_held_up_to_a_limit_and_small_ones_always(
+    chunked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "SMALL_BODY", 20_000)
+    monkeypatch.setattr(server, "HELD_BYTES", 100_000)
+    goes_on, inside = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        inside.release()
+        await goes_on.wait()
+        return web.json_response({})
+
+    def sent(size: int) -> Any:
+        async def pieces() -> AsyncGenerator[bytes]:
+            for at in range(0, size, 5_000):
+                yield asked[at : at + 5_000]
+
+        asked = json.dumps({"model": "m", "messages": [HI], "metadata": {"x": "x" * (size - 90)}}).encode()
+        return pieces() if chunked else asked
+
+    async def status(client: aiohttp.ClientSession, size: int) -> tuple[int, str]:
+        async with client.post(PATHS["openai"], data=sent(size)) as reply:
+            await reply.read()
+            return reply.status, reply.headers["x-refold"]
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url) as (_, client):
+            waiting = [asyncio.ensure_future(status(client, 45_000)) for _ in range(2)]
+            for _ in waiting:
+                await inside.acquire()
+            for _ in range(3):
+                assert await status(client, 45_000) == (503, "refused try_again")
+            waiting += [asyncio.ensure_future(status(client, 15_000)) for _ in range(9)]
+            for _ in range(9):
+                await inside.acquire()
+            goes_on.set()
+            assert await asyncio.gather(*waiting) == [(200, "pass")] * 11
+            assert [await status(client, 45_000) for _ in range(3)] == [(200, "pass")] * 3
+
+    run(work)
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+def test_what_would_take_minutes_to_fold_is_refused_and_pictures_are_not(
+    dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_rewriter, "MAX_FOLDED_CHARACTERS", 60_000)
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60_000)).decode()
+    pictures = {
+        "openai": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        "responses": {"type": "input_image", "image_url": f"data:image/png;base64,{data}"},
+        "anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+    }
+    talk = [{"role": ("user", "assistant")[n % 2], "content": "word " * 1_000} for n in range(19)]
+
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        return web.json_response({})
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url, window=WINDOW) as (_, client):
+            for messages, status, done in (
+                (talk[-9:], 200, "fold"),
+                (talk, 400, "refused context_length_exceeded"),
+                ([{"role": "user", "content": [pictures[dialect]]}], 200, "pass"),
+            ):
+                field = "input" if dialect == "responses" else "messages"
+                asked = {"model": "m", "max_tokens": 9, field: messages}
+                async with client.post(PATHS[dialect], json=asked) as reply:
+                    text = await reply.text()
+                    assert (reply.status, reply.headers["x-refold"][: len(done)]) == (status, done), text
+                    assert status == 200 or "characters; at most 60,000 can be folded" in text
+
+    run(work)
+
+
+def test_the_folder_is_looked_for_where_clients_say_it() -> None:
+    def folder(front: int) -> str | None:
+        text = "x" * front + "\nWorking directory: /home/me/shop\n"
+        raw = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
+        asked = requests.read_request(PATHS["openai"], raw, {}, "")
+        assert asked is not None
+        return asked.folder
+
+    assert (folder(50_000), folder(200_000)) == ("/home/me/shop", None)

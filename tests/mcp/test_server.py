@@ -36,6 +36,7 @@ from refold.session import Session
 from refold.stores import open_store
 from refold.stores.memory_file import MemoryFile
 from refold.transcripts.export import export
+from tests.rights import ordinary_rights
 from tests.test_redact_exits import LEAST as LEAST_HIDDEN
 from tests.test_redact_exits import secretive, share
 
@@ -377,6 +378,66 @@ def test_synced_sessions_follow_their_files(tmp_path: Path) -> None:
     assert list(again.store.sessions()) == []
 
 
+def _said(synced: SyncedSessions) -> dict[str, str]:
+    """What was asked first, by the session's id."""
+    sessions = [Session.of(synced.store.load(info.id)) for info in synced.store.sessions()]
+    return {session.id: session.path[0].message.text for session in sessions}  # pyright: ignore  messages
+
+
+def _write_talk(path: Path, *asked: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    talks = [
+        {
+            "id": "same",
+            "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "ok"}],
+        }
+        for text in asked
+    ]
+    path.write_text(json.dumps(talks))
+
+
+def test_copies_of_one_session_are_sessions_of_their_own(tmp_path: Path) -> None:
+    """Several files, or several conversations of one file, may claim one id: none takes another's place,
+    however often they are read again."""
+    folder, database = tmp_path / "files", tmp_path / "m" / "x.db"
+    files = [folder / name / "same.json" for name in ("a", "b", "c")]
+    for number, file in enumerate(files):
+        _write_talk(file, *(f"{number}.{n}" for n in range(3)))
+    synced = SyncedSessions("claude-code", folder, database)
+    synced.refresh()
+    first = _said(synced)
+    everything = {f"{number}.{n}" for number in range(3) for n in range(3)}
+    assert (set(first.values()), len(first)) == (everything, 9)
+    assert {synced.place_of(id) for id in first} == {f"{file}#{n}" for file in files for n in range(3)}
+    for number, file in enumerate(files):
+        _write_talk(file, *(f"{number}.{n} again" for n in range(3)))
+        again = SyncedSessions("claude-code", folder, database)
+        again.refresh()
+        changed = {text + " again" if text.startswith(f"{number}.") else text for text in everything}
+        assert set(_said(again).values()) == changed
+        assert _said(again).keys() == first.keys()
+        everything = changed
+    files[0].unlink()
+    synced.refresh()
+    assert set(_said(synced).values()) == {text for text in everything if not text.startswith("0.")}
+
+
+def test_a_file_of_any_name_is_read_and_one_that_may_not_be_read_is_read_later(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    _write_talk(folder / os.fsdecode(b"caf\xe9.json"), "odd name")
+    _write_talk(folder / "closed.json", "closed")
+    (folder / "closed.json").chmod(0)
+    synced = SyncedSessions("claude-code", folder, tmp_path / "m" / "x.db")
+    with ordinary_rights():
+        synced.refresh()
+    assert synced.ready.is_set()
+    assert set(_said(synced).values()) == {"odd name"}
+    (folder / "closed.json").chmod(0o600)
+    again = SyncedSessions("claude-code", folder, tmp_path / "m" / "x.db")
+    again.refresh()
+    assert set(_said(again).values()) == {"odd name", "closed"}
+
+
 def test_pipes_and_devices_among_the_files_keep_nobody_waiting(tmp_path: Path) -> None:
     folder = tmp_path / "claude"
     file = install_session(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
@@ -414,7 +475,11 @@ def test_a_database_that_lost_its_files_reads_them_again(tmp_path: Path) -> None
     database = tmp_path / "m" / "x.db"
     SyncedSessions("claude-code", folder / "projects", database).refresh()
     database.with_suffix(".files.json").write_text("{}")  # broken off before it was noted
+    [file] = folder.rglob("*.jsonl")
+    file.write_bytes(file.read_bytes().replace(b"keeps a reference", b"leaks a reference"))
     SyncedSessions("claude-code", folder / "projects", database).refresh()
+    [info] = open_store(f"sqlite:{database}").store.sessions()
+    assert "leaks a reference" in str(open_store(f"sqlite:{database}").store.load(info.id).entries)
     database.with_suffix(".files.json").write_text("{")
     again = SyncedSessions("claude-code", folder / "projects", database)
     again.refresh()

@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+from refold import Session, tokens
 from refold import messages as m
-from refold import tokens
+from refold.compaction.record import pin_text
 from refold.entries import key
 from refold.messages import Message
-from refold.preserve import abridged, pins
+from refold.preserve import abridged
 from refold.preserve.abridged import Limits, groups
 from tests.data import all_transcripts
 from tests.preserve import readers
@@ -163,6 +164,10 @@ def test_A14_real_transcripts(file: object) -> None:
 def test_R9_pins_are_verbatim() -> None:
     text = "  Keep\n\tthis exactly.  \n"
     call = m.assistant("Look.", m.call("c", "Read", path="a.py"))
-    assert pins.block("e1", m.user(text)) == f"[{key('e1')}] user:\n{text}"
-    assert pins.block("e2", call).endswith("assistant:\nLook.\nRead(path=a.py)")
-    assert pins.block("e3", m.result("c", "1 x", name="Read")).endswith("tool result (Read):\n1 x")
+    session = Session()
+    said, called = session.append(m.user(text)), session.append(call)
+    result = session.append(m.result("c", "1 x", name="Read"))
+    assert pin_text(said, said.message) == f"[{key(said.id)}] user:\n{text}"
+    assert "\nLook.\nRead(path=a.py)\n" in pin_text(called, call)
+    shown = pin_text(result, result.message)
+    assert "tool result (Read)" in shown and "\n1 x\n" in shown

@@ -15,8 +15,7 @@ from refold import tokens
 from refold.messages import Call, Message
 from refold.preserve.call_text import CONCLUSION, SAID, main_argument
 from refold.preserve.call_text import said as first_words
-from refold.preserve.lines import REPORTED, EntryLines, Line, lines_of, render
-from refold.preserve.rows import joined
+from refold.preserve.lines import REPORTED, EntryLines, Line, joined, lines_of, render
 from tests.data import all_transcripts
 from tests.preserve import readers
 from tests.preserve.steps import conversation

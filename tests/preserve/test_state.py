@@ -15,10 +15,9 @@ from refold import tokens
 from refold.messages import Message
 from refold.preserve import state
 from refold.preserve.file_history import FileNote
-from refold.preserve.lines import lines_of
-from refold.preserve.rows import joined
+from refold.preserve.lines import joined, lines_of
 from refold.preserve.state import WorkState
-from refold.preserve.state_text import Catalogue, Shows, render, state_rows
+from refold.preserve.state_text import Catalogue, Shows, render
 from refold.text.redact import redact
 from tests.preserve.steps import Step, bash, conversation, done, ran
 from tests.timing import JUDGED
@@ -578,7 +577,7 @@ def test_R10_what_the_view_shows_itself_is_not_said_again() -> None:
         bash("python x.py", CRASH, True),
         ("TodoWrite", {"todos": [{"content": "c", "status": "pending"}]}, "ok"),
     )
-    assert joined(state_rows(made, 1_500, COUNTER, from_on(2))) == (
+    assert joined(Catalogue(made).rows(1_500, COUNTER, from_on(2))) == (
         "Files changed (2):\n- b.py\n- a.py\nNewest changes:\n- a.py #0\n    - 1\n    + 2"
     )
     assert all(said in render(made) for said in ("+ 4", "pytest: FAILED", "ValueError", TODOS))
@@ -596,7 +595,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, max_size=25), st.integers(0, 300), st.integers(0, 50))
 def test_R10_the_text_never_passes_its_budget(steps: list[Step], budget: int, first: int) -> None:
-    assert COUNTER.text(joined(state_rows(done(*steps), budget, COUNTER, from_on(first)))) <= budget
+    assert COUNTER.text(joined(Catalogue(done(*steps)).rows(budget, COUNTER, from_on(first)))) <= budget
 
 
 def test_R25_a_catalogue_that_was_asked_before_gives_the_lists_of_every_budget() -> None:
@@ -607,7 +606,7 @@ def test_R25_a_catalogue_that_was_asked_before_gives_the_lists_of_every_budget()
     state = done(*edits)
     files = Catalogue(state)
     for budget in (2_000, 60, 400, 2_000):
-        assert state_rows(state, budget, COUNTER, files=files) == state_rows(state, budget, COUNTER)
+        assert files.rows(budget, COUNTER) == Catalogue(state).rows(budget, COUNTER)
 
 
 class Greedy:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,6 @@ from refold.compaction import path_index as followed
 from refold.compaction.path_index import path_index
 from refold.preserve import words
 from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, demands, room, typed
-from refold.protocols import TokenCounter
 from refold.session import Projection
 from tests.data import shared
 from tests.strategies import examples
@@ -32,18 +30,8 @@ def saying(position: int, text: str) -> Saying:
     return Saying(position, f"e{position}", text, demands(text))
 
 
-def key(id: str) -> str:
-    return f"k{id}"
-
-
-def render(
-    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
-) -> words.Rendered:
-    return words.rendering(sayings, budget, counter, key_of)
-
-
 def shown(sayings: list[Saying], budget: int) -> words.Rendered:
-    rendered = render(sayings, budget, COUNTER, key)
+    rendered = words.rendering(sayings, budget, COUNTER)
     assert COUNTER.text(rendered.text) <= max(budget, 0)
     return rendered
 
@@ -139,7 +127,7 @@ def test_R8_following_is_the_same_as_reading_anew(moves: list[tuple[int, bool]])
 
 def test_R8_a_turn_costs_what_is_new_not_the_length_of_the_log() -> None:
     def turn(session: Session) -> None:
-        render(path_index(session).sayings, 1_000, COUNTER, key)
+        words.rendering(path_index(session).sayings, 1_000, COUNTER)
 
     took: dict[int, int] = {}
     for length in (2_000, 20_000):
@@ -168,7 +156,7 @@ def test_R8_words_that_fit_are_all_there_verbatim_oldest_first_with_their_keys()
     code = '```py\nif a:\n    return  1  # never\n```\nsays "don\'t"'
     said = [saying(0, RULE), saying(4, code), saying(9, "continue")]
     rendered = shown(said, 200)
-    assert rendered.text == f"[ke0] {RULE}\n[ke4]\n{code}\n[ke9] continue"
+    assert rendered.text == f"[#0] {RULE}\n[#4]\n{code}\n[#9] continue"
     assert (rendered.clipped, rendered.left_out) == ((), ())
 
 
@@ -186,11 +174,11 @@ def test_R8_where_they_do_not_fit_first_newest_and_rules_come_first() -> None:
     talk = "It works now, thanks, that was a good idea, and it is quicker too. What comes next on your list?"
     said[60] = saying(60, f"{talk} {RULE} {talk}")
     rendered = shown(said, 600)
-    assert "[ke0] Build the parser. It reads dates." in rendered.text
-    assert f"[ke60] {GAP} {RULE} {GAP}" in rendered.text.replace("  ", " ")
+    assert "[#0] Build the parser. It reads dates." in rendered.text
+    assert f"[#60] {GAP} {RULE} {GAP}" in rendered.text.replace("  ", " ")
     assert LONG[-1].text in rendered.text
     assert "e60" in rendered.clipped and "e100" in rendered.left_out
-    places = [rendered.text.index(f"[k{id}]") for id in ("e0", "e60", "e199")]
+    places = [rendered.text.index(f"[#{number}]") for number in (0, 60, 199)]
     assert places == sorted(places)
 
 
@@ -198,7 +186,7 @@ def test_R8_the_caller_learns_of_every_word_that_is_missing() -> None:
     said = [saying(0, "Build the parser. It reads dates."), *LONG]
     rendered = shown(said, 600)
     for one in said:
-        whole, there = one.text in rendered.text, f"[k{one.id}]" in rendered.text
+        whole, there = one.text in rendered.text, f"[#{one.position}]" in rendered.text
         assert there is (one.id not in rendered.left_out)
         assert whole is (one.id not in rendered.left_out and one.id not in rendered.clipped)
 
@@ -225,7 +213,7 @@ def test_R8_later_words_lift_nothing() -> None:
     ]
     assert (
         shown(said, 100).text
-        == "[ke0] Never delete files.\n[ke1] You can create files now.\n[ke2] Forget that rule."
+        == "[#0] Never delete files.\n[#1] You can create files now.\n[#2] Forget that rule."
     )
 
 
@@ -238,7 +226,7 @@ def test_R8_the_budget_holds_by_a_counter_that_sees_every_mark() -> None:
     said = [saying(0, "Build it."), saying(1, "Well. Do not. " * 40), *LONG[1:]]
     characters = tokens.get("chars")
     for budget in range(0, 1_500, 7):
-        assert len(render(said, budget, characters, key).text) <= budget
+        assert len(words.rendering(said, budget, characters).text) <= budget
 
 
 TEXTS = st.text(st.sampled_from("ab .!?\n。不要never`\t"), min_size=1, max_size=60).filter(
@@ -256,7 +244,7 @@ def test_R8_a_larger_budget_shows_no_less_and_nothing_is_made_up(
     form = [{**dict.fromkeys(r.clipped, 1), **dict.fromkeys(r.left_out, 0)} for r in (less, full)]
     assert all(form[0].get(one.id, 2) <= form[1].get(one.id, 2) for one in said)
     for one in said:
-        block = full.text.partition(f"[k{one.id}]")[2].partition("\n[ke")[0]
+        block = full.text.partition(f"[#{one.position}]")[2].partition("\n[#")[0]
         for piece in block.split(GAP):
             assert piece.strip() in one.text
 
@@ -293,9 +281,9 @@ def test_R8_in_real_sessions_the_words_are_few_and_nearly_always_all_there() -> 
     for name in ("pi/before-compaction.jsonl", "claude-code/session-share-general-tool-calls.jsonl"):
         session = Session.of(transcripts.read(shared(name)))
         said = path_index(session).sayings
-        rendered = render(said, 4_000, COUNTER, e.key)
+        rendered = words.rendering(said, 4_000, COUNTER)
         assert rendered.clipped == rendered.left_out == ()
-        assert all(one.text in rendered.text and f"[{e.key(one.id)}]" in rendered.text for one in said)
+        assert all(one.text in rendered.text and f"[#{one.position}]" in rendered.text for one in said)
 
 
 def test_R21_words_that_were_typed_again_are_told_once() -> None:
@@ -320,10 +308,10 @@ def test_R8_what_is_set_in_like_a_log_comes_after_the_words_around_it() -> None:
     trace = "\n".join(f"    at step{n} (/home/me/project/src/module{n}.ts:{n}:7)" for n in range(30))
     pasted = f"it crashes when i start it:\n{trace}\nplease look into the loader before anything else"
     sayings = [Saying(0, "e0", "first"), Saying(1, "e1", "keep the old code around"), Saying(2, "e2", pasted)]
-    shown = render(sayings, 80, tokens.get("o200k"), str).text
+    shown = words.rendering(sayings, 80, tokens.get("o200k")).text
     assert "keep the old code around" in shown
     assert "please look into the loader before anything else" in shown
-    assert "at step0" in render(sayings, 300, tokens.get("o200k"), str).text
+    assert "at step0" in words.rendering(sayings, 300, tokens.get("o200k")).text
 
 
 def test_R8_code_forbids_nothing() -> None:
@@ -351,4 +339,4 @@ def test_R8_the_first_request_is_not_the_first_scrap() -> None:
     request = "read the theme in full, then port the last selector over to it"
     others = [f"number {n} is about something else that takes its room" for n in range(60)]
     said = [Saying(n, f"e{n}", text) for n, text in enumerate(["/mode", request, *others])]
-    assert request in render(said, 120, tokens.get("o200k"), str).text
+    assert request in words.rendering(said, 120, tokens.get("o200k")).text

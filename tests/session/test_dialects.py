@@ -12,6 +12,7 @@ from refold.errors import UsageError
 from refold.protocols import ToolSpec
 from refold.session import dialects
 from refold.session.dialects import anthropic, openai_chat, openai_responses
+from refold.session.dialects.common import Given
 from refold.session.dialects.tools import parse_tools
 from refold.session.invariants import repair
 from refold.session.items import Item
@@ -455,3 +456,18 @@ def test_real_conversations_are_valid_in_every_dialect() -> None:
         assert validate_anthropic(anthropic.render(repair(listed, "anthropic"), cache=True)) == []
         back = openai_chat.parse_list(openai_chat.render(parsed))
         assert [identity(x) for x in back] == [identity(x) for x in parsed]
+
+
+def test_a_long_run_of_output_items_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work grows with the length of the list, not with its square."""
+    copied = 0
+
+    def given(message: m.Message, wire: list[Any]) -> Given:
+        nonlocal copied
+        copied += len(message.parts) + len(wire)
+        return Given(message, wire)
+
+    monkeypatch.setattr(openai_responses, "Given", given)
+    items = [{"type": "message", "role": "assistant", "content": "a"}] * 1_000
+    [message] = openai_responses.parse_list(items)
+    assert (message.text.replace("\n", ""), copied) == ("a" * 1_000, 2_000)

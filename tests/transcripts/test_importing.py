@@ -17,8 +17,9 @@ from refold import transcripts as t
 from refold.cli import main
 from refold.entries import AnyEntry, Edit, Fold
 from refold.protocols import SessionInfo, Store
-from refold.registry.sessions import named_session
+from refold.registry.sessions import named_session, stored
 from refold.session import Projection, Session
+from refold.session.forget import forget
 from refold.stores.memory import MemoryStore
 from refold.transcripts.export import export
 from refold.transcripts.importing import Importer, ImportJob, ImportOutcome, find_transcripts, read_for_import
@@ -86,6 +87,31 @@ def test_a_transcript_that_differs_is_a_session_of_its_own(tmp_path: Path) -> No
     assert outcome.id.startswith("talk~")
     assert states(take(store, file)) == {"unchanged": 1}
     assert len(list(store.sessions())) == 2
+
+
+def test_what_was_forgotten_does_not_come_back_with_the_next_import(tmp_path: Path) -> None:
+    file, store = tmp_path / "a.json", MemoryStore()
+    file.write_text(chat("one", "the password is hunter2", "three"))
+    take(store, file)
+    session = stored(store, "talk")
+    forget(session, [session.path[1].id])
+    assert states(take(store, file)) == {"unchanged": 1}
+    file.write_text(chat("one", "the password is hunter2", "three", "four"))
+    [outcome] = take(store, file)
+    assert (outcome.state, outcome.added, outcome.id) == ("grown", 1, "talk")
+    assert "hunter2" not in str([store.load(info.id) for info in store.sessions()])
+    file.write_text(chat("one", "the password is hunter2", "3"))
+    assert states(take(store, file)) == {"imported": 1}  # another conversation
+
+
+def test_folds_that_forgetting_took_apart_do_not_come_back(tmp_path: Path) -> None:
+    file, store = tmp_path / "work.jsonl", MemoryStore()
+    session = folded_session(store)
+    file.write_bytes(export(session, "jsonl").data)
+    assert states(take(store, file)) == {"unchanged": 1}
+    forget(session, [session.path[2].id])
+    assert states(take(store, file)) == {"unchanged": 1}
+    assert "RECORD" not in str([store.load(info.id) for info in store.sessions()])
 
 
 def folded_session(store: Store) -> Session:

@@ -78,21 +78,6 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     calls: int
     """Tokens of the calls that it makes, where they are not small."""
 
-    @classmethod
-    def of(cls, entry: e.Entry, message: Message, call: Call | None, clips: Clips) -> Fact:
-        """`message` is what the entry says."""
-        counter, calls = clips.counter, 0
-        if message.calls and clips.session.cached_count(entry.id, message, counter) > SMALL:
-            calls = counter.message(Assistant(tuple(message.calls)))
-        own, words = 0, words_typed(message) if isinstance(entry, e.MessageEntry) else ""
-        if words:
-            others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
-            own = counter.text(words) if any(text.strip() for text in others) else 0
-        thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
-        made = 0 if call is None else _made(call)
-        typed = bool(words) and isinstance(message, User)
-        return cls(typed, own, thinks, call, made, calls if calls > SMALL else 0)
-
 
 def _made(call: Call) -> int:
     """How a call was made, as a number. (Its arguments as JSON are as long as what it writes.)"""
@@ -123,11 +108,15 @@ class Clips:
         """The message of an entry at one level; level 0: whole, without its thinking."""
         form = self.forms.get((id, level))
         if form is None:
+            small = message
             if level:
-                number, texts = f"#{self.session.position(id)}", self._texts_of(id, message)
+                if id not in self._texts:
+                    self._texts[id] = Texts(self.counter, self._text_size(id, message))
+                number, texts = f"#{self.session.position(id)}", self._texts[id]
                 small = clip_message(message, level, texts, key=number, kind=shown_by(call))
-            else:
-                small = _without_thinking(message)
+            elif isinstance(message, Assistant):
+                said = tuple(part for part in message.content if not isinstance(part, Thinking))
+                small = msgspec.structs.replace(message, content=said)
             form = self.forms[id, level] = Form(small, self.counter.message(small))
             self.sizes.setdefault(id, {})[level] = form.size
         return form
@@ -144,11 +133,6 @@ class Clips:
         self.sizes = {id: sizes for id, sizes in self.sizes.items() if id in read}
         self.facts = {id: fact for id, fact in self.facts.items() if id in read}
 
-    def _texts_of(self, id: str, message: Message) -> Texts:
-        if id not in self._texts:
-            self._texts[id] = Texts(self.counter, self._text_size(id, message))
-        return self._texts[id]
-
     def _text_size(self, id: str, message: Message) -> dict[str, int]:
         """Tokens of a message's one text, where its own count tells that."""
         parts, counter = message.parts, self.counter
@@ -162,13 +146,6 @@ class Clips:
 def empty_size(message: Message, counter: TokenCounter) -> int:
     """Tokens that a message costs without what it says."""
     return counter.message(msgspec.structs.replace(message, content=()))
-
-
-def _without_thinking(message: Message) -> Message:
-    if not isinstance(message, Assistant):
-        return message
-    content = tuple(part for part in message.content if not isinstance(part, Thinking))
-    return msgspec.structs.replace(message, content=content)
 
 
 def least_step(s: PlanContext) -> int:
@@ -256,13 +233,6 @@ class ItemReader:
             self.read.append(self._read(len(self.items) - 1 - len(self.read)))
         return self.read[place]
 
-    def _is_stale(self, made: int) -> bool:
-        """Whether a result's call was made again later in just the same way: the newest tells more."""
-        stale = made in self._made
-        if made:
-            self._made.add(made)
-        return stale
-
     def known_size(self, place: int, level: int) -> int | None:
         """Tokens of an item at a level, where no form has to be made to know them."""
         size, index = self._sizes.get((place, level)), len(self.items) - 1 - place
@@ -340,12 +310,25 @@ class ItemReader:
         return size + wire_overhead([*record, *kept], self.s.counter)
 
     def _fact(self, item: Item) -> Fact:
-        fact = self.clips.facts.get(item.entries[0])
-        if fact is None:
-            entry, message, call = self.s.session[item.entries[0]], self._original(item), None
-            if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
-                call = self._index.call_at(at, message.call_id)
-            fact = self.clips.facts[entry.id] = Fact.of(entry, message, call, self.clips)
+        known = self.clips.facts.get(item.entries[0])
+        if known is not None:
+            return known
+        session, counter = self.s.session, self.s.counter
+        entry, message, call, calls = session[item.entries[0]], self._original(item), None, 0
+        if isinstance(message, Result) and (at := session.position(entry.id)) is not None:
+            call = self._index.call_at(at, message.call_id)
+        if message.calls and session.cached_count(entry.id, message, counter) > SMALL:
+            calls = counter.message(Assistant(tuple(message.calls)))
+        words = words_typed(message) if isinstance(entry, e.MessageEntry) else ""
+        others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
+        fact = self.clips.facts[entry.id] = Fact(
+            typed=bool(words) and isinstance(message, User),
+            own=counter.text(words) if words and any(text.strip() for text in others) else 0,
+            thinks=isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content),
+            call=call,
+            made=0 if call is None else _made(call),
+            calls=calls if calls > SMALL else 0,
+        )
         return fact
 
     def _count(self, index: int) -> int:
@@ -355,7 +338,10 @@ class ItemReader:
         s, item = self.s, self.items[index]
         message, extra, fact = item.message, self._extra(index), self._fact(item)
         now = whole = self._count(index) + extra
-        stale = self._is_stale(fact.made if type(message) is Result else 0)
+        # Its call was made again later in just the same way: the newest result tells more.
+        stale = type(message) is Result and fact.made in self._made
+        if type(message) is Result and fact.made:
+            self._made.add(fact.made)
         if item.fold is not None or len(item.entries) != 1:
             if not self._one_entry(index, item):
                 return ItemStats(now, now, cap=0)

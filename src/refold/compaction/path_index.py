@@ -10,15 +10,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
 from refold.messages import Call, Message, Result
 from refold.preserve.lines import EntryLines, lines_of
-from refold.preserve.rows import joined
 from refold.preserve.state import WorkState
-from refold.preserve.state_text import Catalogue, state_rows
+from refold.preserve.state_text import Catalogue
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import TokenCounter
 from refold.session.history import History
@@ -54,7 +52,7 @@ class PathIndex:
         self._home, self._housed = self.state.home, 0
         """Where relative paths start: at first, and up to which position."""
         self._lines: dict[int, EntryLines] = {}
-        self._files: Filed | None = None
+        self._catalogue = Catalogue(self.state)
         self._sums: dict[str, list[int]] = {}
         """By counter: running totals over sayings."""
         self._line_sizes: dict[str, dict[int, int]] = {}
@@ -106,29 +104,12 @@ class PathIndex:
             total += size
         return min(total, most)
 
-    def filed(self) -> Filed:
-        """The files of the state. Costs nothing where no call came."""
-        if self._files is None or self._files.version != self.state.version:
-            self._files = Filed(self.state.version, Catalogue(self.state))
-        return self._files
-
-    def state_size(self, position: int, most: int, counter: TokenCounter) -> int:
-        """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
-        files = self.filed()
-        state, told = self.state, files.told
-        if not told:
-            numbers = {note.number for note in files.catalogue.notes} | {x.number for x in state.checks}
-            numbers |= {state.todos_at, state.plan_at, state.error.number if state.error else -1}
-            numbers |= {running.number for running in state.running}
-            told += sorted(numbers)
-        # All positions between two entries that it tells of are the same to it.
-        key = (bisect_left(told, position), most, counter.name)
-        if key not in files.sizes:
-            rows = state_rows(
-                state, most, counter, lambda number, _: number >= position, files=files.catalogue
-            )
-            files.sizes[key] = counter.text(joined(rows))
-        return files.sizes[key]
+    @property
+    def catalogue(self) -> Catalogue:
+        """What the state tells. Costs nothing where no call came."""
+        if self._catalogue.version != self.state.version:
+            self._catalogue = Catalogue(self.state)
+        return self._catalogue
 
     def lines_at(self, position: int) -> EntryLines:
         """The lines of the entry at a position; none where there is nothing to tell."""
@@ -173,17 +154,6 @@ class PathIndex:
         self.state.take(message, position, entry.id)
         if isinstance(entry, e.MessageEntry) and (text := typed(message)):
             self.sayings.append(Saying(position, entry.id, text, demands(text)))
-
-
-@dataclass
-class Filed:
-    """The files of a state of the work, and how large texts of it are."""
-
-    version: int
-    catalogue: Catalogue
-    told: list[int] = field(default_factory=list[int])
-    """Where the entries stand that it tells of."""
-    sizes: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int])
 
 
 def path_index(session: History) -> PathIndex:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from inspect import isgenerator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
@@ -273,12 +272,6 @@ class Plan(Proposal):
     def tokens_before(self) -> int:
         with self.context.session.lock:
             return self.context.sizes.tokens
-
-    def offers(self) -> Iterator[Callable[[], Proposal | Reason]]:
-        """This plan's own proposal, then what the remaining strategies would do instead."""
-        yield lambda: self
-        for strategy in self.remaining:
-            yield partial(propose, strategy, self.context)
 
     @property
     def alternatives(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import msgspec
 
 from refold.compaction.plan import Plan, Proposal, Reason, Stage, Strategy, fired, propose
 from refold.compaction.plan_context import Due, PlanContext, left_alone, touches
-from refold.compaction.preset import Preset
+from refold.compaction.preset import NO_STAGE, Preset
 from refold.compaction.record import FoldBudget
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.strategies.graded import Lines
@@ -24,7 +24,7 @@ def make_plan(preset: Preset, s: PlanContext, *, maintenance_only: bool = False)
     straight to the last stage, whatever its trigger says."""
     if s.force:
         return first_feasible(preset, s, preset.stages[-1], Due("asked", "you asked for it"))
-    reason = Reason("no_stage", "this preset has no such stage")
+    reason = NO_STAGE
     for stage in preset.stages:
         if maintenance_only and not stage.maintenance:
             continue
@@ -34,16 +34,6 @@ def make_plan(preset: Preset, s: PlanContext, *, maintenance_only: bool = False)
             return outcome
         reason = outcome
     return reason
-
-
-def look(preset: Preset, s: PlanContext) -> Due | Reason:
-    """Whether any trigger fires, without asking what could be done about it."""
-    due: Due | Reason = Reason("no_stage", "this preset has no such stage")
-    for stage in preset.stages:
-        due = fired(stage.trigger, s)
-        if isinstance(due, Due):
-            return due
-    return due
 
 
 def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Plan | Reason:

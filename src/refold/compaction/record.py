@@ -16,17 +16,14 @@ import msgspec
 from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
-from refold.compaction.grade import Curve
-from refold.compaction.layout import Layout
+from refold.compaction.grade import Curve, Layout
 from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
-from refold.messages import AnyPart, Message, System, Text, User, compact_json, in_full, user
-from refold.preserve import pins, words
-from refold.preserve.lines import render
-from refold.preserve.rows import Row, joined
-from refold.preserve.state_text import state_rows
+from refold.messages import Message, Result, System, Text, User, compact_json, in_full, user
+from refold.preserve import words
+from refold.preserve.lines import Row, joined, render
 from refold.protocols import TokenCounter
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
@@ -119,13 +116,6 @@ class Record(NamedTuple):
     """Entries whose typed words are not all there."""
 
 
-class Section(NamedTuple):
-    """A heading and what stands below it."""
-
-    title: str
-    rows: Sequence[Row]
-
-
 class Composer:
     """Builds the record for the path before a position."""
 
@@ -133,6 +123,7 @@ class Composer:
         self.s, self.index, self.room = s, index, room
         self._opening, self._doing = opening(s, index), doing(index)
         self._pins = pin_rows(s.session)
+        self._own: dict[int, words.Rendered] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
 
@@ -141,7 +132,7 @@ class Composer:
         that from the lines. (The state is measured at its most, not at its room: that grows with the goal,
         and what it lets in must not cost an item its form.) `written`: tokens of a summary, not lines."""
         counter = self.s.counter
-        state = self.index.state_size(position, self.room.state_most, counter)
+        state = self.index.catalogue.size(position, self.room.state_most, counter)
         own = min(self.index.typed_size(position, counter), self.room.words)
         total = self._fixed + min(state, self.room.state) + own
         lines, told = (self.room.lines, 0) if written is None else (BESIDE * self.room.lines, written)
@@ -152,7 +143,7 @@ class Composer:
         Composed again where that is too long after all: without secrets
         and forged tags a text can be longer than it was."""
         counter, quotes, least, smaller = self.s.counter, self._quotes(layout), 0, None
-        own = self._own(layout)
+        own = self.own_words(layout.position)
         left = room - self._fixed - counter.text(own.text) - counter.text(summary or "")
         while True:
             record = self._rendered(own, self._sections(layout, quotes, left, summary), summary or "")
@@ -169,13 +160,13 @@ class Composer:
 
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
-    ) -> list[Section]:
-        """State, lines (or summary) and quotations."""
+    ) -> dict[str, list[Row]]:
+        """State, lines (or summary) and quotations, by their headings."""
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
         shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
-        files = self.index.filed().catalogue
-        state = state_rows(self.index.state, most, counter, shown.shows, files=files)
+        files = self.index.catalogue
+        state = files.rows(most, counter, shown.shows)
         room -= counter.text(joined(state))
         chosen = self._chosen(quotes, room)
         others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
@@ -187,8 +178,8 @@ class Composer:
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
         through = (self.s.projection.floor, layout.position - 1)
-        written = [Section(SUMMARY, [Row(summary, through, through=True)])] if summary is not None else []
-        return [Section(STATE, state), *written, Section(LINES, lines), Section(QUOTES, quoted)]
+        written = [] if summary is None else [Row(summary, through, through=True)]
+        return {STATE: state, SUMMARY: written, LINES: lines, QUOTES: quoted}
 
     def _lines(self, before: int, room: int, root: str) -> list[Row]:
         """The newest lines before a position. Where not all fit: of older turns what was said at their end
@@ -241,20 +232,14 @@ class Composer:
                 texts[index] = text
         return dict(sorted(texts.items()))
 
-    def words_left_out(self, layout: Layout) -> tuple[str, ...]:
-        """Entries whose typed words are not all there."""
-        own = self._own(layout)
-        return (*own.clipped, *own.left_out)
+    def own_words(self, position: int) -> words.Rendered:
+        """What the user typed before a position, within its room: the same for every text that is tried."""
+        if position not in self._own:
+            sayings = words.once(self.index.sayings, position)
+            self._own[position] = words.rendering(sayings, self.room.words, self.s.counter)
+        return self._own[position]
 
-    def _own(self, layout: Layout) -> words.Rendered:
-        """The user's words, and whose words are not all there."""
-        s = self.s
-        sayings = words.once(self.index.sayings, layout.position)
-        return words.rendering(
-            sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
-        )
-
-    def _rendered(self, own: words.Rendered, sections: Sequence[Section], summary: str) -> Record:
+    def _rendered(self, own: words.Rendered, sections: Mapping[str, list[Row]], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
         what others said inside, defused and without secrets."""
         page = _Page(self.index)
@@ -263,14 +248,14 @@ class Composer:
         page.add(self._pins)
         body = _Page(self.index)
         body.add(self._doing, quote)
-        for title, rows in sections:
+        for title, rows in sections.items():
             # What a model wrote has headings of its own: one above them would say that nothing is below it.
-            headed = title == SUMMARY and rows[0].text.startswith("## ")
+            headed = title == SUMMARY and joined(rows).startswith("## ")
             body.add([*([] if headed else [Row(f"## {title}")]), *rows] if joined(rows) else [], quote)
         page.enclose(body)
         page.add([Row(go_on(self.s.recall_tool))])
         message = User((Text("\n".join(page.lines), "summary"),))
-        return Record(message, summary, page.sources, (*own.clipped, *own.left_out))
+        return Record(message, summary, page.sources, own.incomplete)
 
 
 class _Page:
@@ -312,7 +297,13 @@ def quoted(fold: e.Fold, session: History) -> e.Fold:
         shortened = len(said) == 1 and type(said[0]) is type(message)
         if not isinstance(message, (User, System)) or shortened or message in said:
             return message
-        return msgspec.structs.replace(message, content=tuple(map(_framed, message.content)))
+        parts = (
+            Text(frame("summary", redact(part.text)[0], note=NOTE), "summary")
+            if isinstance(part, Text)
+            else part
+            for part in message.content
+        )
+        return msgspec.structs.replace(message, content=tuple(parts))
 
     edits = list[e.Edit]()
     for place in edit_stretches((fold,), session.position):
@@ -320,12 +311,6 @@ def quoted(fold: e.Fold, session: History) -> e.Fold:
         put = tuple(safe(message, covered) for message in place.edit.put)
         edits.append(msgspec.structs.replace(place.edit, put=put))
     return msgspec.structs.replace(fold, edits=tuple(edits))
-
-
-def _framed(part: AnyPart) -> AnyPart:
-    if not isinstance(part, Text):
-        return part
-    return Text(frame("summary", redact(part.text)[0], note=NOTE), "summary")
 
 
 class _Shown:
@@ -388,10 +373,15 @@ def pins_text(session: History) -> str:
 
 
 def pin_text(entry: e.Entry, message: Message) -> str:
+    """A pinned message in full (R9), with who said it and its recall key: all that was said and done, and
+    thoughts are neither. Nothing is cut: what the user pinned is part of the floor that has to fit."""
+    key, text = e.key(entry.id), in_full(message, thoughts=False)
     if isinstance(entry, e.MessageEntry) and isinstance(message, User):
-        return defuse(pins.block(entry.id, message))
-    source, text = pins.who(message), in_full(message, thoughts=False)
-    return frame("pin", text, source=source, key=e.key(entry.id))
+        return defuse(f"[{key}] user:\n{text}")
+    who = {"bash": "user's shell", "tool": "tool result"}.get(message.role, message.role)
+    if isinstance(message, Result) and message.name:
+        who = f"{who} ({message.name})"
+    return frame("pin", text, source=who, key=key)
 
 
 def floor(s: PlanContext) -> dict[str, int]:

@@ -1,5 +1,5 @@
 """Asking for a summary: prompts, two forms of a request, which answers count, when no model is asked; how a
-summary is shown where nothing else goes with it; the system prompt in front of a conversation.
+summary is shown where nothing else goes with it.
 
 *Cached prefix*: the last chat request once more, byte for byte, followed by one instruction. The provider has
 that prefix in its cache, so the history costs a tenth of what it costs to send it as a transcript.
@@ -9,7 +9,7 @@ that prefix in its cache, so the history costs a tenth of what it costs to send 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -24,7 +24,7 @@ from refold.messages import Assistant, Message, assistant, user
 from refold.protocols import Request
 from refold.session.dialects.tools import given_tools
 from refold.session.history import History
-from refold.text.frames import element, quote
+from refold.text.frames import quote
 
 # ── prompts ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -98,28 +98,9 @@ def _holds(s: PlanContext, output: int) -> bool:
 
 
 def last_model(session: History) -> str | None:
-    """The model that talks to the user: the newest one the path names. Costs what is new."""
-    return session.derived.of(_Models, lambda: _Models(session)).newest()
-
-
-class _Models:
-    """The newest model that a path names, as far as it was read."""
-
-    def __init__(self, session: History) -> None:
-        self.session, self.epoch, self.length = session, session.epoch, 0
-        self.name: str | None = None
-
-    def newest(self) -> str | None:
-        path = self.session.path
-        if self.epoch != self.session.epoch:
-            self.epoch, self.length, self.name = self.session.epoch, 0, None
-        for at in range(len(path) - 1, self.length - 1, -1):
-            entry = path[at]
-            if isinstance(entry, (e.MessageEntry, e.ModelChange)) and entry.model:
-                self.name = entry.model
-                break
-        self.length = len(path)
-        return self.name
+    """The model that talks to the user: the newest one the path names."""
+    named = (x.model for x in reversed(session.path) if isinstance(x, (e.MessageEntry, e.ModelChange)))
+    return next(filter(None, named), None)
 
 
 def continued(s: PlanContext, instruction: str, *, max_tokens: int | None = None) -> Request:
@@ -167,30 +148,8 @@ def stand_alone(
     )
 
 
-# ── layers in front of a conversation ───────────────────────────────────────────────────────────
-
-RULES_FILE = "CODE_LAW.md"
-INTRODUCTION = "Rules of this project. They hold for everything you do here."
-
-
 READ = assistant("Understood.")
 """Stands behind a block of lines or a workspace, so that roles alternate (D10)."""
-
-
-def layers(system: str, tool_prompts: Sequence[str] = (), rules: str | None = None) -> str:
-    """The system prompt of a request: L1 (system prompt and tool prompts, a stable prefix), then L2 (the
-    project's rules, read anew for every request). Neither is ever part of the history."""
-    stable = "\n\n".join(text.strip() for text in (system, *tool_prompts) if text.strip())
-    if rules is None or not rules.strip():
-        return stable
-    law = f"{INTRODUCTION}\n{element('project_rules', rules.strip(), source=RULES_FILE)}"
-    return f"{stable}\n\n{law}" if stable else law
-
-
-def rules_file(names: Iterable[str]) -> str | None:
-    """Which of the files at the project root holds the rules: `CODE_LAW.md`, whatever its case."""
-    spellings = sorted(name for name in names if name.casefold() == RULES_FILE.casefold())
-    return RULES_FILE if RULES_FILE in spellings else next(iter(spellings), None)
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────

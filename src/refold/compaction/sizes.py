@@ -132,13 +132,6 @@ class Sizes:
                 return False
         return True
 
-    def stretch(self, ends: tuple[str, str] | None) -> int:
-        """Size, by the design's own measure, of what the view shows for a stretch of the path."""
-        if ends is None:
-            return 0
-        first, last = (self._session.position(id) or 0 for id in ends)
-        return self.shown(first, last, self.measure)
-
     def shown(self, first: int, last: int, measure: TokenCounter | None = None) -> int:
         """Size of what the view shows for a stretch of path positions, both inside."""
         at = self.projection.item_at
@@ -162,13 +155,9 @@ class Sizes:
 
     def is_fresh(self, entry: e.Entry) -> bool:
         """Was it said after the newest fold? Usage from before describes a view that is gone."""
-        return (self._session.position(entry.id) or 0) > self._fold_position
-
-    @cached_property
-    def _fold_position(self) -> int:
-        fold = self.projection.newest_fold
-        position = self._session.position(fold.id) if fold else None
-        return -1 if position is None else position
+        fold, position = self.projection.newest_fold, self._session.position
+        folded = position(fold.id) if fold else None
+        return folded is None or (position(entry.id) or 0) > folded
 
     def _anchor(self) -> tuple[int, int] | None:
         """The newest valid usage, and the index of the first item that it does not cover."""

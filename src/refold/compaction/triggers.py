@@ -40,7 +40,9 @@ class UsageThreshold:
     def due(self, s: PlanContext, /) -> Due | Reason:
         last = s.session.last_reply
         if last is not None and isinstance(last.message, Assistant):
-            if last.message.stop == "aborted" and not _goes_on(s, last):
+            at, turns = s.session.position(last.id), s.session.turns
+            goes_on = s.incoming is not None or (at is not None and bool(turns) and turns[-1] > at)
+            if last.message.stop == "aborted" and not goes_on:
                 return Reason("aborted", "the last reply was aborted by the user")
             if not s.sizes.is_fresh(last):
                 return Reason(
@@ -54,12 +56,6 @@ class UsageThreshold:
                 "threshold", f"{tokens:,} tokens of {limit:,} ({s.window:,} less {self.reserve:,} reserved)"
             )
         return Reason("below_threshold", f"{tokens:,} tokens of {limit:,}")
-
-
-def _goes_on(s: PlanContext, reply: e.MessageEntry) -> bool:
-    """Has the user spoken since a reply, or is about to?"""
-    at, turns = s.session.position(reply.id), s.session.turns
-    return s.incoming is not None or (at is not None and bool(turns) and turns[-1] > at)
 
 
 @dataclass(frozen=True)

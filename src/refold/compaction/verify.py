@@ -266,7 +266,11 @@ class Evidence:
         return self.has(text) or self.has(text.rstrip("/"))
 
     def _path(self, text: str) -> bool:
-        return self._as_path(text) or self._as_prose(text)
+        """A path, or words with a stroke between them: `read/write`, `and/or`."""
+        words = text.split("/")
+        return self._as_path(text) or (
+            len(words) <= 4 and all(w.isalpha() and self._known_word(w.lower()) for w in words)
+        )
 
     def _as_path(self, text: str) -> bool:
         return all(self._one_path(path) for path in _expanded(_SUFFIX.sub("", text)))
@@ -278,11 +282,6 @@ class Evidence:
         if "*" in bare:
             return all(self.has(part) for part in bare.split("*") if len(part) > 2)
         return bool(bare) and self.has_alone(bare, hyphens=True)
-
-    def _as_prose(self, text: str) -> bool:
-        """`read/write`, `and/or`: words with a stroke between them."""
-        words = text.split("/")
-        return len(words) <= 4 and all(w.isalpha() and self._known_word(w.lower()) for w in words)
 
     def _code(self, text: str) -> bool:
         pieces = [piece for piece in _ELLIPSIS.split(text) if piece]
@@ -315,7 +314,7 @@ class Evidence:
             return True
         if "-" not in text or any(c.isdigit() for c in text):
             return False
-        return self.has(text.replace("-", " ")) or self._all_words(text)
+        return self.has(text.replace("-", " ")) or all(map(self._known_word, _WORD.findall(text.lower())))
 
     def _name(self, text: str) -> bool:
         return all(self._known_word(word) for word in text.lower().split())
@@ -330,9 +329,6 @@ class Evidence:
 
     def _number(self, text: str) -> bool:
         return any(spelling in self._numbers for spelling in _spellings(text))
-
-    def _all_words(self, text: str) -> bool:
-        return all(self._known_word(word) for word in _WORD.findall(text.lower()))
 
     def _known_word(self, word: str) -> bool:
         return word in self._words or word.removesuffix("s") in self._words or len(word) < 3

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refold.digest.facts import Source
 from refold.digest.said import Form, Said
 from refold.digest.sections import Digest
-from refold.digest.source import Source
 from refold.protocols import TokenCounter
 
 __all__ = ["Digest", "Form", "Said", "Source", "digest"]

@@ -1,18 +1,132 @@
-"""Candidates: every sentence that could stand in a digest, with its place and how telling its form is."""
+"""What a digest reads: messages and the lines of an earlier digest, a bounded amount of their text; and every
+sentence of it that could stand in a digest, with who said it, on which day, and how telling its form is."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
+
+import msgspec
 
 from refold.digest.dense import dense
-from refold.digest.source import ROLES, Place, Source, earlier, placed
+from refold.messages import Assistant, Message, User
+from refold.preserve.words import typed
 from refold.text import dates
 from refold.text.patterns import lazy_pattern
-from refold.text.sentences import sentences
+from refold.text.sentences import sentences, speaker_of
+from refold.text.truncate import level, middle
 from refold.text.words import terms
+
+READ = 600_000
+"""Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
+_CAPS = {"user": 12_000, "assistant": 8_000}
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """One message and what only its place gives it. `time` is seconds since 1970; `key` brings it back."""
+
+    message: Message
+    id: str = ""
+    key: str = ""
+    turn: int = 0
+    time: float | None = None
+    speaker: str | None = None
+
+
+def texts(sources: Sequence[Source]) -> list[str]:
+    """The text of each source that facts may come from, cut in the middle where it is long."""
+    raw = [_said(source.message) for source in sources]
+    caps = [min(len(text), _CAPS.get(x.message.role, 0)) for text, x in zip(raw, sources, strict=True)]
+    most = level(caps, READ)
+    return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
+
+
+def _said(message: Message) -> str:
+    """What people and the agent said. Output of tools is bulk: how a call ended stands among what was done,
+    and what the agent made of it in the agent's words."""
+    match message:
+        case User():
+            return typed(message)
+        case Assistant():
+            # Without fenced blocks: what the agent wrote stands in the files, what it meant around it.
+            return "\n".join(message.text.split("```")[::2])
+        case _:
+            return ""
+
+
+_KEYED = re.compile(r"\s\[([a-z2-7]{7})\]$")
+_LEADING = re.compile(r"\d{1,2} [A-Z][a-z]{2,8} \d{4} ")
+
+ROLES = {"user": "User", "assistant": "Agent", "tool": "Tool", "bash": "User ran", "system": "System"}
+"""What speakers without a name are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line was said. `order` sorts; lines of an earlier digest (role `earlier`) come first."""
+
+    order: int
+    speaker: str
+    role: str
+    day: date | None = None
+    key: str = ""
+
+
+def placed(sources: Sequence[Source]) -> list[tuple[Place, str]]:
+    """Each message without its date line and speaker's name, and where it stands."""
+    bodies = texts(sources)
+    named = _named_roles(sources, bodies)
+    day: date | None = None
+    rows: list[tuple[Place, str]] = []
+    for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
+        role = source.message.role
+        if role in ("user", "assistant"):
+            when, end = dates.heading(body)  # a first line that is only a date
+            day, body = (when.date, body[end:]) if when.date else (day, body.lstrip())
+        speaker = source.speaker
+        if speaker is None and role in named:
+            speaker, start = speaker_of(body)
+            body = body[start:]
+        here = day or dates.of_time(source.time).date
+        rows.append((Place(order, speaker or ROLES[role], role, here, source.key), body))
+    return rows
+
+
+def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:
+    """Roles whose messages begin with a name, as in `Maria: …`: few names, on most of the messages."""
+    names: dict[str, Counter[str]] = {"user": Counter(), "assistant": Counter()}
+    totals: Counter[str] = Counter()
+    for source, body in zip(sources, bodies, strict=True):
+        role = source.message.role
+        if body and role in names:
+            totals[role] += 1
+            if speaker := speaker_of(body, dates.heading(body)[1])[0]:
+                names[role][speaker] += 1
+    return frozenset(
+        role
+        for role, seen in names.items()
+        if totals[role] >= 4 and sum(n for _, n in seen.most_common(12)) * 2 > totals[role]
+    )
+
+
+def earlier(previous: str) -> Iterator[tuple[Place, str]]:
+    """The lines of an earlier digest, or of another writer's summary, before everything else."""
+    day: date | None = None
+    lines = [line.strip() for line in previous.split("\n") if line.strip()]
+    for number, line in enumerate(lines):
+        match = _KEYED.search(line[-12:])
+        key = match.group(1) if match else ""
+        line = line[: -len(match.group())] if match else line
+        line = line.lstrip("-*• ")
+        dated = _LEADING.match(line)
+        if dated and (found := dates.read_date(dated.group()).date):
+            day, line = found, line[dated.end() :]
+        speaker, start = speaker_of(line)
+        yield Place(number - len(lines), speaker, "earlier", day, key), line[start:]
+
 
 _OWN = re.compile(r"\b(?:i|we|my|our|me|us)\b|我|咱", re.I)
 _YOURS = re.compile(r"\b(?:you|your)\b|你|您", re.I)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from refold.digest.facts import Source
 from refold.digest.said import Form, Said
-from refold.digest.source import Source
 from refold.digest.turn_line import rule_line, short
 from refold.preserve import abridged
 from refold.preserve.call_text import conclusion

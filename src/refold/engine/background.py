@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
 from refold import entries as e
@@ -91,10 +92,8 @@ class Watch:
         """Begin to write what the design notes of finished rounds (D1), unless that is under way."""
         idle = self._writing is None or self._writing.done()
         if idle and self.planner.auto and self._unless_broken(self.planner.preset.annotator) is not None:
-            self._writing = asyncio.ensure_future(_quietly(self._write, self._last_call))
-
-    async def _write(self, request: PlanRequest) -> None:
-        await write_notes(self.planner, self.session, request, self.planner.limits())
+            write = partial(write_notes, self.planner, self.session, self._last_call)
+            self._writing = asyncio.ensure_future(_quietly(write, self.planner.limits()))
 
     # ── preparing ahead ─────────────────────────────────────────────────────────────────────────
 
@@ -162,12 +161,9 @@ class Watch:
         self.write_notes()
         now = self.planner.clock()
         replied = self.session.path[-1].time if self.session.path else now
-        delay = self._unless_broken(lambda: self._delay(now - replied))
+        delay = self._unless_broken(lambda: self.planner.preset_for(self.session).cache_delay(now - replied))
         if delay is not None and delay > 0 and self.planner.auto:
             self._timer = asyncio.ensure_future(_quietly(self._expire, delay))
-
-    def _delay(self, age: float) -> float | None:
-        return self.planner.preset_for(self.session).cache_delay(age)
 
     def _unless_broken(self, ask: Callable[[], T]) -> T | None:
         """Nothing here is needed: where a part of the preset fails, the conversation goes on without it."""

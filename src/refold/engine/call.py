@@ -124,10 +124,8 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
 
 def refused(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
     """Write an overflow down; other errors, and those on a branch that was left, are for the caller."""
-    session = place.session
-    if not place.is_here or is_overflow(planner, session, error) is None:
-        return False
-    return record_refusal(planner, session, error, model)
+    here = place.is_here and is_overflow(planner, place.session, error) is not None
+    return here and record_refusal(planner, place.session, error, model)
 
 
 def record_refusal(planner: Planner, session: Session, error: BaseException | str, model: str | None) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -17,6 +19,7 @@ from refold import presets, worker
 from refold.compaction.overflow import overflowed_twice
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.plan_context import PlanContext
+from refold.compaction.planning import fallback_plan
 from refold.compaction.preset import Preset, Settings
 from refold.engine import call as calls
 from refold.engine import layers, undo
@@ -24,12 +27,12 @@ from refold.engine.background import Watch
 from refold.engine.call import AppendPoint, CallKeywords, CallOptions, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_outcome, view_for_call
 from refold.engine.limits import Deadline
-from refold.engine.maintenance import Memory, keep_memory, maintain, make_fit
+from refold.engine.maintenance import Memory, keep_memory, maintain
 from refold.engine.planner import WANTED, Planner, PlanRequest, view_of
-from refold.engine.replica import Turns, at_replica
+from refold.engine.replica import at_replica, on_replica
 from refold.engine.summarise import ByDigest, ByModel, Summariser, writes_well
 from refold.engine.summarise import checked as checked_summariser
-from refold.errors import OverflowAgain, StalePlan, UsageError, expect
+from refold.errors import DoesNotFit, OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.loop import within
 from refold.messages import Assistant, Call, Usage
@@ -49,6 +52,32 @@ TOOL_ITERATIONS = 50
 
 def _warn(old: str, new: str) -> None:
     warnings.warn(f"Engine.{old} is removed in the next release: use {new}", DeprecationWarning, stacklevel=3)
+
+
+_preparing: ContextVar[frozenset[int]] = ContextVar("preparing", default=frozenset())
+
+
+class Turns:
+    """One after the other for each session, on each event loop."""
+
+    def __init__(self) -> None:
+        self._locks: WeakKeyDictionary[Session, WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]]
+        self._locks = WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def of(self, session: Session) -> AsyncGenerator[None]:
+        """The turn of the caller. A hook that is called within a turn is not kept waiting for its end."""
+        held = _preparing.get()
+        if id(session) in held:
+            yield
+            return
+        loops = self._locks.setdefault(session, WeakKeyDictionary())
+        async with loops.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            token = _preparing.set(held | {id(session)})
+            try:
+                yield
+            finally:
+                _preparing.reset(token)
 
 
 class Engine:
@@ -218,9 +247,9 @@ class Engine:
         `model` is who will be asked, where that is not the log's newest."""
         expect(session, Session, WANTED)
         expect(system, (str, NoneType), "the system prompt must be a string")
-        watch, changed = self._watches.get(session), None
-        if self.preset.settings.layers:
-            rules = layers.rules_of(self.preset, session)
+        watch, preset, changed = self._watches.get(session), self.planner.preset, None
+        if preset.settings.layers:
+            rules = layers.rules_of(preset, session)
             first = self._rules.setdefault(session, rules)
             system, changed = layers.with_rules(system, first), None if rules == first else rules
         if watch:
@@ -239,38 +268,66 @@ class Engine:
     async def _prepare(
         self, session: Session, watch: Watch | None, request: PlanRequest, changed: str | None
     ) -> View:
-        if overflowed_twice(session, self.preset.window, request.model):
+        planner = self.planner
+        if overflowed_twice(session, planner.preset.window, request.model):
             raise OverflowAgain
-        if watch and self.planner.auto:
+        if watch and planner.auto:
             watch.write_notes()
-        s = self.planner.glance(session, request)
+        s = planner.glance(session, request)
         if s is None:
             await self._fold(session, watch, request)
-            s = self.planner.context(session, request)
-        if watch and self.planner.auto:
+            s = planner.context(session, request)
+        if watch and planner.auto:
             watch.consider(request)
         epoch, view = session.epoch, await self._shown(s, changed)
         if epoch != session.epoch:  # a hook took its time, the leaf moved
-            view = await self._shown(self.planner.context(session, request), changed)
+            view = await self._shown(planner.context(session, request), changed)
         return view
 
     async def _shown(self, s: PlanContext, changed: str | None) -> View:
         """The view with what a design and hooks put around it."""
-        view, session = view_of(s), cast("Session", s.session)
-        if self.preset.settings.layers:
-            view = layers.with_recap(self.preset, session, view, changed)
-        if (workspace := self.preset.workspace_of(s)) is not None:
-            view = layers.with_workspace(self.preset, view, workspace)
+        view, session, preset = view_of(s), cast("Session", s.session), self.planner.preset
+        if preset.settings.layers:
+            view = layers.with_recap(preset, session, view, changed)
+        if (workspace := preset.workspace_of(s)) is not None:
+            view = layers.with_workspace(preset, view, workspace)
         return await view_for_call(self.hooks, session, view) if "context" in self.hooks else view
 
     async def _fold(self, session: Session, watch: Watch | None, request: PlanRequest) -> None:
         """Everything that may have to be done before the next call."""
-        limits, reason = self.planner.limits(), "disabled"
-        if self.planner.auto:
-            await maintain(self.planner, session, request, limits=limits, notes=watch is None)
+        planner, limits, reason = self.planner, self.planner.limits(), "disabled"
+        if planner.auto:
+            if planner.preset.maintains:
+                await maintain(planner, session, request, limits=limits, notes=watch is None)
             reason = await self._fold_if_due(session, watch, request, limits)
-        folds = reason != "disabled"
-        await make_fit(self.planner, session, request, limits=limits, folds=folds)
+        await self._make_fit(session, request, limits, folds=reason != "disabled")
+
+    async def _make_fit(
+        self, session: Session, request: PlanRequest, limits: Deadline, *, folds: bool
+    ) -> None:
+        """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
+        raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
+        planner, preset = self.planner, self.planner.preset
+        for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
+            s = planner.context(session, request)
+            if not s.sizes.passes(preset.window, as_we_count=True):
+                return
+            if not folds:
+                break
+            base = session.base
+            with mode:
+                plan = await on_replica(session, lambda h: fallback_plan(preset, planner.context(h, request)))
+                if isinstance(plan, Plan):
+                    await perform_with_hooks(planner, session, plan, limits, budget=preset.window)
+            if session.base == base:
+                break
+        sizes = planner.context(session, request).sizes
+        if sizes.passes(preset.window, as_we_count=True):
+            parts = {
+                "system prompt and tools": sizes.overhead,
+                "messages": sizes.tokens - sizes.overhead,
+            }
+            raise DoesNotFit(preset.window, parts, preset.name)
 
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
@@ -293,7 +350,7 @@ class Engine:
         plan = await self.planner.planned(session, request)
         if isinstance(plan, Reason):
             return plan.code
-        budget = self.preset_for(session).budget
+        budget = self.planner.preset_for(session).budget
         if watch and (fold := await watch.publish(budget, request)):
             await tell_outcome(self.hooks, session, plan.preset, fold)
             return ""

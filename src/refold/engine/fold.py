@@ -11,7 +11,7 @@ from refold import entries as e
 from refold import worker
 from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
-from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.record import quoted
 from refold.engine.limits import Deadline, run_pending
@@ -31,17 +31,23 @@ async def perform(
     meanwhile, if the view then fits it; without one, they make the plan stale."""
     failed = Failed("nothing", "nothing could be folded")
     try:
-        for offer in plan.offers():
+        for strategy in (None, *plan.remaining):
             try:
-                proposal = await worker.run_in_worker(partial(plan.at, offer))
+                proposal = (
+                    plan
+                    if strategy is None
+                    else await worker.run_in_worker(
+                        partial(plan.at, partial(propose, strategy, plan.context))
+                    )
+                )
             except StalePlan:
                 return stale(plan)
-            if not _is_at(session, plan) and not (budget and _came(session, plan)):
+            if session.base != plan.made_from and not (budget and _came(session, plan)):
                 return stale(plan)
             if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
                 continue
             outcome = await make_fold(session, plan, proposal, summariser, limits)
-            if isinstance(outcome, e.Fold) and not _is_at(session, plan):
+            if isinstance(outcome, e.Fold) and session.base != plan.made_from:
                 moves = budget and _came(session, plan)
                 moved = await moved_on(session, plan.context, outcome, budget) if budget and moves else None
                 outcome = moved or stale(proposal, outcome.requests)
@@ -50,7 +56,7 @@ async def perform(
                 return outcome
             failed = plan.context.memo[Failed] = outcome
             record_failure(session, plan.preset, failed)
-            if not _is_at(session, plan):
+            if session.base != plan.made_from:
                 break
         return failed
     finally:
@@ -61,10 +67,6 @@ def stale(proposal: Proposal, requests: int = 0) -> Failed:
     return Failed(
         "stale", "the conversation continued while the summary was written", proposal.rung, requests
     )
-
-
-def _is_at(session: Session, plan: Plan) -> bool:
-    return session.base == plan.made_from
 
 
 def _came(session: Session, plan: Plan) -> bool:
@@ -98,8 +100,9 @@ async def make_fold(
         before = await worker.run_in_worker(lambda: plan.tokens_before)
         words = plan.prompt
         asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
-        answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
-        await run_pending(proposal.pending, limits)
+        answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout) if asks else []
+        if proposal.pending:
+            await run_pending(proposal.pending, limits)
         author = summariser.name if proposal.asks else proposal.author
         if not plan.holds(session):
             return stale(proposal, limits.quota.spent - spent)
@@ -124,14 +127,11 @@ def _make(
     """The fold, if it makes the view smaller."""
     finished = finish(proposal, [redact(answer.text)[0] for answer in answers])
     s, requests = plan.context, sum(answer.requests for answer in answers)
-    session, replaced = s.session, s.sizes.stretch(proposal.stretch)
-    if (
-        proposal.shorter
-        and proposal.asks
-        and finished.summary
-        and s.measure.text(finished.summary) >= replaced > 0
-    ):
-        return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
+    session = s.session
+    if proposal.shorter and proposal.asks and finished.summary and proposal.stretch:
+        first, last = (session.position(id) or 0 for id in proposal.stretch)
+        if s.measure.text(finished.summary) >= s.sizes.shown(first, last, s.measure) > 0:
+            return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
     fold = msgspec.structs.replace(
         empty,
         edits=finished.edits,

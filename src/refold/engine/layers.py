@@ -4,17 +4,19 @@ changed. None of this is ever part of the log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from refold.compaction.path_index import path_index
 from refold.compaction.preset import Preset
-from refold.compaction.requests import READ, layers, rules_file
+from refold.compaction.requests import READ
 from refold.messages import Message, text, user
 from refold.session import Item, Session, View
 from refold.session.invariants import settled
 from refold.text.frames import element, frame
 from refold.text.truncate import middle
 
+RULES_FILE = "CODE_LAW.md"
+INTRODUCTION = "Rules of this project. They hold for everything you do here."
 RULES_BYTES = 4_000_000
 """What is read of a file of rules."""
 CHANGED = (
@@ -42,9 +44,19 @@ def rules_of(preset: Preset, session: Session) -> str:
     return middle(rules, RULES_LIMIT)
 
 
+def rules_file(names: Iterable[str]) -> str | None:
+    """Which of the files at the project root holds the rules: `CODE_LAW.md`, whatever its case."""
+    spellings = sorted(name for name in names if name.casefold() == RULES_FILE.casefold())
+    return RULES_FILE if RULES_FILE in spellings else next(iter(spellings), None)
+
+
 def with_rules(system: str | None, rules: str) -> str | None:
-    """The system prompt with the rules behind it."""
-    return layers(system or "", rules=rules) or None if rules.strip() else system
+    """The system prompt, which is a stable prefix, with the rules behind it."""
+    if not rules.strip():
+        return system
+    stable = (system or "").strip()
+    law = f"{INTRODUCTION}\n{element('project_rules', rules.strip(), source=RULES_FILE)}"
+    return f"{stable}\n\n{law}" if stable else law
 
 
 def with_recap(preset: Preset, session: Session, view: View, changed: str | None = None) -> View:

@@ -76,10 +76,6 @@ class Deadline:
     end: float
     quota: RequestQuota = field(default_factory=RequestQuota)
 
-    @classmethod
-    def begin(cls, seconds: float) -> Deadline:
-        return cls(asyncio.get_running_loop().time() + seconds)
-
     @property
     def passed(self) -> bool:
         """Whether it is too late for another request."""

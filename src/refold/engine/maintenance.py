@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from refold import entries as e
-from refold import worker
-from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
-from refold.compaction.planning import fallback_plan, make_plan
+from refold.compaction.plan import Failed, Proposal, Reason, finish, propose
+from refold.compaction.planning import make_plan
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Deadline
 from refold.engine.planner import Planner, PlanRequest
 from refold.engine.replica import on_replica
 from refold.engine.summarise import ByModel, ask_all, failure_code
-from refold.errors import BadAnswer, DoesNotFit, RefoldError, sentence
+from refold.errors import BadAnswer, RefoldError, sentence
 from refold.hooks import log
 from refold.models.reply import complete
 from refold.protocols import Model, Request
@@ -59,34 +57,6 @@ async def maintain(
             return
         if not await perform_with_hooks(planner, session, plan, limits):
             return
-
-
-async def make_fit(
-    planner: Planner, session: Session, request: PlanRequest, *, limits: Deadline, folds: bool
-) -> None:
-    """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
-    raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
-    window = planner.preset.window
-    for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
-        s = planner.context(session, request)
-        if not s.sizes.passes(window, as_we_count=True):
-            return
-        if not folds:
-            break
-        base = session.base
-        with mode:
-            plan = await on_replica(
-                session, lambda h: fallback_plan(planner.preset, planner.context(h, request))
-            )
-            if isinstance(plan, Plan):
-                await perform_with_hooks(planner, session, plan, limits, budget=window)
-        if session.base == base:
-            break
-    s = planner.context(session, request)
-    if s.sizes.passes(window, as_we_count=True):
-        messages = s.sizes.tokens - s.sizes.overhead
-        parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
-        raise DoesNotFit(window, parts, planner.preset.name)
 
 
 class Memory(Protocol):

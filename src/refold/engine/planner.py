@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import NoneType
@@ -9,13 +10,13 @@ from types import NoneType
 from refold import entries as e
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.plan_context import Due, PlanContext, PlanRequest
-from refold.compaction.planning import look, make_plan
+from refold.compaction.plan_context import Due, PlanContext, PlanRequest, Writer
+from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import last_model, rests
 from refold.engine.limits import Deadline
 from refold.engine.replica import at_replica, on_replica
-from refold.engine.summarise import Summariser, writer_of
+from refold.engine.summarise import ByModel, Summariser
 from refold.errors import expect
 from refold.hooks import Hooks
 from refold.protocols import TokenCounter
@@ -41,11 +42,6 @@ class Planner:
     auto: bool
     clock: Callable[[], float]
 
-    @property
-    def measure(self) -> TokenCounter:
-        """Decides when and where. Follows `preset`, which may be swapped at any time."""
-        return counter_named(self.preset.measure)
-
     def preset_for(self, session: History, model: str | None = None) -> Preset:
         """The preset, for the window that refusals of this model (the log's newest) taught us where that is
         smaller."""
@@ -56,7 +52,7 @@ class Planner:
 
     def limits(self) -> Deadline:
         """What everything that is asked of a summariser from now on may take together."""
-        return Deadline.begin(self.preset.settings.summary_seconds)
+        return Deadline(asyncio.get_running_loop().time() + self.preset.settings.summary_seconds)
 
     def plan(self, session: Session, request: PlanRequest) -> Plan | Reason:
         expect(session, Session, WANTED)
@@ -67,7 +63,7 @@ class Planner:
         if self.preset.maintains or not self._is_quick(session):
             return None
         s = self.context(session, request)
-        if self.auto and isinstance(look(self.preset_for(session, request.model), s), Due):
+        if self.auto and isinstance(self.preset_for(session, request.model).due(s), Due):
             return None
         return None if s.sizes.passes(self.preset.window, as_we_count=True) else s
 
@@ -76,7 +72,7 @@ class Planner:
         expect(session, Session, WANTED)
         if not request.force and self._is_quick(session):
             s = self.context(session, request)
-            if isinstance(reason := look(self.preset_for(session, request.model), s), Reason):
+            if isinstance(reason := self.preset_for(session, request.model).due(s), Reason):
                 return reason
         return await on_replica(session, lambda history: self._plan_at(history, request))
 
@@ -96,16 +92,19 @@ class Planner:
         expect(session, History, WANTED)
         expect(request.system, (str, NoneType), "the system prompt must be a string")
         expect(request.tools, Iterable, "tools must be a list; use [] for none")
-        now = self.clock()
-        resting = request.resting or (self.summariser.uses_model and rests(session, now))
+        now, summariser, writer = self.clock(), self.summariser, None
+        if summariser.uses_model:
+            by = summariser if isinstance(summariser, ByModel) else None
+            writer = Writer(summariser.name, by and (by.window or by.model.context_window))
+        resting = request.resting or (writer is not None and rests(session, now))
         return PlanContext(
             session=session,
             projection=self.projection(session),
             counter=self.counter,
-            measure=self.measure,
+            measure=counter_named(self.preset.measure),
             window=self.preset_for(session, request.model).window,
             now=now,
-            writer=writer_of(self.summariser),
+            writer=writer,
             calibrated=self.preset.settings.by_provider,
             **vars(replace(request, resting=resting)),
         )

@@ -1,16 +1,11 @@
-"""Reading a session in another thread: the history that planning has of it, brought up to a snapshot. And one
-`prepare` after the other."""
+"""Reading a session in another thread: the history that planning has of it, brought up to a snapshot."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeVar
-from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold import worker
@@ -39,7 +34,7 @@ class _Copy(History):
 
 class Replica:
     """The history of a session that planning reads. Reading holds the lock, and first brings it up to a
-    snapshot first; nothing else changes it."""
+    snapshot; nothing else changes it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -67,29 +62,3 @@ async def on_replica(session: Session, work: Callable[[History], T]) -> T:
     """The same in the worker, for what the session holds now."""
     snapshot = session.snapshot()
     return await worker.run_in_worker(lambda: at_replica(session, snapshot, work))
-
-
-_preparing: ContextVar[frozenset[int]] = ContextVar("preparing", default=frozenset())
-
-
-class Turns:
-    """One after the other for each session, on each event loop."""
-
-    def __init__(self) -> None:
-        self._locks: WeakKeyDictionary[Session, WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]]
-        self._locks = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def of(self, session: Session) -> AsyncGenerator[None]:
-        """The turn of the caller. A hook that is called within a turn is not kept waiting for its end."""
-        held = _preparing.get()
-        if id(session) in held:
-            yield
-            return
-        loops = self._locks.setdefault(session, WeakKeyDictionary())
-        async with loops.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            token = _preparing.set(held | {id(session)})
-            try:
-                yield
-            finally:
-                _preparing.reset(token)

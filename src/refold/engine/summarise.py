@@ -13,7 +13,6 @@ import msgspec
 
 from refold import tracing, worker
 from refold.compaction.plan import Ask
-from refold.compaction.plan_context import Writer
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.sizes import fixed_size
 from refold.compaction.transcript import Source, for_digest
@@ -62,14 +61,6 @@ class Summariser(Protocol):
     def uses_model(self) -> bool: ...
 
     async def answer(self, ask: Ask, /) -> Answer: ...
-
-
-def writer_of(summariser: Summariser) -> Writer | None:
-    """What a decision may know of the model that writes summaries; None where there is none."""
-    if not summariser.uses_model:
-        return None
-    window = summariser.window or summariser.model.context_window if isinstance(summariser, ByModel) else None
-    return Writer(summariser.name, window)
 
 
 async def ask_all(
@@ -197,7 +188,7 @@ class ByModel:
 
     async def _in_chunks(self, plan: _Chunks) -> Answer:
         ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
-        while not plan.fit_at_once(sources):
+        while plan.size(sources) > plan.last:
             chunks = list[tuple[Source, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
@@ -297,9 +288,6 @@ class _Chunks:
         earlier = Source(self.ask.sources[0].id, Assistant((Text(f"[Summary so far]\n{self.ask.previous}"),)))
         return (earlier, *self.ask.sources)
 
-    def fit_at_once(self, sources: Sequence[Source]) -> bool:
-        return self._size(sources) <= self.last
-
     def chunks(self, sources: Sequence[Source]) -> Iterator[tuple[Source, ...]]:
         """Consecutive sources that fit into the room together; a source that is too large comes in pieces."""
         chunk, used = list[Source](), 0
@@ -314,7 +302,7 @@ class _Chunks:
             yield tuple(chunk)
 
     def _pieces(self, source: Source) -> Iterator[tuple[Source, int]]:
-        whole = self._size((source,))
+        whole = self.size((source,))
         if whole <= self.room:
             yield source, whole
             return
@@ -325,14 +313,14 @@ class _Chunks:
         while at < len(text):
             piece = f"[{source.message.role}, continued in pieces]\n{text[at : at + step]}"
             said = Source(source.id, speaker((Text(piece),)))
-            size = self._size((said,))
+            size = self.size((said,))
             if size > self.room and step > 1:
                 step //= 2
                 continue
             yield said, size
             at += step
 
-    def _size(self, sources: Sequence[Source]) -> int:
+    def size(self, sources: Sequence[Source]) -> int:
         return max(self.by._size(self.ask.render(sources, None)) - self.empty, 1)
 
 

@@ -20,7 +20,7 @@ from refold.compare.measures import subject
 from refold.compare.money import prices_of
 from refold.compare.report.clip_parts import clip_pieces
 from refold.compare.report.html import page_safe, redacted_text
-from refold.costs import break_even, known
+from refold.costs import break_even, cold_share, known
 from refold.errors import EntryNotFound, UsageError
 from refold.messages import Call, Message, Result, User
 from refold.registry.engine import Engine
@@ -28,6 +28,7 @@ from refold.session import Session, redacted
 from refold.session.edits import Stretch, accepted, active_folds, outermost, said_by, undone_folds
 from refold.session.projection import FOLD_MARKS
 from refold.text.lenient_json import JsonObject
+from refold.text.plural import counted
 from refold.text.truncate import one_line
 
 LINE_CHARS = 200
@@ -307,9 +308,28 @@ class Timeline:
         about = known(model) if model else None
         if about is None or about.prices is None or not fold.tokens_after:
             return ""
-        even = break_even(fold.tokens_before, fold.tokens_after, prices_of(self.session, model).prices)
-        once = f"costs ${even.now:.4f} once (the cache is written anew)" if even.now > 0 else "costs nothing"
-        return f"At list prices of {about.name}: {once}, then saves ${even.per_turn:.4f} per request."
+        requests = [reply.time for reply in self._replies_before(fold)]
+        even = break_even(
+            fold.tokens_before,
+            fold.tokens_after,
+            prices_of(self.session, model).prices,
+            warm=not cold_share([*requests[-1:], fold.time]),
+            cold=cold_share(requests),
+        )
+        once = "costs" if even.now > 0 else "saves"
+        later = f"${even.per_turn:.4f}" if even.per_turn > 0 else "nothing"
+        paid = f"; it has paid after {counted(even.turns, 'request')}" if even.turns else ""
+        return (
+            f"At list prices of {about.name}: {once} ${abs(even.now):.4f} in cache at once, "
+            f"saves {later} with each later request{paid}."
+        )
+
+    def _replies_before(self, fold: e.Fold) -> Iterator[e.MessageEntry]:
+        for entry in self.session.entries:
+            if entry.id == fold.id:
+                return
+            if isinstance(entry, e.MessageEntry) and entry.message.role == "assistant":
+                yield entry
 
 
 def _model(session: Session) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -64,6 +64,8 @@ class RecordedTurn:
     asked: ConversationRequest
     leaf: str | None
     """Entry after which the answer is appended."""
+    ends: Sequence[bytes] = ()
+    """The digests after each of its messages."""
     sent: int = 0
     """Number of its messages that were sent, prompts included."""
 
@@ -231,8 +233,8 @@ def record_request(opened: OpenSession, asked: ConversationRequest) -> RecordedT
     if asked.since is not None and asked.since not in session:
         text = "the session that this compaction item stands for is gone"
         raise RequestRefused(400, text, "invalid_request_error", code="invalid_encrypted_content")
-    write_list(session, asked.messages, asked.since)
-    return RecordedTurn(asked, session.leaf)
+    ends = write_list(session, asked.messages, asked.since)
+    return RecordedTurn(asked, session.leaf, ends)
 
 
 def record_answer(opened: OpenSession, turn: RecordedTurn, reply: Recorded) -> None:

@@ -58,7 +58,11 @@ from refold.session.edits import active_folds
 from refold.session.history import History
 from refold.session.invariants import repair
 from refold.text.lenient_json import JsonObject
+from refold.tokens.parts import part_strings
 
+MAX_FOLDED_CHARACTERS, MAX_FOLDED_WINDOWS = 16 * 1024 * 1024, 8
+"""Characters of a request, and characters for each token of its window, of which it may exceed one: folding
+what exceeds both would keep all others waiting."""
 MAX_CACHE_MARKS = 4
 """Maximum number of blocks with `cache_control` that Anthropic allows."""
 
@@ -83,6 +87,7 @@ class RequestRewriter:
         asked, expanded = self.read(question)
         if asked is None:
             return SendUpstream(number=question.number, done="pass unread"), None
+        self._check_length(asked)
         if is_candidate(self.settings, question.raw) and (call := compaction_call(asked, question.raw)):
             if self.settings.notes and question.notes is None:
                 return SendUpstream(number=question.number, notes=True), None
@@ -100,6 +105,18 @@ class RequestRewriter:
             return await self._prepare(question, asked, opened, edits)
 
         return await self._open_sessions.within(asked, answered)
+
+    def _check_length(self, asked: ConversationRequest) -> None:
+        """Raises `RequestRefused` where there is too much text to fold."""
+        longest = max(MAX_FOLDED_CHARACTERS, MAX_FOLDED_WINDOWS * self.routing.of(asked.name))
+        if asked.size <= longest:
+            return
+        characters = len(asked.beside) + sum(
+            len(text) for message in asked.messages for part in message.parts for text in part_strings(part)
+        )
+        if characters > longest:
+            text = f"prompt is too long: {characters:,} characters; at most {longest:,} can be folded"
+            raise RequestRefused(400, text, "invalid_request_error", code="context_length_exceeded")
 
     async def _prepare(
         self,
@@ -128,7 +145,7 @@ class RequestRewriter:
             ), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
-        shown = verbatim.render_verbatim(view, asked, session, preset.window - view.tokens)
+        shown = verbatim.render_verbatim(view, turn, session, preset.window - view.tokens)
         folded = folded or not shown.is_whole
         if not folded and asked.since is None and edits is None:
             if not self.settings.compact_tool:
@@ -338,7 +355,7 @@ class RequestRewriter:
         if fold is not None and turn.leaf is not None:
             view = engine.view(session, system=asked.beside)
             turn.leaf = session.leaf
-            shown = verbatim.render_verbatim(view, asked, session, engine.preset.window - view.tokens)
+            shown = verbatim.render_verbatim(view, turn, session, engine.preset.window - view.tokens)
             field, wire = dialects.get(asked.dialect).field, request_messages(shown, asked)
             body[field] = [*asked.wire[: asked.prompts], *wire, *body[field][turn.sent :]]
             turn.sent = asked.prompts + len(wire)

@@ -47,6 +47,8 @@ PROGRAM = "user-agent"
 _FOLDER = re.compile(r"(?im)working directory: *(/[^\n<]{1,1000}?) *$|<cwd>(/[^\n<]{1,1000})</cwd>")
 """Where Claude Code, opencode and Codex state their working folder."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+FOLDER_CHARACTERS = 100_000
+"""Characters of a text that are searched for the folder: a picture may have megabytes."""
 TITLE = 80
 """Characters of the user's words in a session's title."""
 PROMPTS = ("system", "developer")
@@ -116,7 +118,9 @@ class ConversationRequest(msgspec.Struct, frozen=True):
     def folder(self) -> str | None:
         """The client's working folder, from its prompt or its first message."""
         spoken = [self.body.get("system"), self.body.get("instructions"), *self.wire[: self.prompts + 2]]
-        found = next(filter(None, (_FOLDER.search(text) for text in m.leaves(spoken))), None)
+        found = next(
+            filter(None, (_FOLDER.search(text, 0, FOLDER_CHARACTERS) for text in m.leaves(spoken))), None
+        )
         return found and (found[1] or found[2])
 
     @property

@@ -51,6 +51,8 @@ BODY_SECONDS = 30.0
 SLOW, SLOW_BODY = 20_000, 1 << 22
 """Minimum bytes per second of a body, and the assumed size of a body without a length, for the time beyond
 `BODY_SECONDS`."""
+SMALL_BODY, HELD_BYTES = 1 << 20, 1 << 28
+"""Bytes of a body for which there always is room, and bytes of all larger ones that are held at once."""
 CLIENT_LINES = {
     "Claude Code": "ANTHROPIC_BASE_URL={url} claude",
     "Codex": "codex -c model_provider=refold -c 'model_providers.refold={{"
@@ -89,10 +91,12 @@ class Gateway:
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
         self._socket = listening
+        self._held: dict[int, int] = {}
+        """Bytes of large bodies whose requests are not answered yet, by the request's `id`."""
         self.url = ""
 
     async def __aenter__(self) -> Gateway:
-        app = web.Application(client_max_size=self.settings.largest)
+        app = web.Application()
         for path in (*DIALECT_OF_PATH, COMPACT_PATH):
             app.router.add_post(path, self._served(self._talk))
         for method, path in PASSED:
@@ -167,10 +171,6 @@ class Gateway:
             except RequestRefused as refusal:
                 response = refusal_response(refusal, request.path)
                 status, done = refusal.status, response.headers["x-refold"]
-            except web.HTTPRequestEntityTooLarge:
-                refusal = RequestRefused(413, "the request is too large", "request_too_large")
-                response = refusal_response(refusal, request.path)
-                status, done = 413, response.headers["x-refold"]
             except AnswerInterrupted as cut:
                 response, status, done = cut.response, cut.response.status, "cut"
             except Exception as error:  # unexpected: answered in the caller's dialect, and visible
@@ -178,6 +178,7 @@ class Gateway:
                 response = refusal_response(refusal, request.path)
                 status, done = 500, f"failed {type(error).__name__}"
             finally:
+                self._held.pop(id(request), None)
                 self._note(request, status, done, time.monotonic() - began)
             return response
 
@@ -186,7 +187,7 @@ class Gateway:
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         if is_climbing(request.raw_path):  # to what is not served here, with the upstream's key
             return await self._unknown(request, caller)
-        body, answer = await _body(request), UpstreamAnswer()
+        body, answer = await self._body(request), UpstreamAnswer()
         if is_shared(self.settings, request.path):
             number, ids = self.worker.number(), [request.match_info["id"]]
             await self.worker.checked(OwnershipCheck(number=number, owner=caller.owner, ids=ids))
@@ -198,7 +199,7 @@ class Gateway:
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         number = self.worker.number()
         exchange = RequestExchange(self.upstream, self.worker, self.routing, request, caller, number)
-        raw = await _body(request)
+        raw = await self._body(request)
         if not tracing.is_on():
             return await exchange.run(raw)
         provider = "anthropic" if request.path == "/v1/messages" else "openai"
@@ -206,6 +207,35 @@ class Gateway:
             response = await exchange.run(raw)
             tracing.passed(span, response.status, response.headers.get("x-refold", ""))
         return response
+
+    async def _body(self, request: web.Request) -> bytes:
+        """All of it, which may take so long as a slow line needs."""
+        size = SLOW_BODY if request.content_length is None else request.content_length
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS + size / SLOW):
+                self._check_size(size)
+                async for piece in request.content.iter_any():
+                    body += piece
+                    self._check_size(len(body))
+                    self._hold(request, len(body))
+        except TimeoutError:
+            raise RequestRefused(408, "the request did not arrive in time", "invalid_request_error") from None
+        return bytes(body)
+
+    def _check_size(self, size: int) -> None:
+        if size > self.settings.largest:
+            text = f"the request is too large: {self.settings.largest:,} bytes are allowed"
+            raise RequestRefused(413, text, "request_too_large")
+
+    def _hold(self, request: web.Request, size: int) -> None:
+        """Bytes of a body that have arrived; they are held until its answer ends."""
+        if size <= SMALL_BODY:
+            return
+        self._held[id(request)] = size
+        if sum(self._held.values()) > HELD_BYTES:
+            text = "too many large requests at once: try again"
+            raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
 
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         if request.headers.get("upgrade"):  # who knows this answer (Codex does) goes on without
@@ -248,16 +278,6 @@ class Gateway:
             "seconds": round(seconds, 4),
         }
         self._log(json.dumps(line))
-
-
-async def _body(request: web.Request) -> bytes:
-    """The whole body; slow clients get more time."""
-    size = SLOW_BODY if request.content_length is None else request.content_length
-    try:
-        async with asyncio.timeout(BODY_SECONDS + size / SLOW):
-            return await request.read()
-    except TimeoutError:
-        raise RequestRefused(408, "the request did not arrive in time", "invalid_request_error") from None
 
 
 async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> None:

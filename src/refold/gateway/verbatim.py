@@ -10,13 +10,14 @@ from itertools import pairwise
 import msgspec
 
 from refold import entries as e
-from refold.gateway.requests import WIRES, ConversationRequest
+from refold.gateway.open_sessions import RecordedTurn
+from refold.gateway.requests import WIRES
 from refold.messages import Assistant, Message, Opaque, Result, leaves
 from refold.protocols import TokenCounter
 from refold.session import Item, Session, View
 from refold.session.dialects.common import Given
 from refold.session.invariants import repair
-from refold.session.path_digests import digest_at, digests
+from refold.session.path_digests import digest_at
 from refold.text.lenient_json import JsonObject
 
 
@@ -34,15 +35,15 @@ class RenderedView(msgspec.Struct, frozen=True):
         return not self.dropped
 
 
-def render_verbatim(view: View, asked: ConversationRequest, session: Session, room: int) -> RenderedView:
+def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int) -> RenderedView:
     """The view, with the client's own objects for all messages that are shown unchanged. `room` limits the
     additional tokens; the newest messages come first."""
     found: list[Item | Given] = []
     more = dropped = 0
-    own = _own(asked, session)
-    for item in reversed(repair(view.items, asked.dialect)):
+    own, dialect = _own(turn, session), turn.asked.dialect
+    for item in reversed(repair(view.items, dialect)):
         given = _given(item, own, session)
-        beyond = None if given is None else beyond_log(given, asked.dialect, view.counter)
+        beyond = None if given is None else beyond_log(given, dialect, view.counter)
         if given is None or beyond is None:
             found.append(item)
         elif more + beyond > room:
@@ -58,10 +59,9 @@ _Own = dict[tuple[bytes, bytes], Given]
 """Digests of the path before a message → its first and last position in the request."""
 
 
-def _own(asked: ConversationRequest, session: Session) -> _Own:
-    start = digest_at(session, asked.since)
-    ends = [start, *(each[-1] for each in digests(asked.messages, start))]
-    return dict(zip(pairwise(ends), asked.given, strict=True))
+def _own(turn: RecordedTurn, session: Session) -> _Own:
+    ends = [digest_at(session, turn.asked.since), *turn.ends]
+    return dict(zip(pairwise(ends), turn.asked.given, strict=True))
 
 
 def _given(item: Item, own: _Own, session: Session) -> Given | None:
@@ -91,8 +91,10 @@ def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
     """Tokens of fields beyond the message; None if rendering it from the log would give it other ids, which
     related messages refer to."""
     message = given.message
-    wrote = Counter(leaves(given.wire, keys=True))
-    kept = Counter(leaves(WIRES[dialect].render([message]), keys=True))
+    anew = WIRES[dialect].render([message])
+    if given.wire == (anew["messages"] if dialect == "anthropic" else anew):
+        return 0
+    wrote, kept = Counter(leaves(given.wire, keys=True)), Counter(leaves(anew, keys=True))
     kept |= Counter(leaves([part.raw for part in message.parts if isinstance(part, Opaque)], keys=True))
     ids = [message.call_id] if isinstance(message, Result) else [call.id for call in message.calls]
     if not all(id in wrote and id in kept for id in ids):

@@ -7,6 +7,7 @@ database only costs the time of reading everything again. The files themselves a
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 import time
@@ -95,7 +96,8 @@ class SyncedSessions:
         found: dict[str, os.stat_result] = {}
         for path in paths:
             try:
-                found[str(path)] = path.stat()
+                if _is_readable(path):
+                    found[str(path)] = path.stat()
             except OSError:
                 continue  # gone since it was listed
         for name in [name for name in self._known if name not in found]:
@@ -117,7 +119,8 @@ class SyncedSessions:
         self._remember()
 
     def _remember(self) -> None:
-        place_file(Disk(), self._notes, msgspec.json.encode(self._known), replace=True)
+        notes = json.dumps(msgspec.to_builtins(self._known))  # of names that are no UTF-8, too
+        place_file(Disk(), self._notes, notes.encode(), replace=True)
 
     def _take(self, path: Path, taken: set[str]) -> list[str]:
         """Reads a file; `taken` has the ids of all existing sessions and is extended."""
@@ -129,9 +132,8 @@ class SyncedSessions:
                     ids.append("")  # commands count this one, too
                     continue
                 id = info.id
-                if id in taken:  # several files may hold copies of one session
-                    mark = hashlib.blake2b(str(path).encode("utf-8", "surrogatepass"), digest_size=4)
-                    id = f"{id}~{mark.hexdigest()}"
+                if id in taken:  # several files may hold copies of one session, and one file several of an id
+                    id = f"{id}~{_mark(path, len(ids))}"
                 self._drop([id])  # of a reading that was broken off
                 self.store.create(msgspec.structs.replace(info, id=id))
                 ids.append(id)
@@ -150,11 +152,22 @@ class SyncedSessions:
 
     def _remembered(self) -> dict[str, SyncedFile]:
         try:
-            return msgspec.json.decode(self._notes.read_bytes(), type=dict[str, SyncedFile])
-        except (OSError, msgspec.DecodeError):
+            return msgspec.convert(json.loads(self._notes.read_bytes()), dict[str, SyncedFile])
+        except (OSError, ValueError):
             for info in list(self.store.sessions()):  # it is unknown which files these came from
                 self.store.delete(info.id)
             return {}
+
+
+def _is_readable(path: Path) -> bool:
+    """May this process read it? What it may not is looked at again next time."""
+    return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _mark(path: Path, number: int) -> str:
+    """Which conversation of which file."""
+    name = f"{path}#{number}" if number else str(path)
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 def synced_collections(folder: Path | None = None) -> list[SyncedSessions]:

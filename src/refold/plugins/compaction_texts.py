@@ -27,9 +27,7 @@ from refold.errors import RefoldError
 from refold.messages import Assistant
 from refold.plugins.hook import texts_folder
 from refold.preserve import words
-from refold.preserve.lines import render
-from refold.preserve.rows import joined
-from refold.preserve.state_text import state_rows
+from refold.preserve.lines import joined, render
 from refold.registry.sessions import load, stored
 from refold.session import Session
 from refold.stores import open_store
@@ -75,14 +73,14 @@ def hook_texts(session: Session) -> Iterator[tuple[str, str]]:
     sayings = [saying for saying in words.once(told.sayings, end) if saying.id not in session.pins]
 
     def own(room: int) -> str:
-        return words.rendering(sayings, room, counter, lambda entry: f"#{session.position(entry)}").text
+        return words.rendering(sayings, room, counter).text
 
     def decided(room: int) -> str:
         said = [each for each in sources(session, 0, end) if isinstance(each.message, Assistant)]
         return Said(for_digest(said)).lines(room, counter, "readable")
 
     def state(room: int) -> str:
-        return joined(state_rows(told.state, room, counter, files=told.filed().catalogue))
+        return joined(told.catalogue.rows(room, counter))
 
     def lines(room: int) -> str:
         return joined(render(told.lines_before(end), room, counter))

@@ -56,7 +56,7 @@ _WIDE_END = lazy_pattern(r"[\u3001\u3002\uff01\uff1b\uff1f\u300d\u300f][”’�
 
 def said(text: str) -> str:
     """The first sentence that says something, in one line."""
-    found = [line for line in map(_plain, sentences(_FENCE.sub("\n", text[:_READ]))) if line]
+    found = _sentences(text[:_READ])
     first = next((i for i, line in enumerate(found) if _tells(line)), None)
     if first is None:
         return clipped(found[0], SAID) if found else ""
@@ -83,7 +83,7 @@ _LEADS_IN = re.compile(r"(?:Here(?:'s| is| are)|Let me|I'll|Now|Great|Perfect|Ex
 
 def telling(text: str) -> list[str]:
     """The sentences of a text that say something, without code, drawings and marks; at least the first."""
-    found = [line for line in map(_plain, sentences(_FENCE.sub("\n", text[: 2 * _READ]))) if line]
+    found = _sentences(text[: 2 * _READ])
     return [line for line in found if _tells(line)] or found[:1]
 
 
@@ -156,8 +156,10 @@ def _counted(values: Sequence[Any]) -> str:
     return f"{len(values)} values" + (f" ({'; '.join([*named, *more])})" if all(named) and named else "")
 
 
-def _plain(sentence: str) -> str:
-    return " ".join(_MARKUP.sub("", sentence).split())
+def _sentences(text: str) -> list[str]:
+    """In plain words: without code and marks."""
+    plain = (" ".join(_MARKUP.sub("", x).split()) for x in sentences(_FENCE.sub("\n", text)))
+    return [line for line in plain if line]
 
 
 def _tells(line: str) -> bool:
@@ -211,7 +213,11 @@ def _command(call: Call, cwd: str) -> str:
         done = actions(call, "the open file")
         return f"{line.split(None, 1)[0]} {_changes(done)}" if done else line
     folder = _folder(call, line, cwd)
-    return without_body(without_folder(line)) + (f" (in {folder})" if folder else "")
+    line = without_folder(line)
+    start = line.find("<<")
+    end = line.find("\n", start) if start >= 0 else -1
+    line = line if end < 0 else f"{line[:end]} …"  # without the body of its here-document
+    return line + (f" (in {folder})" if folder else "")
 
 
 def _folder(call: Call, line: str, cwd: str) -> str:
@@ -223,13 +229,6 @@ def _folder(call: Call, line: str, cwd: str) -> str:
     first = next((at for at, simple in enumerate(commands) if simple.program != "cd"), 0)
     folder = posixpath.normpath(posixpath.join(cwd, start, folder_before(parse(line), first)))
     return "" if folder in (cwd, ".") else folder.removeprefix(f"{cwd}/") if cwd else folder
-
-
-def without_body(line: str) -> str:
-    """A command line without the body of its here-document."""
-    start = line.find("<<")
-    end = line.find("\n", start) if start >= 0 else -1
-    return line if end < 0 else f"{line[:end]} …"
 
 
 def _files(call: Call, done: Sequence[Action], cwd: str) -> str:

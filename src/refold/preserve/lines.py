@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
 from refold.preserve.call_text import conclusion, main_argument, report, said
 from refold.preserve.check_results import check_run, summary_line
-from refold.preserve.rows import Row, joined
 from refold.preserve.shell import parse, without_folder
 from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.protocols import TokenCounter
@@ -27,6 +26,21 @@ from refold.text.truncate import in_short, one_line
 OUTCOME, REPORTED, REPORT, SHOWN, _SAME, _SHORT = 120, 240, 80, 160, 40, 12
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 CallOf: TypeAlias = Callable[[str], Call | None]
+
+
+class Row(NamedTuple):
+    """What a record is made of: text, and the entries that it comes from."""
+
+    text: str
+    """One line or several."""
+    entries: Sequence[int] = ()
+    """Numbers of the entries that it comes from."""
+    through: bool = False
+    """It stands for all entries from the first to the last of them."""
+
+
+def joined(rows: Iterable[Row]) -> str:
+    return "\n".join(row.text for row in rows)
 
 
 class Line(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -124,20 +138,19 @@ def acts(messages: Sequence[Message]) -> Iterator[str]:
 
 
 class _Block(msgspec.Struct, frozen=True, gc=False):
-    """The rows of an entry, or of several that say the same one after the other."""
+    """The rows of an entry."""
 
     turn: int
     number: int
     rows: tuple[str, ...]
-    last: int
-    times: int = 1
 
-    def row(self) -> Row:
-        again, many = f" ×{self.times}" if self.times > 1 else "", self.times > 1
-        key = f"#{self.number}" + (f"–{self.last}" if many else "")
+    def row(self, same: Sequence[_Block] = ()) -> Row:
+        """All of them; `same`: blocks after this one that say the same count as one with it."""
+        numbers = (self.number, same[-1].number) if same else (self.number,)
+        again, key = f" ×{len(same) + 1}" if same else "", "–".join(map(str, numbers))
         first, *rest = self.rows
-        text = "\n".join([f"- {first}{again} {key}", *(f"  {row}" for row in rest)])
-        return Row(text, (self.number, self.last) if many else (self.number,), many)
+        text = "\n".join([f"- {first}{again} #{key}", *(f"  {row}" for row in rest)])
+        return Row(text, numbers, bool(same))
 
 
 def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter, *, root: str = "") -> list[Row]:
@@ -156,11 +169,12 @@ def _listed(blocks: Sequence[_Block]) -> list[Row]:
     several = len({block.turn for block in blocks}) > 1
     rows: list[Row] = []
     turn: int | None = None
-    for block in _merged(blocks):
+    for _, same in groupby(blocks, key=attrgetter("turn", "rows")):
+        block, *more = same
         if several and block.turn != turn:
             rows.append(Row(f"Turn {block.turn}"))
             turn = block.turn
-        rows.append(block.row())
+        rows.append(block.row(more))
     return rows
 
 
@@ -173,7 +187,7 @@ def _newest(entries: Iterable[EntryLines], left: int, counter: TokenCounter, roo
         rows = tuple(below.sub("", row) if below else row for row in _rows(entry.lines, outcomes))
         if not rows:
             continue
-        block = _Block(entry.turn, entry.number, rows, entry.number)
+        block = _Block(entry.turn, entry.number, rows)
         heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
         left -= counter.text(block.row().text) + 1 + heading
         if left < 0:
@@ -194,10 +208,3 @@ def _rows(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
     for row, same in groupby(rows):
         times = len(list(same))
         yield f"{row} ×{times}" if times > 1 else row
-
-
-def _merged(blocks: Sequence[_Block]) -> Iterator[_Block]:
-    """Blocks that say the same one after the other count as one."""
-    for _, same in groupby(blocks, key=attrgetter("turn", "rows")):
-        first, *more = same
-        yield msgspec.structs.replace(first, times=1 + len(more), last=more[-1].number) if more else first

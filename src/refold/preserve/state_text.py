@@ -7,14 +7,16 @@ changed in the newest files; the rest. What does not fit is left out as a whole.
 from __future__ import annotations
 
 import posixpath
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from refold import tokens
 from refold.preserve.file_history import Fate, FileNote
-from refold.preserve.rows import Row, joined
+from refold.preserve.lines import Row, joined
 from refold.preserve.state import Check, Failure, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
@@ -40,10 +42,6 @@ Shows: TypeAlias = Callable[[int, str], bool]
 """Whether the view shows the entry of a number elsewhere, and in it a text; without a text: names it."""
 
 
-def shows_nothing(_: int, __: str) -> bool:
-    return False
-
-
 class Listed(NamedTuple):
     """Names of files under their headings."""
 
@@ -52,9 +50,10 @@ class Listed(NamedTuple):
 
 
 class Catalogue:
-    """The files of a state, made ready to be told: once for all texts of it."""
+    """A state of the work, its files made ready to be told: once for all texts of it."""
 
     def __init__(self, state: WorkState) -> None:
+        self.state, self.version = state, state.version
         self.notes: Sequence[FileNote] = sorted(state.notes(), key=attrgetter("number"), reverse=True)
         """The newest first."""
         names = [note.name for note in self.notes]
@@ -67,6 +66,23 @@ class Catalogue:
         ranked = sorted(self.notes, key=lambda note: note.fate == "read")
         self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
         self._listed: dict[tuple[int, str], Listed] = {}
+        self._sizes: dict[tuple[int, int, str], int] = {}
+
+    @cached_property
+    def _told(self) -> list[int]:
+        """Where the entries stand that it tells of."""
+        state = self.state
+        numbers = {note.number for note in self.notes} | {x.number for x in (*state.checks, *state.running)}
+        return sorted(numbers | {state.todos_at, state.plan_at, state.error.number if state.error else -1})
+
+    def size(self, position: int, most: int, counter: TokenCounter) -> int:
+        """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
+        # All positions between two entries that it tells of are the same to it.
+        key = (bisect_left(self._told, position), most, counter.name)
+        if key not in self._sizes:
+            rows = self.rows(most, counter, lambda number, _: number >= position)
+            self._sizes[key] = counter.text(joined(rows))
+        return self._sizes[key]
 
     def short(self, name: str) -> str:
         return name.removeprefix(self.root) or name
@@ -103,55 +119,49 @@ class Catalogue:
             root = ""  # said once
         return lists
 
+    def rows(
+        self,
+        budget: int,
+        counter: TokenCounter,
+        shows: Shows = lambda number, text: False,  # noqa: ARG005
+        *,
+        changes: bool = True,
+    ) -> list[Row]:
+        """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files
+        are given. `changes`: with what was last changed in the newest files."""
+        sheet, state, notes = _Sheet(budget, counter, self), self.state, self.notes
+        changed = [note for note in notes if note.fate in ("modified", "created")]
+        newest = max((note.number for note in notes if note.fate != "read"), default=-1)
+        checks = [x for x in reversed(state.checks) if not shows(x.number, x.quote or x.command)][:_CHECKS]
+        opened = [(x.number, CHECKS, _check(x, state.home, newest)) for x in checks[:2]]
+        if state.error and not shows(state.error.number, state.error.error):
+            opened.append((state.error.number, ERROR, _failure(state.error)))
+        for number, title, text in sorted(opened, reverse=True):
+            sheet.put(title, text, number)
+        for running in state.running:
+            text = f"{in_short(running.what, SHOWN)} ({running.id}) #{running.number}"
+            sheet.put(RUNNING, text, running.number)
+        if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
+            for text in _todos(state):
+                sheet.put(TODOS, text, state.todos_at)
+        told = [note for note in changed if changes and note.change and not _shown(note, shows)][:_CHANGES]
+        for note, most in zip(told[:3], (8, 4, 4), strict=False):
+            sheet.put_change(note, most)
+        for check in checks[2:]:
+            sheet.put(CHECKS, _check(check, state.home, newest), check.number)
+        for note in told[3:]:
+            sheet.put_change(note, 3)
+        if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
+            lines = [f"#{state.plan_at}", *(x for x in head(state.plan, _PLAN).split("\n") if x.strip())]
+            sheet.put(PLAN, "\n    ".join(lines), state.plan_at)
+        return sheet.rows()
+
 
 def render(
     state: WorkState, budget: int = 1_500, counter: TokenCounter | None = None, *, changes: bool = True
 ) -> str:
     """The state within `budget` tokens (o200k unless another counter is given)."""
-    return joined(state_rows(state, budget, counter or tokens.get(), changes=changes))
-
-
-def state_rows(
-    state: WorkState,
-    budget: int,
-    counter: TokenCounter,
-    shows: Shows = shows_nothing,
-    *,
-    changes: bool = True,
-    files: Catalogue | None = None,
-) -> list[Row]:
-    """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files are
-    given. `changes`: with what was last changed in the newest files; `files`: the catalogue of the state,
-    where that is there."""
-    sheet = _Sheet(budget, counter, files or Catalogue(state))
-    notes = sheet.files.notes
-    changed = [note for note in notes if note.fate in ("modified", "created")]
-    newest = max((note.number for note in notes if note.fate != "read"), default=-1)
-    checks = [x for x in reversed(state.checks) if not shows(x.number, x.quote or x.command)][:_CHECKS]
-    opened = [(x.number, CHECKS, _check(x, state.home, newest)) for x in checks[:2]]
-    if state.error and not shows(state.error.number, state.error.error):
-        opened.append((state.error.number, ERROR, _failure(state.error)))
-
-    sheet.put_files()
-    for number, title, text in sorted(opened, reverse=True):
-        sheet.put(title, text, number)
-    for running in state.running:
-        text = f"{in_short(running.what, SHOWN)} ({running.id}) #{running.number}"
-        sheet.put(RUNNING, text, running.number)
-    if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
-        for text in _todos(state):
-            sheet.put(TODOS, text, state.todos_at)
-    told = [note for note in changed if note.change and not _shown(note, shows)][: _CHANGES if changes else 0]
-    for note, most in zip(told[:3], (8, 4, 4), strict=False):
-        sheet.put_change(note, most)
-    for check in checks[2:]:
-        sheet.put(CHECKS, _check(check, state.home, newest), check.number)
-    for note in told[3:]:
-        sheet.put_change(note, 3)
-    if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
-        lines = [f"#{state.plan_at}", *(x for x in head(state.plan, _PLAN).split("\n") if x.strip())]
-        sheet.put(PLAN, "\n    ".join(lines), state.plan_at)
-    return sheet.rows()
+    return joined(Catalogue(state).rows(budget, counter or tokens.get(), changes=changes))
 
 
 class _Sheet:
@@ -159,10 +169,13 @@ class _Sheet:
 
     def __init__(self, budget: int, counter: TokenCounter, files: Catalogue) -> None:
         self.budget, self.left, self.counter, self.files = budget, budget, counter, files
-        self.named: set[str] = set()
-        """Files whose names stand there."""
         self.sections: dict[str, list[list[Row]]] = {}
         self.order: list[str] = []
+        listed = files.listed(int(budget * _FILES), counter)
+        for title, rows in listed.sections.items():
+            self._put(title, rows)
+        self.named = listed.names
+        """Files whose names stand there."""
 
     def rows(self) -> list[Row]:
         """All that was put; what was put last leaves where the joints made it too long after all."""
@@ -191,12 +204,6 @@ class _Sheet:
         while lines and not self.put(CHANGES, "\n    ".join([heading, *lines]), note.number):
             # What was put in tells more than what it replaced.
             lines = lines[1:] if lines[0].startswith("- ") else lines[: len(lines) // 2]
-
-    def put_files(self) -> None:
-        listed = self.files.listed(int(self.budget * _FILES), self.counter)
-        for title, rows in listed.sections.items():
-            self._put(title, rows)
-        self.named |= listed.names
 
     def _put(self, title: str, rows: list[Row]) -> bool:
         size = self.counter.text(joined(rows)) + 1

@@ -149,10 +149,6 @@ _DIFF = re.compile(r"^--- (?:a/)?(\S++)[^\n]*+\n\+\+\+ (?:b/)?(\S++)", re.M)
 _SECTIONS: Mapping[str, Verb] = {"Add": "create", "Update": "modify", "Delete": "delete"}
 
 
-def _patch(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
-    yield from _patched(call.raw or text_argument(call, PATCHES))
-
-
 def _patched(patch: str) -> Iterator[Action]:
     """Files named by an `apply_patch` envelope or the headers of a unified diff, each with its last hunk."""
     patch = patch[:_LONGEST]
@@ -251,7 +247,7 @@ _READERS: Mapping[ToolKind, Callable[[Call, str, ToolKind], Iterator[Action]]] =
     **dict.fromkeys(_VERBS, _files),
     "editor": _editor,
     "move": _move,
-    "patch": _patch,
+    "patch": lambda call, _opened, _what: _patched(call.raw or text_argument(call, PATCHES)),
     "bash": _bash,
 }
 

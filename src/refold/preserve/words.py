@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import accumulate, chain, groupby, islice
 from typing import NamedTuple
 
 import msgspec
 
 from refold.messages import Message, Text, is_typed
-from refold.preserve.rows import Row, joined
+from refold.preserve.lines import Row, joined
 from refold.protocols import TokenCounter
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import boundary
@@ -96,6 +96,11 @@ class Rendered(NamedTuple):
     @property
     def text(self) -> str:
         return joined(self.rows)
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Entries whose words are not all there."""
+        return (*self.clipped, *self.left_out)
 
 
 def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
@@ -190,29 +195,24 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
         yield start, end
 
 
-def rendering(
-    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
-) -> Rendered:
-    """The words within `budget` tokens: all of them, or those that come first."""
-
-    def size(saying: Saying) -> int:
-        return counter.text(_block(saying.text, key_of(saying.id))) + 1
-
+def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> Rendered:
+    """The words within `budget` tokens, each message with its number: all of them, or those that come
+    first."""
     # No further than the budget: cost does not grow with the log.
-    if newest_within(sayings, budget + 1, size) == len(sayings):
-        rows = [Row(_block(saying.text, key_of(saying.id)), (saying.position,)) for saying in sayings]
+    if newest_within(sayings, budget + 1, lambda x: counter.text(_block(x, x.text)) + 1) == len(sayings):
+        rows = [Row(_block(saying, saying.text), (saying.position,)) for saying in sayings]
         if counter.text(joined(rows)) <= budget:
             return Rendered(rows)
-    chosen = _chosen(sayings, budget, counter, key_of)
+    chosen = _chosen(sayings, budget, counter)
     while True:
-        rendered = _clipped(sayings, chosen, key_of)
+        rendered = _clipped(sayings, chosen)
         if not chosen or counter.text(rendered.text) <= budget:
             return rendered
         chosen.pop()
 
 
-def _block(text: str, key: str) -> str:
-    return f"[{key}]{chr(10) if chr(10) in text else ' '}{text}"
+def _block(saying: Saying, shown: str) -> str:
+    return f"[#{saying.position}]{chr(10) if chr(10) in shown else ' '}{shown}"
 
 
 Piece = tuple[int, Span]
@@ -221,9 +221,7 @@ _RECENT = 2_000
 """Messages in which what holds for good is looked for, before all others."""
 
 
-def _chosen(
-    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
-) -> list[Piece]:
+def _chosen(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> list[Piece]:
     """The sentences that come first, as many as fit: from each queue by its share. Their order does not
     depend on the budget: a larger one shows the same and more."""
     chosen: dict[Piece, None] = {}
@@ -245,7 +243,7 @@ def _chosen(
         size = counter.text(text[start:end].rstrip(" "))
         used[at] += max(size, 1) / share
         if index not in keyed:
-            left -= counter.text(_block(GAP, key_of(sayings[index].id))) + 1
+            left -= counter.text(_block(sayings[index], GAP)) + 1
         closed = (start == 0 or (index, start) in edges) + (end == len(text) or (index, end) in edges)
         left -= gap * (1 - closed)
         if size > left:
@@ -301,7 +299,7 @@ def _parted(text: str, spans: Iterable[Span], *code: re.Pattern[str]) -> tuple[l
     return prose, coded
 
 
-def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callable[[str], str]) -> Rendered:
+def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece]) -> Rendered:
     spans: dict[int, list[Span]] = {}
     for index, span in chosen:
         spans.setdefault(index, []).append(span)
@@ -312,7 +310,7 @@ def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callabl
         shown = _verbatim(saying.text, sorted(spans[index]))
         if shown != saying.text:
             clipped.append(saying.id)
-        rows.append(Row(_block(shown, key_of(saying.id)), (saying.position,)))
+        rows.append(Row(_block(saying, shown), (saying.position,)))
     left_out = tuple(saying.id for index, saying in enumerate(sayings) if index not in spans)
     return Rendered(rows, tuple(clipped), left_out)
 

@@ -37,7 +37,9 @@ class Refold(Settings, frozen=True, kw_only=True):
             le=1,
         ),
     ] = 0.5
-    summary_tokens: Annotated[int, about("length of a summary", "strategy 3", gt=0)] = 4_000
+    summary_tokens: Annotated[
+        int, about("length of a summary: at most, and an eighth of the view", "strategy 3", gt=0)
+    ] = 4_000
     state_tokens: Annotated[
         int, about("room for the state of the work; never over 18 % of the goal", "R10, R25", ge=0)
     ] = 1_500

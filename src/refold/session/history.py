@@ -9,19 +9,20 @@ the planning thread and does not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold.errors import EntryNotFound, TreeError
 from refold.messages import Assistant, Message, User, brief
 from refold.protocols import SessionInfo, TokenCounter
-from refold.session.derived_values import DerivedValues
 from refold.session.repair import parent_of
 from refold.text.glance import card
 
 E = TypeVar("E", bound=e.Entry)
+T = TypeVar("T")
 Counts = dict[str, dict[str, int]]
 """Counter → key → tokens. Several threads fill it; each sets the same value."""
 
@@ -45,6 +46,21 @@ class Snapshot(NamedTuple):
     length: int
     generation: int
     counts: Counts
+
+
+class DerivedValues:
+    """Values derived from a session, kept beside it instead of read from it again. Never part of the log:
+    after reopening they are made on first use. A value lives as long as the session and as its owner."""
+
+    def __init__(self) -> None:
+        self._made: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def of(self, owner: Any, make: Callable[[], T]) -> T:
+        """The value of `owner` (a class, or an object that lives as long as needed), made on first use."""
+        made = self._made.get(owner)
+        if made is None:
+            made = self._made[owner] = make()
+        return made
 
 
 class History:

@@ -36,24 +36,30 @@ def digest_at(session: Session, id: str | None) -> bytes:
     return _indexed(session).of[id]
 
 
-def write_list(session: Session, messages: Sequence[Message], since: str | None = None) -> None:
+def write_list(session: Session, messages: Sequence[Message], since: str | None = None) -> list[bytes]:
     """Makes the path consist of everything up to `since` and then of the list. What the session already has
-    is not written again."""
-    place, known = _place_of(session, messages, since)
+    is not written again. Returns the digests after each message of the list."""
+    index = _indexed(session)
+    after = digests(messages, index.of[since])
+    place, known = _place_of(session, index, after, since)
     session.move(place)
     new: list[e.MessageEntry] = []
     for message in messages[known:]:
         parent = new[-1].id if new else place
         new.append(session.make(e.MessageEntry, message=message, parent=parent))
-    session.extend(new)
+    ends = [each[-1] for each in after]
+    for entry, made, digest in zip(session.extend(new), new, ends[known:], strict=True):
+        if entry is made:  # taken as it is: nothing has to be read again
+            index.of[entry.id] = digest
+    return ends
 
 
-def _place_of(session: Session, messages: Sequence[Message], since: str | None) -> tuple[str | None, int]:
+def _place_of(
+    session: Session, index: _Digests, after: Sequence[Sequence[bytes]], since: str | None
+) -> tuple[str | None, int]:
     """The entry at or below `since` whose path has most of the list, and the number of these messages. Of
     several, the newest."""
-    index = _indexed(session)
     start = index.of[since]
-    after = digests(messages, start)
     inside = {digest for each in after for digest in each}
     ends = {start: 0} | {each[-1]: count for count, each in enumerate(after, 1)}
     best = (ends[start], index.places[since], since)
@@ -84,9 +90,10 @@ def _indexed(session: Session) -> _Digests:
     for place in range(index.read, len(entries)):
         entry = entries[place]
         if entry.on_path:
-            said = None if isinstance(entry, e.Note) else said_by(entry)
-            before = index.of[parent_of(entry)]
-            index.of[entry.id] = before if said is None else digests([said], before)[0][-1]
+            if entry.id not in index.of:
+                said = None if isinstance(entry, e.Note) else said_by(entry)
+                before = index.of[parent_of(entry)]
+                index.of[entry.id] = before if said is None else digests([said], before)[0][-1]
             index.places[entry.id] = place
     index.read = len(entries)
     return index

@@ -21,14 +21,18 @@ import msgspec
 
 from refold.text.canonical import Canonical
 from refold.text.secrets import (
+    ASSIGNED,
+    ASSIGNED_VALUES,
     CODE_QUALIFIERS,
     CODES,
+    CUES,
     IDS,
     KEY_QUALIFIERS,
     LETTER_PAIRS,
     LIKELY,
     NEUTRAL,
     NOT_ENDINGS,
+    OTHER_VALUES,
     PASSWORDS,
     PLACEHOLDER,
     PLAIN_NAMES,
@@ -56,7 +60,7 @@ class SecretFinding(msgspec.Struct, frozen=True):
 
 
 SECRET_KINDS: tuple[str, ...] = (
-    *dict.fromkeys((*(row.kind for row in SECRET_FORMATS), *TOKEN_SHAPES, *PREFIXES)), "token", "assignment", "cookie",
+    *dict.fromkeys((*(row.kind for row in SECRET_FORMATS), *TOKEN_SHAPES, *PREFIXES)), "token", "cookie",
 )  # fmt: skip
 
 # ── the pass ────────────────────────────────────────────────────────────────────────────────────
@@ -65,9 +69,14 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _SHORT = 240
 """Characters of a text in which one look for all literals is faster than a look for each of them."""
 _LITERALS = {
-    literal.encode(): [(literal, row) for row in SECRET_FORMATS if literal in row.literals]
+    literal.encode(): [row for row in SECRET_FORMATS if literal in row.literals]
     for literal in sorted({literal for row in SECRET_FORMATS for literal in row.literals})
 }
+_LETTERS = bytes(code if chr(code).isalpha() else ord(" ") for code in range(128)) + b" " * 128
+_WORD_OF = {
+    literal: max(literal.lower().translate(_LETTERS).split(), key=len, default=b"") for literal in _LITERALS
+}
+"""The longest word of each literal: a text that has none of its words does not have the literal."""
 _ANY_LITERAL = re.compile(b"|".join(map(re.escape, _LITERALS)))
 _KNOWN = 50
 """Values of one text that are looked for elsewhere in it."""
@@ -126,23 +135,25 @@ def _found_in(text: str, raw: bytes) -> Iterator[SecretFinding]:
         raw = text.encode("ascii", "replace")
     tokens = list(_tokens(text, raw))
     yield from (token for token in tokens if token.kind != "token")
-    if len(raw) > _SHORT or _ANY_LITERAL.search(raw):
-        for encoded, rows in _LITERALS.items():
-            if encoded in raw:
-                for literal, row in rows:
-                    yield from _of_format(text, literal, row)
     lowered = raw.lower()
+    if len(raw) > _SHORT or _ANY_LITERAL.search(raw):
+        words = b" ".join({*lowered.translate(_LETTERS).split()})
+        for encoded, rows in _LITERALS.items():
+            if _WORD_OF[encoded] in words and encoded in raw:
+                for row in rows:
+                    yield from _of_format(text, raw, encoded, row)
     yield from _assignments(text, lowered)
     yield from _cookies(text, lowered)
     yield from _columns(text, lowered)
     yield from _rows(text, lowered)
     yield from _before_hosts(text)
+    yield from _beside(text, lowered)
     yield from (token for token in tokens if token.kind == "token")  # the least telling name
 
 
 # ── secrets with a form of their own ────────────────────────────────────────────────────────────
 
-_ANYTHING = frozenset(("private-key", "ssh2-key", "putty-key", "webhook", "seed-phrase", "password-hash", "kubernetes-secret", "kubernetes-data"))  # fmt: skip
+_ANYTHING = frozenset(("private-key", "ansible-vault", "ssh2-key", "putty-key", "webhook", "seed-phrase", "password-hash", "kubernetes-secret", "kubernetes-data"))  # fmt: skip
 
 
 @cache
@@ -151,20 +162,25 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _of_format(text: str, literal: str, row: SecretFormat) -> Iterator[SecretFinding]:
+def _of_format(text: str, raw: bytes, literal: bytes, row: SecretFormat) -> Iterator[SecretFinding]:
     """Matches around each occurrence of a literal: searching for it is far cheaper than for the pattern."""
-    pattern, at = _compiled(row.pattern), text.find(literal)
+    pattern, at = _compiled(row.pattern), raw.find(literal)
     group = 1 if pattern.groups else 0
     while at >= 0:
         end = at + 1
         for back in row.before:
             match = pattern.match(text, at - back) if at >= back else None
-            if match:
+            if match and (not row.in_line or _compiled(row.in_line).search(_line_before(text, at))):
                 if _plausible(row.kind, match[group]):
                     yield SecretFinding(row.kind, match.start(group), match.end(group))
                 end = max(end, match.end())
                 break
-        at = text.find(literal, end)
+        at = raw.find(literal, end)
+
+
+def _line_before(text: str, at: int) -> str:
+    """The command up to there: a line, or what follows a pipe, at most 300 characters."""
+    return re.split(r"[\n|;]|&&", text[max(0, at - 300) : at + 1])[-1]
 
 
 def _plausible(kind: str, value: str) -> bool:
@@ -175,12 +191,11 @@ def _plausible(kind: str, value: str) -> bool:
         return _random(value)
     if PLACEHOLDER.fullmatch(value):
         return False
-    if kind == "login-call":
-        return _chosen(value) or (value[-1].isdigit() and value.isalnum() and not TECHNICAL.fullmatch(value))
-    if kind == "login":
-        return _chosen(value)
-    if kind == "key-in-a-call":
-        return _random(value) or _TYPED.fullmatch(value) is not None
+    if kind in ("login-call", "login", "key-in-a-call"):
+        has_digit = any(map(str.isdigit, value))
+        return (
+            _random(value) or _chosen(value) or (has_digit and not _is_plain(value) and not value.isdigit())
+        )
     if kind in ("authorization", "authorization-header"):
         return not _IDENTIFIER.fullmatch(value) and "EXAMPLE" not in value and len(set(value[-16:])) > 4
     return True
@@ -313,7 +328,8 @@ def _names_content(text: str, run: int, start: int, end: int) -> bool:
     # A line of many: not a token, but what a file is made of.
     above = text[max(0, line - 30) : max(0, line - 1)].rpartition("\n")[2]
     below = text[behind + 1 : behind + 31].partition("\n")[0].strip(" \t\"'b(") if behind >= 0 else ""
-    return any(_BLOB.search(side) for side in (above.strip(" \t\"'),;+\\"), below))
+    sides = above.strip(" \t\"'),;+\\"), below
+    return any(_BLOB.search(side) and not _KNOWN_TOKEN.match(side) for side in sides)
 
 
 _BLOB = re.compile(r"^[A-Za-z0-9+/=]{16,}$")
@@ -452,7 +468,7 @@ def _before_hosts(text: str) -> Iterator[SecretFinding]:
             if at - start > 6 and text[at + 1 : at + 2].isalnum()
             else None
         )
-        if pair and _chosen(pair[1]):
+        if pair and (_chosen(pair[1]) or text.startswith(("tcp(", "unix("), at + 1)):
             yield SecretFinding("login", pair.start(1), at)
         mail = _MAIL_AND_PASSWORD.match(text, at)
         if mail and _chosen(mail[1]):
@@ -463,7 +479,7 @@ def _before_hosts(text: str) -> Iterator[SecretFinding]:
 # ── names ───────────────────────────────────────────────────────────────────────────────────────
 
 _STEMS = (b"pass", b"pwd", b"pw", b"secret", b"token", b"key", b"cred", b"auth", b"sess", b"psk", b"salt", b"sig", b"sid", b"pin",
-          b"otp", b"code", b"jwt", b"dsn", b"identified by", b"mnemonic", b"login", b"community", b"hmac", b"cvv")  # fmt: skip
+          b"otp", b"code", b"jwt", b"dsn", b"mnemonic", b"login", b"community", b"hmac", b"cvv")  # fmt: skip
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAME_SHAPE = (
     bytes(ord("a") if chr(code).isalnum() or chr(code) in "_-" else ord(" ") for code in range(128))
@@ -490,7 +506,7 @@ def _certainty(name: str) -> int:
         return 3
     if last in CODES and (last != "code" or before in CODE_QUALIFIERS):
         return 4
-    if last in PASSWORDS or _ends(last) or name.lower() == "identified by":
+    if last in PASSWORDS or _ends(last):
         return 3
     if last == "token":
         return 3 if before in TOKEN_QUALIFIERS or (before and name.isupper()) else 2
@@ -513,29 +529,13 @@ def _ends(part: str) -> bool:
 
 # ── values that stand where a secret stands ─────────────────────────────────────────────────────
 
-_CODE = r"\s\"'`,;<>{}()\[\]&|\\"
-_BARE = rf"[^{_CODE}$][^{_CODE}]"
-"""How a value without quotes begins: a dollar inside of it is one of its characters."""
-_QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
-_LINE_END = r"(?:(?:(?:\\|[>|]-)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
-"""The value may stand on the next line, further in, or quoted."""
-_SIGN = rf"(?::[ \t]{{0,4}}[&\w<>\[\]|.?]{{1,40}}[ \t]{{0,4}}=[ \t]{{0,4}}(?=[\"'])|[ \t]As[ \t]\w{{1,20}}[ \t]=[ \t]|(?:=>|:=|->|[=!]?={{1,2}}|\|\|=?|\?\?=?|::?\*{{0,2}}|\*\*:)[ \t]{{0,16}}(?:</\w{{1,8}}>[ \t]{{0,4}}|[&!][\w-]{{1,20}}[ \t])?{_LINE_END}|(?<=[\"']),[ \t]{{0,16}}|,[ \t]{{1,4}}(?=\"))"
 _VALUE = re.compile(
-    rf"\\{{0,3}}[\"'\]]{{0,2}}[ \t]{{0,16}}(?:\[[^\]\n]{{0,30}}\]|\([^)\n]{{0,30}}\))?{_SIGN}(?:(?:\\{{0,3}}(?:[@bruNfL]?[\"'`]{{1,3}}|N')|&quot;)(?P<quoted>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+(?=[\"'])|{_QUOTED}{{4,4000}}+)(?:\\{{0,3}}[\"'`]|&quot;|$)"
-    rf"|(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)|[\"'](?P<phrase>[^\"'\n]{{8,200}})[\"'])"
-    r"|[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"
-    rf"|[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"
-    rf"|[ \t]for[ \t][^\n:]{{1,80}}:[ \t]{{1,4}}(?P<typed>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"
-    rf"|\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"
-    rf"|\"[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?\bdefault[ \t]{{0,16}}=[ \t]{{0,4}}\"(?P<default>{_QUOTED}{{4,200}}+)\""
-    r"|\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"
-    r"|[\"']?\r?\n[ \t]{0,16}value:[ \t]{1,4}[\"']?(?P<variable>[^\s\"']{4,2000}+)"
-    r"|(?:</key>\s{0,20}<string)?[\"']?(?:\s[^<>\n]{0,200})?>[ \t]{0,16}(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)[ \t]{0,16}(?:\]\]>)?</"
-    r"|\"\s{1,4}value\s{0,2}=\s{0,2}\"(?P<value>[^\s\"]{4,2000}+)\""
-    r"|[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"
-    rf"|[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{4,200}}+)[\"']"
-    rf"|[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"
-    rf"|:\r?\n(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$",
+    "|".join(
+        (
+            rf"{ASSIGNED}(?:{'|'.join(place.pattern for place in ASSIGNED_VALUES)})",
+            *(place.pattern for place in OTHER_VALUES),
+        )
+    ),
     re.M,
 )
 """What follows a name that says secret: a value in one of the places where values stand."""
@@ -543,6 +543,29 @@ _TYPED = re.compile(
     r"(?=[^\s]{0,40}[a-z])(?=[^\s]{0,40}\d)(?=[\w.-]{1,40}[!#$%^*?~+@&])[A-Za-z\d](?:[\w!#$%^*?~+&.-]|@(?![\w-]+\.)){5,40}"
 )
 """Letters, digits and signs as people put them together in a password, and as nothing else is written."""
+_EXPRESSION = re.compile(
+    r"[A-Za-z_]\w*[*+]|[*+][A-Za-z_]|\w#(?:\d+|[a-z]+-[\d.]+)$|^v?\d+(?:\.\d+)+[*+]|%[0-9A-F]{2}|a-zA-Z"
+)
+"""What looks like a password and is a sum, a reference to an issue, a version, an address or a class of characters."""
+_NUMBERED_NAME = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[A-Z][a-z]*)*\d{1,4}")
+_JOINED = re.compile(
+    r"(?=[^\d\s]{1,60}\d)[A-Za-z]{3,20}(?:-[A-Za-z\d]{2,20}){1,5}|\d{2,10}(?:-[A-Za-z\d]{2,20}){1,5}"
+)
+_PATTERN = re.compile(r"\\[wWdDsSbB.*+?()|$]|\[\^")
+"""What a value with a backslash is where it is no value: a regular expression."""
+_LITERAL_PLACES = ("quoted", "divided", "escaped")
+_OPEN_VARIABLE = re.compile(r"\$\{[\w.]{0,60}$")
+_FALLBACK = re.compile(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
+"""What a variable is where it is not set: `${DB_PASSWORD:-…}`."""
+_REST = re.compile(r"(?:(?![&;,][\w.-]{1,40}[=:])[^\s\"'`()\[\]{}])*+")
+"""To the end of a line that is an assignment and nothing else, the value goes on."""
+_TRANSPARENT = re.compile(
+    r"(?:^|[^\w.])(?:Some|Ok|Just|Optional\.of|String|String::from|(?:std::)?string|SecretStr|Secret|SecretString|Text|bytes|str|Buffer\.from|b64decode|atob|N)?[({\[]\s*[@bruNfL]?[\"']$"
+)
+"""A value in brackets, or in what only changes its type."""
+_DIRECTIVE = re.compile(r"\s*(?:[\w.-]+\s){1,6}")
+_WHERE = re.compile(r"^[\w./-]{1,200}:\d{1,7}[:-]|(?<=[\s>+*(-])[\w.-]{1,60}\.$|^[\w.-]{1,60}\.$")
+"""What stands before a name without saying anything of it: a file and a line, the names it is below of."""
 _IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
 """How code names things: where a value may be an expression, that is none."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
@@ -555,7 +578,7 @@ _FIRST_ARGUMENT = re.compile(
 )
 """A call that gives what it names a value."""
 _SETTER = re.compile(r"(?i)(?:set|with)[_A-Z]")
-_SETS = re.compile(r"(?:^|\s)(?:ENV|ARG|setenv|setx|set|config|export)(?:\s-\w{1,4})*\s\S*$")
+_SETS = re.compile(r"(?i)(?:^|\s)(?:ENV|ARG|setenv|setx|set|config|export)(?:\s-\w{1,4})*\s\S*$")
 """Commands that are followed by a name and its value."""
 _LIST = re.compile(r"(?i)\b(?:user(?:name)?|login|machine|ssid|root|enable|admin)\b[^\n]{0,120}$")
 _WORDS_BEFORE = re.compile(
@@ -570,6 +593,7 @@ _SECTION = re.compile(r"\[[^\]\n]{1,80}\]\s*")
 _PAIR = re.compile(r"[ \t]*(?:- )?[\w.-]+:(?:[ \t]+[^\s{\[(][^,;{(\n]*)?")
 _SETTING = re.compile(r"\s*(?:[\w.-]+\s*[=:]|[#;]|$)")
 _CONNECTED = re.compile(
+    r"(?:[ \t]{1,2}[\w@.'-]{1,24}){0,3}?[ \t]from[ \t]\S{1,80}[ \t]to[ \t][\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)|"
     r"(?:[ \t]{1,2}[\w@.'-]{1,24}){0,3}?(?:[ \t]{1,2}(?:is|was|to|from|be|are|as|now|set|=|:)|:)[ \t]{1,2}[\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)(?![(\[{])"
 )
 _PHRASE = re.compile(r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}")
@@ -599,15 +623,16 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
         name, end = name[:-1], end - 1
     if name in _SPACED or name.lower() in _SPACED:
         word = text[max(0, start - 16) : start].rpartition("\n")[2]
-        if word.endswith(" ") and (before := word[:-1].rpartition(" ")[2].strip("\"'`*([")).isalnum():
-            name = f"{before}_{name}"
+        qualifier = re.split(r"[ -]", word[:-1])[-1].strip("\"'`*([") if word.endswith(" ") else ""
+        name = f"{qualifier}_{name}" if qualifier.isalnum() else name
     certainty = _certainty(name)
     if not certainty:
         return
-    match = _VALUE.match(text, end)
+    before = text[max(0, start - _LINE_SIZE) : start].rpartition("\n")[2]
+    match = (_OPEN_VARIABLE.search(before) and _FALLBACK.match(text, end)) or _VALUE.match(text, end)
     if match:
         place = cast("str", match.lastgroup)
-        value = match[place].strip("\"'")
+        value = match[place].strip("\"'") if place not in _LITERAL_PLACES else match[place]
         value = value.rstrip(".:") if place in ("bare", "said", "flag") else value
         known = "".join(value.split()) if place != "phrase" else value
         if "=" in known and _certainty(known.partition("=")[0]) == 3:
@@ -616,7 +641,11 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
             name, certainty, place, text[end : match.start(place)], known, text, start, match.end()
         ):
             at = match.start(place) + match[place].find(value)
-            yield SecretFinding("assignment", at, at + len(value))
+            size = len(value)
+            if place == "bare" and (name.isupper() or not before.strip(" \t+-")):
+                rest = cast("re.Match[str]", _REST.match(text, at + size))
+                size += len(rest[0].rstrip(".:,;"))
+            yield SecretFinding("assignment", at, at + size)
             return
     if certainty == 3 and name != "pass":
         yield from _near(text, end)
@@ -626,10 +655,10 @@ def _near(text: str, end: int) -> Iterator[SecretFinding]:
     """What can only be a password, in the line of a word for one: `set the root password to …`, `use … as the password`."""
     said = _CONNECTED.match(text, end, end + 180)
     if said:
-        value = said[1].rstrip(".,;:")
-        if _chosen(value) and not TECHNICAL.fullmatch(value):
-            yield SecretFinding("assignment", said.start(1), said.start(1) + len(value))
-            return
+        group = cast("int", said.lastindex)
+        value = said[group].rstrip(".,;:")
+        if (_chosen(value) and not TECHNICAL.fullmatch(value)) or _is_joined(value):
+            yield SecretFinding("assignment", said.start(group), said.start(group) + len(value))
     start, line = (
         text.rfind("\n", max(0, end - 120), end) + 1 or max(0, end - 120),
         text.find("\n", end, end + 120),
@@ -646,6 +675,32 @@ def _near(text: str, end: int) -> Iterator[SecretFinding]:
             yield SecretFinding("assignment", token.start(), token.start() + len(value))
 
 
+def _beside(text: str, lowered: bytes) -> Iterator[SecretFinding]:
+    """What can only be a password, in the line of a word for users, logins or encryption."""
+    read: set[int] = set()
+    for cue in CUES:
+        at = lowered.find(cue)
+        while at >= 0:
+            start = max(text.rfind("\n", max(0, at - 120), at) + 1, at - 120)
+            end = text.find("\n", at, at + 160)
+            end = end if end >= 0 else min(len(text), at + 160)
+            if end not in read:
+                read.add(end)
+                for token in _ALONE.finditer(text, start, end):
+                    value = token[0].rstrip(".")
+                    if (
+                        _generated(value)
+                        and not _HEX.fullmatch(value.removeprefix("0x"))
+                        and not _SAYS_SO.search(value)
+                    ):
+                        yield SecretFinding("assignment", token.start(), token.start() + len(value))
+            at = lowered.find(cue, end)
+
+
+_ALONE = re.compile(
+    r"(?<![^\s\"'`(\[{=:,;|>@])(?=[^\s\d]{0,39}\d)[A-Za-z0-9!#%][\w!#$%^*?~+&.-]{7,39}+(?![^\s\"'`)\]},;|<:@])"
+)
+"""A token between spaces, quotes or brackets that has a digit."""
 _SAYS_SO = re.compile(r"(?i)key|pass|token|secret|credential|auth|\.\w*[A-Z]")
 _TOKEN = re.compile(r"[^\s\"'`()\[\]{}<>|]{1,80}")
 
@@ -653,17 +708,23 @@ _TOKEN = re.compile(r"[^\s\"'`()\[\]{}<>|]{1,80}")
 def _is_secret(
     name: str, certainty: int, place: str, sign: str, value: str, text: str, start: int, end: int
 ) -> bool:
-    if PLACEHOLDER.fullmatch(value) or (_is_place(value) and not (place == "quoted" and value[0] == "@")):
+    if place == "quoted" and "\\" in value and _PATTERN.search(value):
+        return False
+    if PLACEHOLDER.fullmatch(value) or (
+        _is_place(value) and not (place in _LITERAL_PLACES and value[0] == "@")
+    ):
         return False
     if certainty == 4:
         return (
             value.isdigit()
             and 4 <= len(value) <= 8
-            and place in ("bare", "quoted", "told", "said", "flag", "cell", "below")
+            and place in (*_LITERAL_PLACES, "bare", "told", "said", "flag", "cell", "below")
         )
     before = text[max(0, start - _LINE_SIZE) : start].rpartition("\n")[2]
     if place == "bare" and sign == ":" and before.endswith(":"):
         return False  # `arn:aws:secretsmanager:…:secret:NAME`
+    if place == "paired" and name == "pass":
+        return False  # a statement, before a line that begins with `value`
     if certainty == 3 and _stands(name, place, sign, value, text, before, end):
         return True
     if place == "flag" and certainty == 2:
@@ -671,15 +732,16 @@ def _is_secret(
         return (
             (name.startswith("-") and _mixed(value))
             or (is_directive and _chosen(value))
+            or (_DIRECTIVE.fullmatch(before) is not None and _generated(value))
             or (len(value) >= 20 and _is_body(value, 20))
         )
-    if place in ("typed", "passed", "default", "field", "phrase", "below", "flag"):
+    if place in ("typed", "passed", "default", "field", "phrase", "below", "flag", "wrapped", "constructed"):
         return False
     if certainty == 2:
         return _looks_secret(name, place, sign, value, before)
     return (
         certainty == 1
-        and place in ("quoted", "bare", "variable", "value", "element")
+        and place in (*_LITERAL_PLACES, "bare", "paired", "element")
         and len(value) >= 16
         and _random(value)
         and not _is_name(value)
@@ -711,7 +773,10 @@ def _looks_secret(name: str, place: str, sign: str, value: str, before: str) -> 
         place == "bare" and sign.strip() == ":" and not before.strip()
     )
     if (
-        (place == "quoted" and _parts(name)[-1] in ("token", "auth", "credential", "credentials", "creds"))
+        (
+            place in _LITERAL_PLACES
+            and _parts(name)[-1] in ("token", "auth", "credential", "credentials", "creds")
+        )
         or in_query
         or in_environment
         or told
@@ -734,16 +799,13 @@ def _stands(name: str, place: str, sign: str, value: str, text: str, before: str
     if place in ("flag", "literal"):
         return _stands_behind(name, place, value, text, before, end)
     if place == "below":
-        return _chosen(value) and _LINE_BEGINS.fullmatch(before) is not None
-    if place in ("said", "told", "cell"):  # in prose
-        if name == "pass":
-            return _chosen(value)
-        return not (
-            _WORD_ALONE.fullmatch(value)
-            or _IDENTIFIER.fullmatch(value)
-            or re.search(r"[()\[\]\\]", value)
-            or TECHNICAL.fullmatch(value)
-        )
+        return _chosen(value) if _LINE_BEGINS.fullmatch(before) else _generated(value) or _is_joined(value)
+    if place in ("said", "told", "cell", "perl", "constructed", "fallback"):  # in prose, or as likely a name
+        if place == "cell" and not (" " in sign or before.lstrip().startswith("|")):
+            return False  # alternatives of a pattern
+        return _chosen(value) if name.lower() == "pass" else not _is_plain(value)
+    if place == "wrapped":
+        return _chosen(value) or (_TRANSPARENT.search(sign) is not None and not _is_plain(value))
     if place == "phrase":
         return _PHRASE.fullmatch(value) is not None or (
             sign == "=" and name.isupper() and not before.strip(" -+") and " " in value
@@ -752,26 +814,45 @@ def _stands(name: str, place: str, sign: str, value: str, text: str, before: str
         return (
             name.isupper()
             or _SETTER.match(name) is not None
+            or (before.endswith((".", "->")) and any(map(str.isdigit, value)) and not _is_plain(value))
             or (name[:1].isupper() and (_chosen(value) or (value.isalnum() and value[-1].isdigit())))
         )
-    if "'" in before and "||" in sign:
-        return False
+    if "'" in before and sign.strip(" '") == "||":
+        return False  # SQL, where it joins two texts
     # Not a name in a list of names, and not the name of a setting that holds the secret.
     is_name = (
         ("_" in value or "-" in value or _CAMEL.search(value))
         and _certainty(value)
         and _IDENTIFIER.fullmatch(value.replace("-", "_"))
     )
-    listed = "," in sign and not before.endswith("{") and not _FIRST_ARGUMENT.search(before)
+    listed = (
+        place in _LITERAL_PLACES
+        and "," in sign
+        and not before.endswith("{")
+        and not _FIRST_ARGUMENT.search(before)
+    )
     return not listed and not is_name
+
+
+def _is_directive(before: str, name: str) -> bool:
+    """Whether a line gives a value to what it begins with: `requirepass …`, `db.password …`."""
+    return not before.strip() or before.strip().endswith(".") or "_" in name
 
 
 def _stands_behind(name: str, place: str, value: str, text: str, before: str, end: int) -> bool:
     """A word after a word: behind a flag, a user's name, or a command that sets what it names."""
     is_flag = name.startswith("-") or before.endswith(("/", "-"))
-    if not is_flag and ("_" in name or name.isupper()):
-        return _SETS.search(before) is not None or _random(value) or (place == "literal" and _chosen(value))
     value = value.rstrip(".:")
+    if not is_flag and _SETS.search(before) and ("_" in name or name.isupper()):
+        return True
+    if (
+        re.fullmatch(r"[\w.\s-]*", before)
+        and text[end : end + 1] in ("", "\n", "\r", ";")
+        and _is_directive(before, name)
+    ):
+        return not _is_plain(value)
+    if not is_flag and ("_" in name or name.isupper()):
+        return _random(value) or (place == "literal" and _chosen(value))
     if _WORD_ALONE.fullmatch(value) or _IDENTIFIER.fullmatch(value):
         # Prose speaks of flags, too; one after another they are a command's.
         follows = "machine" in text[max(0, end - 240) : end] and "login" in text[max(0, end - 240) : end]
@@ -805,17 +886,22 @@ def _stands_bare(name: str, sign: str, value: str, text: str, before: str, end: 
         if before.endswith(","):  # `-o user=…,password=…`
             return "(" not in before
         if follows in (",", ")") or not (before[-1].isspace() or quote in ("'", '"')):
-            return _chosen(value) and not TECHNICAL.fullmatch(value) and "(" not in before
+            likely = _generated(value) or _is_joined(value) if "(" in before else _chosen(value)
+            return likely and not TECHNICAL.fullmatch(value)
         return not is_name or _WORDS_BEFORE.search(before) is not None
     if _chosen(value) and not TECHNICAL.fullmatch(value) and not re.search(r"[+*/%]", value):
         return True
-    alone = _LINE_BEGINS.fullmatch(before) is not None and follows in ("", "\n", "\r")
+    alone = _LINE_BEGINS.fullmatch(_WHERE.sub("", before)) is not None and follows in ("", "\n", "\r")
     if not alone:
         return False
-    if sign.strip() in ("=", ":="):
-        return (name.isupper() and value.isalpha() and value.islower()) or _in_section(text, end)
+    if sign.strip() in ("=", ":=", "->", "=>"):
+        return (
+            _is_joined(value)
+            or (name.isupper() and value.isalpha() and value.islower())
+            or _in_section(text, end)
+        )
     # A line of YAML, an annotation, or a label in a form.
-    if sign.strip(" \t*") != ":" or not value.isascii():
+    if sign.strip(" \t*>|+-\r\n") not in (":", "::") or not value.isascii():
         return False
     if name.isupper() or "-" in name or not (is_name or TECHNICAL.fullmatch(value)):
         return True
@@ -858,6 +944,30 @@ def _chosen(value: str) -> bool:
             value.islower() or value.isupper() or value.istitle() or _is_name(value)
         )
     return _mixed(value) and not _is_name(value) and re.search(r"[()\[\]\\=]", value) is None
+
+
+def _generated(value: str) -> bool:
+    """What only a generator makes, or a person for a password: no name in code and no word in a text looks so."""
+    if _TYPED.fullmatch(value):
+        return _EXPRESSION.search(value) is None
+    if _NUMBERED_NAME.fullmatch(value) and any(map(_is_word, re.findall(r"[A-Z]?[a-z]{4,}", value))):
+        return False
+    return len(value) >= 8 and value.isalnum() and len({*map(_class_of, value)}) == 3 and _chosen(value)
+
+
+def _is_joined(value: str) -> bool:
+    """Words and a number with hyphens between them, which is how people build what they must remember."""
+    return _JOINED.fullmatch(value) is not None and not _is_plain(value)
+
+
+def _is_plain(value: str) -> bool:
+    """What code and documentation write: a word, a name, a call, a version."""
+    return (
+        _WORD_ALONE.fullmatch(value) is not None
+        or _IDENTIFIER.fullmatch(value) is not None
+        or TECHNICAL.fullmatch(value) is not None
+        or re.search(r"[()\[\]\\]", value) is not None
+    )
 
 
 def _is_place(value: str) -> bool:

@@ -20,6 +20,8 @@ class SecretFormat(NamedTuple):
     """Group 1, where there is one, is the secret."""
     before: tuple[int, ...] = (0,)
     """How many characters before the literal the match may start."""
+    in_line: str = ""
+    """What must stand before the literal in its line."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -58,12 +60,18 @@ TOKEN_QUALIFIERS = _words(
     "access auth api bearer refresh bot oauth deploy id csrf xsrf session security personal private user app service webhook device push registry authentication authorization verification reset invite admin client secret github gitlab npm slack vault"
 )
 KEY_QUALIFIERS = _words(
-    "api access account auth app client consumer encryption master private signing secret shared preshared fernet storage subscription hmac aes ssh jwt session cipher crypto deploy service instrumentation webhook admin ingestion license recovery symmetric decryption wallet cookie functions write integration maps"
+    "server api access account auth app client consumer encryption master private signing secret shared preshared fernet storage subscription hmac aes ssh jwt session cipher crypto deploy service instrumentation webhook admin ingestion license recovery symmetric decryption wallet cookie functions write integration maps"
 )
 LIKELY = _words(
     "token key auth authorization signature sig jsessionid phpsessid cookie credential credentials creds cred salt jwt bearer sas hmac passkey dsn authtoken apitoken authenticator license login community"
 )
 """Names whose value is a secret where it looks like one."""
+CUES = tuple(
+    b"login|log in|sign in|auth|user|cred|vpn|wifi|wi-fi|wpa|psk|eap|crypt|unlock|obscure|connect|account|identif|admin|root|snmp|tacacs|radius|isakmp|basic|wallet|secure|steam|kinit|smtp|imap|ldap|ftp".split(
+        b"|"
+    )
+)
+"""Words in whose line a password may stand without a name: there only what looks like nothing else is one."""
 CODES = _words("pin otp totp code mpin cvv")
 """Names of short numbers. `code` needs one of the words before it."""
 CODE_QUALIFIERS = _words(
@@ -77,7 +85,7 @@ PLAIN_NAMES = _words("public max min num count total is has tokens per")
 """Names with such a part are no secret's."""
 
 PLACEHOLDER = re.compile(
-    r"(?i)(?:<|\$|\{|%|\[redacted|enc\[|op://|vault:|ssm:|arn:).*|\*+|(.)\1*|x[x-]+|\.{2,}.*|…+|your[a-z_-]*|my[_-]?(?:password|secret|token|key)"
+    r"(?i)(?:<|\$|\{|\[redacted|enc\[|op://|vault:|ssm:|arn:|%[({%]).*|%\w+%|%[a-z]|\*+|(.)\1*|x[x-]+|\.{2,}.*|…+|your[a-z_-]*|my[_-]?(?:password|secret|token|key)"
     r"|(?:some|new|old|a|the|test|dummy|fake|sample|example|user|db|admin|current|confirm)?[_-]?(?:password|passwd|passphrase|pass|pwd|secret|token|(?:api|secret|access|private)?[_-]?key|credentials?)"
     r"|change[_-]?(?:me|it|this)|replace[_-]?me|placeholder|dummy|example|sample|redacted|hidden|masked|prompt|none|null|nil|undefined|true|false|yes|no|on|off"
     r"|string|number|object|boolean|integer|bytes|unknown|varchar|required|optional|missing|invalid|incorrect|expired|enabled|disabled|default|encrypted|inherit|include|omit|same-origin|value|text|basic|bearer|anonymous@?|hunter2(?:hunter2)?|foobar"
@@ -112,47 +120,126 @@ _FOLLOWERS = (
 LETTER_PAIRS = frozenset(row[0] + follower for row in _FOLLOWERS.split() for follower in row[2:])
 """The two hundred pairs of letters that seven of eight are in words of code and documentation."""
 
+# ── what stands behind a name ───────────────────────────────────────────────────────────────────
+
+
+class Place(NamedTuple):
+    """Where a value stands behind a name that says secret. The group of the place's name is the value."""
+
+    name: str
+    example: str
+    pattern: str
+
+
+_CODE = r"\s\"'`,;<>{}()\[\]&|\\"
+_BARE = rf"[^{_CODE}$][^{_CODE}]"
+"""How a value without quotes begins: a dollar inside of it is one of its characters."""
+_QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
+_LINE_END = r"(?:(?:(?:\\|[>|][+-]?)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
+"""The value may stand on the next line, further in, or quoted."""
+_AFTER_NAME = r"\\{0,3}[\"'\]]{0,2}[ \t]{0,16}(?:(?:\[[^\]\n]{0,30}\]|\([^)\n]{0,30}\))[ \t]{0,16})?"
+"""What closes a name: quotes, a bracket, `[]`, a remark in parentheses."""
+_SIGNS = "|".join(
+    (
+        r":[ \t]{0,4}[&\w<>\[\]|.?]{1,40}[ \t]{0,4}=[ \t]{0,4}(?=[\"'])",  # `: &str = "`
+        r"[ \t]As[ \t]\w{1,20}[ \t]=[ \t]",  # Visual Basic
+        rf"(?:=>|:=|->|<-|[=!?+]?={{1,2}}|\|\|=?|\?\?=?|::?\*{{0,2}}|\*\*:)[ \t]{{0,16}}(?:</\w{{1,8}}>[ \t]{{0,4}}|[&!][\w-]{{1,20}}[ \t])?{_LINE_END}",
+        r"(?<=[\"']),[ \t]{0,16}",  # `"password", "…"`
+        r",[ \t]{1,4}(?=\")",
+    )
+)
+ASSIGNED = rf"{_AFTER_NAME}(?:{_SIGNS})"
+"""What stands between a name and the value that is assigned to it."""
+ASSIGNED_VALUES: tuple[Place, ...] = (
+    Place("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?=[\"'])"),
+    Place("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}+)(?:(?P=quote)|$)"),
+    Place("escaped", '\\\\"password\\\\": \\\\"…\\\\"', rf"(?:\\{{1,3}}[\"']|&quot;)(?P<escaped>{_QUOTED}{{4,4000}}+)(?:\\{{1,3}}[\"']|&quot;|$)"),
+    Place("bare", "password=…", rf"(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)"),
+    Place("phrase", 'password = "… …"', r"[\"'](?P<phrase>[^\"'\n]{8,200})[\"']"),
+    Place("wrapped", 'password = Some("…")', rf"(?:new )?[\w.:!]{{0,40}}[({{\[]\s{{0,24}}[@bruNfL]?[\"'](?P<wrapped>{_QUOTED}{{4,200}}+)[\"']\s{{0,24}}[,)}}\].;]"),
+    Place("perl", "password => q{…}", r"q{1,2}[({\[<|](?P<perl>[^\s)}\]>|]{4,200}+)[)}\]>|]"),
+)  # fmt: skip
+"""How an assigned value is written. The first that fits is taken."""
+OTHER_VALUES: tuple[Place, ...] = (
+    Place("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>{_QUOTED}{{4,200}}+)[\"']\s{{0,4}}\}}"),
+    Place("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
+    Place("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
+    Place("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n:]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
+    Place("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
+    Place("default", 'variable "password" { default = "…" }', rf"\"[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?\bdefault[ \t]{{0,16}}=[ \t]{{0,4}}\"(?P<default>{_QUOTED}{{4,200}}+)\""),
+    Place("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
+    Place("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>)?[\s,;>]{0,24}(?:<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)"),
+    Place("element", "<password>…</password>", r"[\"']?(?:\s[^<>\n]{0,200})?>\s{0,16}(?:<(?:\w{1,12}:)?[Vv]alue>)?(?:[^\s<>]{1,60}\n[ \t]{0,16})?(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)\s{0,16}(?:\]\]>)?</"),
+    Place("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
+    Place("literal", "password '…'", rf"[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
+    Place("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?:\d{{1,3}}:[a-z]:|s:)?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
+    Place("below", "password:\n…", rf"(?:[ \t][^\n:]{{0,80}})?:[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
+)  # fmt: skip
+"""Other places behind a name; the first that fits is taken."""
+
 # ── places ──────────────────────────────────────────────────────────────────────────────────────
 
-_Q, _USER, _VALUE = "[\"']?", r"[^\s:,%\"']{1,100}", r"([^\s\"']{4,200})"
+_Q, _USER, _ARGUMENT = "[\"']?", r"[^\s:,%\"']{1,100}", r"([^\s\"']{4,200})"
+
+
+class PasswordFlag(NamedTuple):
+    """A flag that is followed by a password, in the lines of some programs."""
+
+    flags: str
+    programs: str
+    """What stands before it in the line; nothing: a flag for a user's name does."""
+    pattern: str
+
+
+_USER_FLAG = (
+    r"(?:^|\s)(?:-[uUlDn]|-xu|--?user(?:name)?|--login|-\w{0,3}uid|/u(?:ser)?:\S{1,60}|/ru)[ =:'\"\s]"
+)
+PASSWORD_FLAGS: tuple[PasswordFlag, ...] = (
+    PasswordFlag("-p", r"sshpass|docker login|podman login|helm registry|mongo|exec|useradd|certutil|cqlsh|ncftp|login", rf"-p[ =]?{_Q}"),
+    PasswordFlag("-p|-hp", r"mysql|mariadb|\b7z|\brar\b|\bunrar\b", rf"-h?p{_Q}(?=[^\s\"'-])"),
+    PasswordFlag("-P", r"zip\b|sqlcmd|bcp |mosquitto_|ipmitool|tsql|isql", rf"-P ?{_Q}"),
+    PasswordFlag("-w|-s", r"\bldap|\bsamba", rf"-[ws] ?{_Q}(?!ub|base|one|://|ldap)"),
+    PasswordFlag("-a|--pass", r"redis-cli|keydb-cli|valkey-cli", rf"(?:-a|--pass) ?{_Q}"),
+    PasswordFlag("-c|-A|-X", r"\bsnmp", rf"-[cAX] ?{_Q}"),
+    PasswordFlag("/p:|/pass:|/rp|/p ", r"freerdp|cmdkey|schtasks|mstsc|net use|msbuild|psexec", rf"/(?:r?p|pass)[: ]{_Q}"),
+    PasswordFlag("-pass|-k|-K", r"openssl ", rf"-(?:pass(?:in|out)?|k|K) {_Q}(?:pass:)?"),
+    PasswordFlag("--value|--body|-b", r" ssm put-parameter|gh secret set", rf"(?:--value|--body|-b)[ =]{_Q}"),
+    PasswordFlag("-u|--user|--proxy-user", r"curl ", rf"(?:-u|--user|--proxy-user)[ =]?{_Q}{_USER}:"),
+    PasswordFlag("-b|--cookie", r"curl ", rf"(?:-b|--cookie) {_Q}[\w.-]{{1,60}}=(?=\S{{12}})"),
+    PasswordFlag("-a", r"https? ", rf"-a {_Q}{_USER}:"),
+    PasswordFlag("-u", r"lftp ", rf"-u {_Q}{_USER},"),
+    PasswordFlag("-U", r"smbclient|winexe|rpcclient|smbmap|wmic|net ads", rf"-U {_Q}{_USER}%"),
+    PasswordFlag("-N|-P", r"ssh-keygen ", rf"-[NP] {_Q}"),
+    PasswordFlag("-auth|--user", r" ", rf"(?:-auth|--user) {_Q}{_USER}:"),
+    PasswordFlag("--encrypt", r"qpdf ", rf"--encrypt {_Q}"),
+    PasswordFlag("-p|-P|-w|-xp", "", rf"-(?:xp|[pPw]) {_Q}(?![\d.:/-]{{1,60}}(?:tcp|udp)?(?:\s|$)|\S{{0,200}}[/:]|-)(?=\S{{6}})"),
+)  # fmt: skip
+"""Flags that take a password. One letter means something else elsewhere, so the program stands in the line."""
 PASSWORD_COMMANDS: tuple[tuple[str, str], ...] = (
-    ("sshpass|docker login|mongo|exec |useradd|certutil|cqlsh|ncftp", rf"-p ?{_Q}"),
-    ("mysql|mariadb|7z |7za |rar ", rf"-h?p{_Q}(?=[^\s\"'-])"),
-    ("zip |sqlcmd |bcp |mosquitto_|ipmitool |tsql |isql ", rf"-P ?{_Q}"),
-    ("ldap", rf"-w ?{_Q}"),
-    ("redis-cli ", rf"(?:-a|--pass) ?{_Q}"),
-    ("snmp", rf"-[cAX] ?{_Q}"),
-    ("freerdp", rf"/p:{_Q}"),
-    ("openssl ", rf"-(?:pass(?:in|out)?|k) {_Q}(?:pass:)?"),
-    ("schtasks ", rf"/r?p {_Q}"),
-    (" ssm put-parameter|gh secret set", rf"(?:--value|--body|-b)[ =]{_Q}"),
-    ("curl ", rf"(?:-u|--user|--proxy-user)[ =]?{_Q}{_USER}:"),
-    ("curl ", rf"(?:-b|--cookie) {_Q}[\w.-]{{1,60}}=(?=\S{{12}})"),
-    ("http ", rf"-a {_Q}{_USER}:"),
-    ("lftp ", rf"-u {_Q}{_USER},"),
-    ("smbclient|winexe|rpcclient", rf"-U {_Q}{_USER}%"),
     ("rabbitmqctl ", rf"(?:add_user|change_password) \S{{1,60}} {_Q}"),
     ("htpasswd ", rf"(?<=htpasswd )(?:-\w{{1,8}} ){{0,3}}?-\w{{0,8}}b\w{{0,8}} (?:-\w{{1,8}} ){{0,3}}\S{{1,200}} \S{{1,100}} {_Q}"),
+    ("htpasswd -n", rf"(?<= -n)(?:\w{{0,8}}b\w{{0,8}}|\w{{0,8}} -b) \S{{1,100}} {_Q}"),
     ("net use ", rf"\\\S{{1,200}} (?:/user:\S{{1,100}} )?(?!/){_Q}"),
     ("net user ", rf"(?<=net user )[^\s/]{{1,60}} (?!/){_Q}"),
-    ("sqlplus ", r"(?<= )[\w$#-]{1,60}/"),
+    ("sqlplus |expdp |impdp |rman |sqlldr |jdbc:oracle:thin:", r"(?<=[ :])[\"']?[\w$#-]{1,60}/\"?"),
     ("nmcli ", rf"password {_Q}"),
-    ("ssh-keygen ", rf"-[NP] {_Q}"),
-    (" --user | -auth ", rf"{_Q}{_USER}:"),
+    ("config http-basic.|+login ", rf"(?<=[. ])\S{{1,100}} {_Q}"),
+    ("rclone obscure ", rf"(?<= ){_Q}"),
     ("ConvertTo-SecureString ", r"(?:-String )?[\"']"),
-    (" -u | -U | -l | --user | --username | -D ", rf"-[pPw] {_Q}(?![\d.:/-]{{1,60}}(?:tcp|udp)?(?:\s|$)|\S{{0,200}}[/:]|-)(?=\S{{6}})"),
 )  # fmt: skip
 """Programs, and what stands before a password in their arguments."""
 
 
 def _commands() -> Iterator[SecretFormat]:
+    for flags, programs, given in PASSWORD_FLAGS:
+        names = tuple(f" {flag}" for flag in flags.split("|"))
+        yield SecretFormat("command-line", names, rf" {given}{_ARGUMENT}", in_line=programs or _USER_FLAG)
     for programs, given in PASSWORD_COMMANDS:
         names = tuple(programs.split("|"))
         start = "|".join(map(re.escape, names))
-        end = r"(?=[@\s])" if names == ("sqlplus ",) else ""
-        value = r"([^\s\"'@]{4,200})" if end else _VALUE
-        gap = r"[^\n|;&]{0,299}?\s" if names[0] == " -u " else r"[^\n]{0,299}? "
-        yield SecretFormat("command-line", names, rf"(?:{start})(?:{gap})??{given}{value}{end}")
+        end = r"(?=[@\s\"'])" if names[0] == "sqlplus " else ""
+        value = r"([^\s\"'@]{4,200})" if end else _ARGUMENT
+        yield SecretFormat("command-line", names, rf"(?:{start})(?:[^\n]{{0,299}}? )??{given}{value}{end}")
 
 
 SECRET_FORMATS: tuple[SecretFormat, ...] = (
@@ -165,12 +252,13 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)\\?[\"']?\s{0,3}:\s{0,3}[\w-]{3,20} [^\n]{0,600}?(?:response|[Ss]ignature|mac)=\"?([\w+/=%-]{16,400})"),
     SecretFormat("npmrc", (":_auth", ":_password"), r":_(?:auth(?:Token)?|password)\s{0,3}=\s{0,3}[\"']?([\w.~+/-]{8,400}={0,2})"),
     SecretFormat("docker-auth", ('"auth"',), r"\"auth\"\s{0,3}:\s{0,3}\"([A-Za-z0-9+/]{12,500}={0,2})\""),
-    SecretFormat("pgpass", (":543", ":6432:", ":3306:"), r":\d{4,5}:[\w*-]{1,60}:[\w*-]{1,60}:(\S{4,100})(?=\s|$)"),
+    SecretFormat("pgpass", (":543", ":6432:", ":3306:", ":*:"), r":(?:\d{4,5}|\*):[\w*-]{1,60}:[\w.*-]{1,60}:(\S{4,100})(?=\s|$)"),
     SecretFormat("webhook", ("hooks.slack.com/", "/api/webhooks/", "webhookb2/", "hooks.zapier.com/hooks/"), r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/|webhookb2/|hooks\.zapier\.com/hooks/catch/)([\w@/-]{10,300})"),
     SecretFormat("telegram-token", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{30,40}(?![\w-])", (8, 9, 10)),
     SecretFormat("masked-value", ("::add-mask::",), r"::add-mask::(\S{4,400})"),
-    SecretFormat("piped-password", ("echo ", "printf "), r"(?:echo|printf) (?:-[neE]{1,3} )?(?:[\"']%s(?:\\n)?[\"'] )?[\"']?(?:[\w.-]{1,60}:)?([^\s\"'|$][^\s\"'|]{3,200}?)(?:\\n)?[\"']?[ \t]{0,4}\|[ \t]{0,4}(?:sudo -S\b|(?:sudo )?(?:chpasswd|passwd --stdin|kinit|cryptsetup)\b|[^\n|]{0,200}-stdin\b)"),
-    SecretFormat("piped-password", ("-stdin",), r"-stdin [^\n|]{0,100}?<<<[ \t]{0,4}[\"']?([^\s\"'$]{4,200})"),
+    SecretFormat("ansible-vault", ("$ANSIBLE_VAULT;",), r"\$ANSIBLE_VAULT;[\w.;-]{3,80}\s{1,40}([0-9a-f]{8,200}(?:\s{1,40}[0-9a-f]{8,200}){0,2000}+)"),
+    SecretFormat("piped-password", ("echo ", "printf "), r"(?:echo|printf) (?:-[neE]{1,3} )?(?:[\"']%s(?:\\n)?[\"'] )?[\"']?(?:[\w.-]{1,60}:)?([^\s\"'|$][^\s\"'|]{3,200}?)(?:\\n)?[\"']?[ \t]{0,4}\|[ \t]{0,4}(?:sudo -S\b|(?:sudo )?(?:\w{0,8}passwd|kinit|cryptsetup)\b|[^\n|]{0,200}?(?:-stdin\b|\blogin\b|--with-token|-passphrase-fd|\bsecrets? |--pw-stdin|-fd 0|/dev/stdin))"),
+    SecretFormat("piped-password", ("-stdin ", "sudo -S ", "passwd ", "login ", "kinit ", "cryptsetup ", "-fd 0 "), r"[\w-]{2,8} [^\n|]{0,100}?<<<[ \t]{0,4}[\"']?([^\s\"'$]{4,200})"),
     SecretFormat("expect", ("assword:", "assphrase:"), r"(?:assword|assphrase):[^\n]{0,40}[\n;][^\n;]{0,20}\bsend(?: --)?(?: -s)? \\?[\"']([^\s\"']{4,200}?)(?:\\{1,2}[rn])?\\?[\"']"),
     SecretFormat("kubernetes-secret", ("kind: Secret",), r"kind: Secret\b(?:\n[^\n]{0,200}){0,20}?\n(?:stringD|d)ata:\n((?:[ \t]{1,16}[\w.-]{1,200}: [^\n]{1,4000}\n?)+)"),
     SecretFormat("kubernetes-data", ("data:\n",), r"data:\n((?:[ \t]{1,16}[\w.-]{1,200}: [^\n]{1,4000}\n)+)(?=(?:[^\n]{0,200}\n){0,30}?kind: Secret\b)"),
@@ -178,19 +266,25 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("password-hash", ("$", "{SHA}", "{SSHA}", "{PLAIN}", "{CLEARTEXT}", "pbkdf2_sha"),
            r"(?:\$(?:apr1|\d[a-z]?|y|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]{0,12}|gy|sha1|md5)\$(?:[\w=,./+-]{1,86}\$){0,4}[./\w+]{16,128}|\{S?SHA\}[\w+/]{27,80}={0,2}|\{(?:PLAIN|CLEARTEXT)\}[^\s:]{4,80}|pbkdf2_sha(?:1|256|512)\$\d{1,9}\$[\w+/.-]{1,64}\$[\w+/.]{27,90}={0,2})"),
     SecretFormat("password-hash", (":::",), r"(?<![0-9a-fA-F])[0-9a-fA-F]{32}:[0-9a-fA-F]{32}:::", (65,)),
-    SecretFormat("key-in-a-call", ("Fernet(", "KeySpec(", "hmac.new(", "AES.new(", "jwt.encode(", "jwt.sign(", "jwt.verify(", "Hmac("),
+    SecretFormat("key-in-a-call", ("Fernet(", "KeySpec(", "hmac.new(", "AES.new(", "jwt.encode(", "jwt.sign(", "jwt.verify(", "Hmac(", "crypt(", "crypt.hash(", "hashpw(", "password_hash(", "password_verify("),
            r"[\w.]{2,20}\((?:[^()\"'\n]{0,80}(?:\{[^{}\n]{0,200}\}|\"[\w-]{1,20}\"|'[\w-]{1,20}')?[ \t]{0,4},[ \t]{0,4})?b?[\"']([^\s\"']{12,200})[\"']"),
-    SecretFormat("login-call", ("ogin(", "uth(", "auth=(", "onnect(", "onnection(", "PDO(", "redential(", "redentials(", "uthenticate("),
-           r"\w{2,12}=?\((?:[^()\"'\n]{0,80},[ \t]{0,4})?(?:[\"'][\w.@:/-]{0,80}[\"'][ \t]{0,4},[ \t]{0,4}){1,2}[\"']([^\s\"']{6,200})[\"']", (0,)),
-    SecretFormat("login", ("creds", "redentials", "ogin", "log in with", "USERPWD"), r"(?:creds|redentials|ogin|log in with|USERPWD)(?: (?:are|is|with))?[ \t]{0,2}[:=,]?[ \t]{0,4}[\"'`]?[\w.@+-]{1,60}[ \t]?[:/][ \t]?([^\s\"'`,;/:()<>{}\[\]]{6,100})(?=[\s\"'`.,;)]|$)"),
-    SecretFormat("login", ("AUTH ", "PASS ", "LOGIN ", "IDENTIFY "), r"(?:AUTH(?: [A-Z][A-Z\d-]{3,20})?|PASS|LOGIN \S{1,80}|IDENTIFY(?: \S{1,40})?) [\"']?([^\s\"']{6,400})[\"']?(?=\s|\Z)"),
+    SecretFormat("login-call", ("ogin(", "uth(", "auth=(", "onnect(", "onnection(", "PDO(", "redential(", "redentials(", "uthenticate(", "mysqli(", "WiFi.begin(", "river("),
+           r"[\w.]{2,12}=?\((?:[^()\"'\n]{0,80},[ \t]{0,4})?(?:[\"'][\w.@:/;=-]{0,80}[\"'][ \t]{0,4},[ \t]{0,4}){1,2}(?:[a-z]{2,12}=\(?)?(?:[\"'][\w.@-]{0,40}[\"'][ \t]{0,4},[ \t]{0,4})?[\"']([^\s\"']{6,200})[\"']", (0,)),
+    SecretFormat("login", ("creds", "redentials", "ogin", "og in ", "ign in ", "USERPWD", "auth ", "user="), r"(?:creds|redentials|ogin|og in|ign in|USERPWD|auth|user)(?: (?:are|is|with|as|using))?[ \t]{0,2}[:=,]?[ \t]{0,4}[\"'`]?[\w.@+-]{1,60}[ \t]?[:/][ \t]?([^\s\"'`,;/:()<>{}\[\]]{6,100})(?=[\s\"'`.,;)]|$)"),
+    SecretFormat("login", ("AUTH ", "PASS ", "LOGIN ", "IDENTIFY "), r"(?:AUTH(?: [A-Z][A-Z\d-]{3,20}| \w{1,20}(?= \S))?|PASS|LOGIN \S{1,80}|IDENTIFY(?: \S{1,40})?) [\"']?([^\s\"']{6,400})[\"']?(?=\s|\Z)"),
+    SecretFormat("login", (" USING ", " using "), r"(?<= )(?:using|USING) [\"']?([^\s\"';]{6,100})"),
+    SecretFormat("login", ("user ",), r"user [\w.@-]{1,60} ([^\s\"']{6,100})(?=\s{0,4}(?:\n|\Z))", in_line=r"^\s*u$"),
+    SecretFormat("assignment", ("PSK ", "EAP ", "XAUTH ", "community "), r"(?:(?:PSK|EAP|XAUTH) [\"']|community )([^\s\"']{4,200})", in_line=r":\s{1,4}[PEX]$|\bsnmp-server\s"),
+    SecretFormat("assignment", ("WIFI:",), r"WIFI:[^\n]{0,200}?;P:([^;\n]{4,100});"),
+    SecretFormat("assignment", ("user ",), r"user \S{1,60} (?:on|off) [^\n]{0,200}?>(\S{4,200})"),
+    SecretFormat("assignment", ("IDENTIFIED ", "identified ", "Identified "), r"(?i:identified (?:with \S{1,60} )?(?:by|as)(?: password)? )[\"']?([^\s\"';]{4,200})", in_line=r"(?i)\b(?:user|grant|role|login)\b"),
     SecretFormat("url-token", ("://",), r"://([\w-]{20,200})(?::[^\s:/@\"'<>`]{0,200})?@[\w.\[-]"),
-    SecretFormat("url-credentials", ("://",), r"://[^\s:/@\"'<>`]{0,100}:([^\s:/@\"'<>`]{3,200})@[\w.\[{$-]"),
+    SecretFormat("url-credentials", ("://",), r"://[^\s:/@\"'<>`]{0,100}:([^\s:/\"'<>`]{3,200})@[\w.\[{$-]"),
     *_commands(),
 )  # fmt: skip
 """Secrets that are told by what stands around them."""
 TOKEN_SHAPES: dict[str, str] = {
-    "aws-access-key": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", "google-api-key": r"AIza[\w-]{35}", "jwt": r"eyJ[\w-]{10,2000}\.[\w-]{10,4000}(?:\.[\w-]{10,4000}){1,3}",
+    "aws-access-key": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", "google-api-key": r"AIza[\w-]{35}", "jwt": r"eyJ[\w-]{10,2000}\.[\w-]{10,4000}(?:\.[\w-]{10,4000}){1,3}",
     "openai-key": r"sk-(?!ant-|or-)(?=[A-Za-z]{0,47}\d)[A-Za-z0-9]{32,100}", "twilio-key": r"(?:SK|AC)[0-9a-f]{32}", "databricks-token": r"dapi[0-9a-f]{32}(?:-\d)?",
     "discord-token": r"[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,38}", "azure-client-secret": r"[\w.~-]{3}\dQ~[\w.~-]{31,34}", "google-refresh-token": r"1//0[\w-]{40,200}",
     "mailchimp-key": r"[0-9a-f]{32}-us\d{1,2}", "asana-token": r"[12]/\d{13,20}(?:/\d{13,20})?:[0-9a-f]{32}", "amazon-mws-token": r"amzn\.mws\.[0-9a-f-]{36}",

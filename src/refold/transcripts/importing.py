@@ -21,6 +21,7 @@ from refold.entries import AnyEntry, Fold, Info, MessageEntry, PathEntry
 from refold.errors import FormatError, RefoldError
 from refold.protocols import Loaded, SessionInfo, Store
 from refold.session import Session
+from refold.session.forget import hole
 from refold.transcripts import read_all
 from refold.transcripts.base import problem_sentences
 from refold.transcripts.embedded_fold import ORIGIN
@@ -204,16 +205,23 @@ class Importer:
 
 def _rest(there: Sequence[AnyEntry], lines: Sequence[bytes]) -> list[AnyEntry] | None:
     """What a transcript has beyond the store; None if the store has another conversation. Annotations may
-    differ."""
+    differ, and what was forgotten since stays forgotten."""
     told = {entry.id: entry for entry in map(stored.decode, lines)}
     encoded = dict(zip(told, lines, strict=True))
     said = [entry for entry in there if isinstance(entry, PathEntry)]
-    if any(encoded.get(entry.id, line) != line for entry in said for line in (stored.encode(entry),)):
-        return None
+    other = [entry for entry in said if encoded.get(entry.id, line := stored.encode(entry)) != line]
+    altered = [entry for entry in other if not _is_forgotten(entry, told[entry.id])]
+    if altered and (len(altered) == len(other) or any(isinstance(x, MessageEntry) for x in altered)):
+        return None  # forgetting a message takes folds and notes apart, too, but no other message
     known = {entry.id for entry in there}
     rest = [entry for id, entry in told.items() if id not in known]
     goes_on = any(isinstance(entry, PathEntry) for entry in rest)
     return None if goes_on and any(entry.id not in told for entry in said) else rest
+
+
+def _is_forgotten(entry: AnyEntry, told: AnyEntry) -> bool:
+    """Is an entry of the store what forgetting leaves of the one that the transcript tells?"""
+    return isinstance(told, MessageEntry) and stored.encode(hole(told)) == stored.encode(entry)
 
 
 def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:

@@ -47,8 +47,13 @@ class BudgetSummary:
         )
 
         def shown(first: int, last: int) -> tuple[Source, ...]:
-            said = sources(s.session, first, last)
-            return tuple(_as_shown(source, changes) for source in said if changes.get(source.id, True))
+            said = (source for source in sources(s.session, first, last) if changes.get(source.id, True))
+            return tuple(
+                msgspec.structs.replace(source, message=changes[source.id][0])
+                if source.id in changes
+                else source
+                for source in said
+            )
 
         history = shown(start, cut.turn_start if cut.split else cut.position)
         prefix = shown(cut.turn_start, cut.position) if cut.split else ()
@@ -162,10 +167,6 @@ def changed(s: PlanContext) -> Changes:
     """Where folds of this design hide a message or replace it: what is not shown is not summarised either."""
     edits = (edit for fold in s.projection.folds if fold.preset == "pi" for edit in fold.edits)
     return {edit.first: edit.put for edit in edits if edit.kind in ("hide", "clip")}
-
-
-def _as_shown(source: Source, changes: Changes) -> Source:
-    return msgspec.structs.replace(source, message=changes[source.id][0]) if source.id in changes else source
 
 
 def _path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:

@@ -14,7 +14,7 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.clips import Form
 from refold.compaction.details import Check, RefoldDetails
-from refold.compaction.layout import Layout, clip_kept, lay_out
+from refold.compaction.grade import Layout, clip_kept, lay_out
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
@@ -86,14 +86,15 @@ class Graded:
         turn = _split_turn(s, self.position)
         whole = self.position if turn is None else turn
         first = s.boundary(previous)
+        left = (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
         return Proposal(
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else _told((*path[first:whole], *self._left())),
+            fold=() if self.in_place else _told((*path[first:whole], *left)),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
-            clipped=self.layout.clipped(s.items),
-            words_left_out=() if self.in_place else self.composer.words_left_out(self.layout),
+            clipped=tuple(s.items[index].entries[0] for index in sorted(self.layout.forms)),
+            words_left_out=() if self.in_place else self.composer.own_words(self.position).incomplete,
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
@@ -101,10 +102,6 @@ class Graded:
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
-
-    def _left(self) -> Iterable[e.Entry]:
-        s = self.s
-        return (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
 
 
 def grading(
@@ -169,8 +166,10 @@ class Clip:
     name: str = "clip"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        if is_long_dialogue(s, self.shape):
-            return Reason("dialogue", "the conversation has no tool results to clip")
+        if not s.uses_tools:
+            goal = self.shape.within(s).goal - s.sizes.fixed
+            if not s.sizes.fits(s.projection.first, len(s.items), LONG * goal):
+                return Reason("dialogue", "the conversation has no tool results to clip")
         view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
@@ -197,6 +196,9 @@ class Lines:
 STYLE = transcript.Style(result_limit=2_000, ends=True)
 KEPT = transcript.Style(text_limit=1_200, result_limit=600, total_limit=24_000, ends=True)
 """Of the messages that stay: enough to know where the work stands."""
+NOTES_PART = 8
+"""Notes are asked for in an eighth of the goal, about what lines have: notes of 800 tokens tell 4 points
+more than none at 8,000 tokens, notes of 2,600 tokens nothing more (M9). Longer ones are used, too."""
 UNSHOWN = 300
 """Characters of a message of the user that there is no room for, where the writer of notes is told of it."""
 
@@ -213,7 +215,7 @@ class Summary:
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
-        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
+        target = min(self._most, max(int(self.shape.goal * self.factor) // NOTES_PART, 100))
         view = grading(s, self.shape, written=target, factor=self.factor)
         if isinstance(view, Reason):
             return view
@@ -230,7 +232,7 @@ class Summary:
         # A second attempt is made in the other form: a model that went on working instead of summarising
         # would do so again.
         shape, wanted = self.shape, self.shape.request if self.factor == 1.0 else "stand-alone"
-        form = choose_form(s, wanted, ttl=shape.cache_ttl, redact=shape.redact, output=target * 2)
+        form = choose_form(s, wanted, ttl=shape.cache_ttl, redact=shape.redact, output=self._most * 2)
         if form == "cached-prefix":
             ask = replace(ask, prefix=lambda: self._continued(s, view, target))
         seen = [source_of(s.session, x) for x in (s.items if ask.prefix else s.items[view.layout.first :])]
@@ -255,14 +257,18 @@ class Summary:
 
         return replace(view.proposal(self.name, finish), asks=(ask,))
 
+    @property
+    def _most(self) -> int:
+        """Tokens of notes that are still worth their room."""
+        return max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
+
     def _around(self, notes: str, target: int, s: PlanContext, view: Graded) -> Graded:
         """The view as it was planned, or graded anew around notes that are longer than was asked for."""
-        written = s.counter.text(notes)
+        written, limit = s.counter.text(notes), max(self._most * 4 // 3, view.goal // 4)
         if written <= target:
             return view
-        # Longer notes cost more of the newest messages than they tell (compactions at 8,000 tokens).
-        if written > max(target * 4 // 3, view.goal // 4):
-            raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {target:,}")
+        if written > limit:
+            raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {limit:,}")
         laid = grading(s, self.shape, written=written, factor=self.factor)
         return laid if isinstance(laid, Graded) and not laid.in_place else view
 
@@ -271,7 +277,7 @@ class Summary:
         begins = defuse(" ".join(kept.split())[:120])
         said = f' The messages from the one that begins "{begins}" on stay as they are.' if begins else ""
         text = prompt("refold_continue", kept=said, notes=_notes(view, target))
-        return continued(s, text, max_tokens=target * 2)
+        return continued(s, text, max_tokens=self._most * 2)
 
     def _ask(self, view: Graded, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
@@ -294,16 +300,16 @@ class Summary:
                 previous=notes,
                 notes=asked,
             )
-            return stand_alone(text, max_tokens=target * 2, system="refold_system")
+            return stand_alone(text, max_tokens=self._most * 2, system="refold_system")
 
         return Ask(sources=unread, render=render, previous=previous, target_tokens=target)
 
 
 def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
-    s, layout = view.s, view.layout
+    s = view.s
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
-    left_out, shown = view.composer.words_left_out(layout), _beside(s) // UNSHOWN // 4
+    left_out, shown = view.composer.own_words(view.position).incomplete, _beside(s) // UNSHOWN // 4
     if left_out and shown:
         texts = {saying.id: saying.text for saying in view.composer.index.sayings}
         said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
@@ -331,12 +337,6 @@ LONG = 2
 """A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
 SPARE = 8
 """Tokens by which a record may be smaller than its room."""
-
-
-def is_long_dialogue(s: PlanContext, shape: FoldBudget) -> bool:
-    """Whether no tools were used and much more was said than the goal can hold."""
-    goal = shape.within(s).goal - s.sizes.fixed
-    return not s.uses_tools and not s.sizes.fits(s.projection.first, len(s.items), LONG * goal)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ class SummaryNode:
 
     def _proposal(self, s: PlanContext, last: Exchange, head: tuple[Source, ...]) -> Proposal:
         path, position = s.session.path, s.projection.position_of(last.last)
-        previous = _previous(s) if self.carry_previous else None
+        nodes = (fold for item in reversed(s.items) if (fold := node_of(s, item)))
+        previous = next((node.summary for node in nodes), None) if self.carry_previous else None
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
@@ -102,7 +103,8 @@ class SummaryNode:
     def node_text(self, s: PlanContext, position: int, summary: str) -> str:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
-        goes_on = position < len(s.session.path) and not _asks(s, position)
+        tail = s.items[s.projection.item_at(position) :][:1]
+        goes_on = position < len(s.session.path) and not (tail and isinstance(tail[0].message, User))
         said = messages_between(s.session, s.projection.floor, position)
         groups = outline_of(said, continues=goes_on, names=self.names)
         values = {
@@ -154,16 +156,6 @@ def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool) -> Sequence
     nodes = {fold.id: fold.version for fold in folds if AugmentDetails.of(fold).is_history_summary}
     newest = [id for id, made_by in nodes.items() if made_by == version and not off][-1:]
     return [fold for fold in folds if fold.id not in nodes or fold.id in newest]
-
-
-def _previous(s: PlanContext) -> str | None:
-    nodes = [fold for item in s.items if (fold := node_of(s, item))]
-    return nodes[-1].summary if nodes else None
-
-
-def _asks(s: PlanContext, position: int) -> bool:
-    index = s.projection.item_at(position)
-    return index < len(s.items) and isinstance(s.items[index].message, User)
 
 
 def _open_calls(s: PlanContext, last: Exchange) -> tuple[Call, ...]:

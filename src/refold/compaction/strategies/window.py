@@ -13,8 +13,8 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import prompt
 from refold.compaction.transcript import Source, message_of_item
+from refold.digest.facts import ROLES
 from refold.digest.sections import DIGEST
-from refold.digest.source import ROLES
 from refold.messages import System, system, user
 from refold.protocols import Request
 from refold.session.invariants import PAIRS, legal

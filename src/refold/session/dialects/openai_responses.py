@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from refold import messages as m
@@ -110,15 +111,15 @@ def parse_list(objs: Iterable[Any] | str) -> list[m.Message]:
 
 def parse_given(objs: Iterable[Any]) -> list[Given]:
     """The messages of a list, each with its source objects."""
+    parsed = [(message, as_dict(obj)) for obj in objs for message in parse(obj)]
     found: list[Given] = []
-    for obj in objs:
-        [message] = parse(obj)
-        last = found[-1] if found else None
-        if last and isinstance(message, m.Assistant) and isinstance(last.message, m.Assistant):
-            joined = m.Assistant(last.message.content + message.content)
-            found[-1] = Given(joined, [*last.wire, as_dict(obj)])
+    for is_reply, run in groupby(parsed, lambda each: isinstance(each[0], m.Assistant)):
+        pairs = list(run)
+        if is_reply:
+            content = tuple(part for message, _ in pairs for part in message.parts)
+            found.append(Given(m.Assistant(content), [raw for _, raw in pairs]))
         else:
-            found.append(Given(message, [as_dict(obj)]))
+            found += [Given(message, [raw]) for message, raw in pairs]
     return found
 
 
