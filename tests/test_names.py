@@ -44,7 +44,7 @@ SHARED = {
 TWO_MEANINGS = {
     "CHARS", "Check", "FRAME", "Fact", "Failure", "Form", "HEADING", "Kind", "LEAST", "LIMIT", "LINES", "Limits",
     "Line", "Lines", "MANY", "NOTE", "OWN_TAGS", "PROMPT", "Place", "READ", "SPARE", "STALE", "STEP", "SHOWN", "Said",
-    "Section", "Source", "WANTED", "WORDS", "Watch", "block", "checkpoint", "counted", "fields",
+    "Source", "WANTED", "WORDS", "Watch", "checkpoint", "counted", "fields",
     "quoted", "refused", "sentences", "text", "verbatim",
 }  # fmt: skip
 """Names that still mean different things in different modules. None may be added."""
