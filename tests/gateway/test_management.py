@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 from pydantic import TypeAdapter
 
 from refold import messages as m
-from refold.gateway.context_management import CLEARED_RESULT, Wish, cleared, wish_of
+from refold.gateway.context_management import CLEARED_RESULT, ContextEdits, cleared, context_edits_of
 from refold.testing.wire import WireServer
 from tests import sdk
 from tests.gateway.kit import gateway, run
@@ -117,8 +117,8 @@ def test_thoughts_of_old_turns_are_cleared() -> None:
 
     for keep, left in (({"type": "thinking_turns", "value": 1}, 2), ("all", 4), ({"type": "all"}, 4)):
         edits = [{"type": "clear_thinking_20251015", "keep": keep}]
-        wish = wish_of("anthropic", {"context_management": {"edits": edits}})
-        assert isinstance(wish, Wish)
+        wish = context_edits_of("anthropic", {"context_management": {"edits": edits}})
+        assert isinstance(wish, ContextEdits)
         after, applied = cleared(wire, wish, count)
         assert json.dumps(after).count('"thinking":') == left
         assert [one["cleared_thinking_turns"] for one in applied] == ([1] if left == 2 else [])

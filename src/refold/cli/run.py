@@ -115,7 +115,7 @@ def _run(line: list[str], environment: dict[str, str]) -> int:
 
 def _account(spec: str, since: float) -> str:
     """Folds since then, and what they saved."""
-    from refold.compare.money import worth
+    from refold.compare.money import folds_saved
     from refold.errors import RefoldError
     from refold.registry.sessions import stored
     from refold.stores import open_store
@@ -127,7 +127,7 @@ def _account(spec: str, since: float) -> str:
         return f"the store cannot be read ({error})"
     if not touched:
         return "no requests went through the gateway"
-    rows = [(*worth(session, since), session.id) for session in touched]
+    rows = [(*folds_saved(session, since), session.id) for session in touched]
     folds, tokens, money = (sum(column) for column in list(zip(*rows, strict=True))[:3])
     _, _, _, id = max(rows)
     where = id if spec == "sqlite:" else f"{spec}#{id}"

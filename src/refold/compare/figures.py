@@ -49,7 +49,7 @@ class TurnUsage(msgspec.Struct):
     """Size of the turn's last prompt as the provider counted it."""
 
 
-class Big(msgspec.Struct, frozen=True):
+class LargeResult(msgspec.Struct, frozen=True):
     """A tool result."""
 
     entry_id: str
@@ -59,7 +59,7 @@ class Big(msgspec.Struct, frozen=True):
     tokens: int
 
 
-class Repeat(msgspec.Struct):
+class RepeatedRead(msgspec.Struct):
     """A file that was read again in the same way although it had not changed."""
 
     path: str
@@ -69,7 +69,7 @@ class Repeat(msgspec.Struct):
     entries: tuple[str, ...] = ()
 
 
-class Spent(msgspec.Struct, frozen=True):
+class UsageTotals(msgspec.Struct, frozen=True):
     """Sum of the usage that the provider reported on the path."""
 
     requests: int
@@ -101,9 +101,9 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolUsage, ...]
     files: tuple[FileUsage, ...]
     turns: tuple[TurnUsage, ...]
-    largest: tuple[Big, ...]
-    repeated: tuple[Repeat, ...]
-    usage: Spent | None
+    largest: tuple[LargeResult, ...]
+    repeated: tuple[RepeatedRead, ...]
+    usage: UsageTotals | None
     words_left_out: int = 0
     """Typed messages that the newest fold does not show in full."""
     suggestions: tuple[Suggestion, ...] = ()

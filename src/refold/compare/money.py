@@ -161,7 +161,7 @@ def prices_of(session: Session, name: str | None) -> Priced:
     return usual._replace(name=f"{usual.name}, since the log names no model with known prices")
 
 
-def worth(session: Session, since: float = 0.0) -> tuple[int, int, float]:
+def folds_saved(session: Session, since: float = 0.0) -> tuple[int, int, float]:
     """Of the folds since then: their number, the tokens saved in requests, and dollars saved, less the cost
     of rewriting the cache. A fold without sizes counts for nothing."""
     folds, tokens, money = 0, 0, 0.0

@@ -202,7 +202,7 @@ def prepare_transcript(file: str, session: Session, prices: str | None = None) -
     """Everything about a transcript that does not depend on a preset."""
     said = [entry for entry in session.path if said_by(entry) is not None]
     messages = list(filter(None, map(said_by, said)))
-    fresh = fed(session, said)
+    fresh = session_of_entries(session, said)
     steps = money.steps(fresh, tokens.get())
     cut = _cut(said)
     log, needed = measures.log_of(messages), measures.needed(messages, cut) if cut else ()
@@ -226,7 +226,7 @@ def prepare_transcript(file: str, session: Session, prices: str | None = None) -
     )
 
 
-def fed(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
+def session_of_entries(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
     """A session of only these entries."""
     session = Session(id=source.id, info=source.info)
     session.share_counts(source)
@@ -297,7 +297,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
 async def _needed(blank: Cell, t: Transcript, budget: Budget, model: Model | None) -> CountOf:
     """What calls after the cut need from the part before it, folded by itself; empty if it does not fit."""
     limit = budget.of(t.steps.sums[t.cut])
-    prefix = fed(t.session, t.session.path[: t.cut])
+    prefix = session_of_entries(t.session, t.session.path[: t.cut])
     _, _, view = await _folded(prefix, blank, limit, model)
     found = measures.present(t.needed, measures.flat(measures.readable_text(view.messages)))
     return found if view.tokens <= limit else CountOf(0, found.of)

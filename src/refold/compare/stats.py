@@ -15,7 +15,16 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import words_left_out
-from refold.compare.figures import Big, FileUsage, Repeat, Spent, Stats, ToolUsage, TurnUsage, suggest
+from refold.compare.figures import (
+    FileUsage,
+    LargeResult,
+    RepeatedRead,
+    Stats,
+    ToolUsage,
+    TurnUsage,
+    UsageTotals,
+    suggest,
+)
 from refold.preserve.shell import operands, parse
 from refold.preserve.tools import actions, shown_by
 from refold.protocols import TokenCounter
@@ -30,7 +39,7 @@ TOP = 10
 
 def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     """All statistics. `top` limits the lists of largest results and repeated reads."""
-    book = Book(session, counter)
+    book = PathCounter(session, counter)
     tools, files = _largest(book.tools.values()), _largest(book.files.values())
     projection = Projection(session)
     added = WireOverhead.of(projection, counter).total
@@ -57,7 +66,7 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     )
 
 
-Sized = TypeVar("Sized", ToolUsage, FileUsage, Big, Repeat)
+Sized = TypeVar("Sized", ToolUsage, FileUsage, LargeResult, RepeatedRead)
 
 
 def _largest(rows: Iterable[Sized]) -> tuple[Sized, ...]:
@@ -74,7 +83,7 @@ class _Call(msgspec.Struct):
     tokens: int
 
 
-class Book:
+class PathCounter:
     """The path of a session, counted entry by entry."""
 
     def __init__(self, session: Session, counter: TokenCounter) -> None:
@@ -84,14 +93,14 @@ class Book:
         self.roles: Counter[str] = Counter()
         self.parts: Counter[str] = Counter()
         self.turns: list[TurnUsage] = []
-        self.results: list[Big] = []
+        self.results: list[LargeResult] = []
         self.usages: list[m.Usage] = []
         self._open: dict[str, _Call] = {}
         self.tools: dict[str, ToolUsage] = {}
         self.files: dict[str, FileUsage] = {}
-        self._readings: dict[str, tuple[_Call, Repeat]] = {}
+        self._readings: dict[str, tuple[_Call, RepeatedRead]] = {}
         """Readings of files since their last change."""
-        self._done: list[Repeat] = []
+        self._done: list[RepeatedRead] = []
         self._opened = ""
         for entry in session.path:
             self._take(entry)
@@ -183,7 +192,7 @@ class Book:
         tool.errors += message.is_error
         tool.result_tokens += size
         subject = subject_of(made.call, made.paths) if made else ""
-        self.results.append(Big(entry_id, name, subject, self.turns[-1].turn, size))
+        self.results.append(LargeResult(entry_id, name, subject, self.turns[-1].turn, size))
         if made is None:
             return
         for path in made.paths:
@@ -192,21 +201,23 @@ class Book:
             self._read(entry_id, made, size)
 
     def _read(self, entry_id: str, made: _Call, size: int) -> None:
-        _, reading = self._readings.setdefault(made.reading, (made, Repeat(", ".join(made.paths[:3]))))
+        _, reading = self._readings.setdefault(made.reading, (made, RepeatedRead(", ".join(made.paths[:3]))))
         reading.times += 1
         reading.entries = (*reading.entries, entry_id)
         if reading.times > 1:
             reading.tokens += size + made.tokens
 
-    def repeats(self) -> Iterable[Repeat]:
+    def repeats(self) -> Iterable[RepeatedRead]:
         every = (*self._done, *(reading for _, reading in self._readings.values()))
         return (reading for reading in every if reading.times > 1)
 
-    def spent(self) -> Spent | None:
+    def spent(self) -> UsageTotals | None:
         if not self.usages:
             return None
         names = ("input", "output", "cache_read", "cache_write")
-        return Spent(len(self.usages), *(sum(getattr(one, name) for one in self.usages) for name in names))
+        return UsageTotals(
+            len(self.usages), *(sum(getattr(one, name) for one in self.usages) for name in names)
+        )
 
 
 def reading_of(call: m.Call, paths: Sequence[str], folder: str) -> str:

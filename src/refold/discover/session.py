@@ -10,7 +10,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compare.measures import count_words, flat, log_of, readable_text, stands, subject
-from refold.compare.stats import Book
+from refold.compare.stats import PathCounter
 from refold.messages import Message, Result, Usage
 from refold.preserve.tools import actions, shown_by
 from refold.preserve.words import typed
@@ -104,7 +104,7 @@ class SessionFindings(msgspec.Struct, kw_only=True):
 def examine_session(
     session: Session, counter: TokenCounter, *, file: str = "", format: str = ""
 ) -> SessionFindings:
-    book = Book(session, counter)
+    book = PathCounter(session, counter)
     repeated: dict[str, Again] = {}
     for one in book.repeats():
         again = repeated.setdefault(one.path, Again(_shown(one.path)))

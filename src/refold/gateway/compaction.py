@@ -110,7 +110,7 @@ def fold_usage(fold: e.Fold | None) -> JsonObject:
     return {} if usage is None else {"input_tokens": usage.prompt, "output_tokens": usage.output}
 
 
-def paused(item: JsonObject, model: str, *, stream: bool) -> tuple[bytes, str]:
+def compaction_message(item: JsonObject, model: str, *, stream: bool) -> tuple[bytes, str]:
     """An Anthropic answer with only a compaction block, and its content type."""
     more: JsonObject = {"context_management": {"applied_edits": []}}
     return _message(
@@ -192,7 +192,7 @@ def _items(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> E
     return Expanded([*prompts, *items[at[-1] + 1 :]], trigger, references[-1])
 
 
-def compacted(
+def compaction_response(
     signed: str, model: str, before: int, after: int, *, whole: bool, stream: bool
 ) -> tuple[bytes, str]:
     """An OpenAI answer with only a compaction item, and its content type. `whole`: in the format of the

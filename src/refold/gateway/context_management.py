@@ -48,7 +48,7 @@ class _Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compact_threshold: int | None = None
 
 
-class Wish(msgspec.Struct, frozen=True):
+class ContextEdits(msgspec.Struct, frozen=True):
     """The changes that a request asks for in its history, in either protocol."""
 
     clearing: tuple[ClearThinking | ClearToolUses, ...] = ()
@@ -58,7 +58,7 @@ class Wish(msgspec.Struct, frozen=True):
 DEFAULT_TRIGGER = 150_000
 
 
-def wish_of(dialect: str, body: JsonObject) -> Wish | None:
+def context_edits_of(dialect: str, body: JsonObject) -> ContextEdits | None:
     """The changes that a request asks for, or None; raises `RequestRefused` for those that are not
     supported."""
     given = body.get("context_management")
@@ -69,21 +69,21 @@ def wish_of(dialect: str, body: JsonObject) -> Wish | None:
             found = msgspec.convert(given, list[_Threshold])
             wanted = next((each.compact_threshold for each in found), None)
             trigger = None if wanted is None else Amount("input_tokens", wanted)
-            return Wish(compact=Compact(trigger) if found else None)
+            return ContextEdits(compact=Compact(trigger) if found else None)
         edits = msgspec.convert(given, _Managed).edits
     except msgspec.ValidationError as error:
         raise RequestRefused(400, f"context_management: {error}", "invalid_request_error") from None
     clearing = tuple(edit for edit in edits if not isinstance(edit, Compact))
-    return Wish(clearing, next((edit for edit in edits if isinstance(edit, Compact)), None))
+    return ContextEdits(clearing, next((edit for edit in edits if isinstance(edit, Compact)), None))
 
 
 def cleared(
-    wire: Sequence[JsonObject], wish: Wish, count: TokenCount
+    wire: Sequence[JsonObject], edits: ContextEdits, count: TokenCount
 ) -> tuple[Sequence[JsonObject], list[JsonObject]]:
     """The messages with tool results or thinking cleared, and the applied edits as the provider reports
     them."""
     applied: list[JsonObject] = []
-    for edit in wish.clearing:
+    for edit in edits.clearing:
         act = _thinking if isinstance(edit, ClearThinking) else _tool_uses
         after, what, number = act(wire, cast("Any", edit), count)
         if not number:

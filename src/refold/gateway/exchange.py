@@ -15,13 +15,13 @@ from refold.gateway.client_compaction import is_candidate
 from refold.gateway.compaction import is_marked
 from refold.gateway.ipc import (
     FromWorker,
-    Order,
     OwnershipCheck,
     PassedRequest,
+    ReadyAnswer,
     Recall,
     RefusedAnswer,
     RewriteRequest,
-    Speech,
+    SendUpstream,
     UpstreamReply,
     WorkerFailure,
 )
@@ -31,7 +31,7 @@ from refold.gateway.requests import COMPACT_PATH, identifying_headers, model_nam
 from refold.gateway.response_rewriter import ResponseRewriter, response_rewriter
 from refold.gateway.stored_ids import glance, is_shared
 from refold.gateway.stream_probe import StreamOpening, opening_of
-from refold.gateway.upstream import Handing, Upstream, UpstreamAnswer, relay
+from refold.gateway.upstream import AnswerStream, Upstream, UpstreamAnswer, relay
 from refold.gateway.worker import is_upstream_overflow
 from refold.gateway.worker_client import WorkerClient
 
@@ -62,16 +62,16 @@ class RequestExchange:
             raw = await self._own(raw)
         marked = is_marked(self.routing.settings, self.request.path, raw)
         if not marked and self.request.path == COMPACT_PATH:
-            return await self._ask(raw, Order(number=0))
+            return await self._ask(raw, SendUpstream(number=0))
         looked_at = marked or is_candidate(self.routing.settings, raw)
         if not looked_at and len(raw) < MAX_READ_BYTES and len(raw) < self.routing.of(model_named(raw)):
             self._note = PassedRequest(**self._asked(raw))
-            return await self._ask(raw, Order(number=self.number))
+            return await self._ask(raw, SendUpstream(number=self.number))
         answer = await self.worker.ask(RewriteRequest(**self._asked(raw)))
-        if isinstance(answer, Order) and answer.notes:
+        if isinstance(answer, SendUpstream) and answer.notes:
             answer = await self.worker.ask(RewriteRequest(**self._asked(raw), notes=await self._notes(raw)))
         self._note = PassedRequest(**self._asked(raw))  # a worker that comes after this one does not know it
-        if isinstance(answer, Speech):
+        if isinstance(answer, ReadyAnswer):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
         return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
@@ -99,7 +99,7 @@ class RequestExchange:
             return raw
         return await self.worker.checked(OwnershipCheck(number=self.number, owner=self.caller.owner, raw=raw))
 
-    async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
+    async def _ask(self, raw: bytes, order: SendUpstream, *, doubtful: bool = False) -> web.StreamResponse:
         """Passes the request on. If the upstream says that it is too long, it is folded and sent once
         more."""
         self.answer.before_end = self._tell_reply if order.number else None
@@ -130,17 +130,17 @@ class RequestExchange:
             self.worker.tell(self._note)
             self._note = None
 
-    def _sent(self, raw: bytes, order: Order) -> Any:
+    def _sent(self, raw: bytes, order: SendUpstream) -> Any:
         body, read = order.body or raw, order.extras is not None or self.answer.issued is not None
         return self.upstream.asked(self.request, body, self.caller, plain=read)
 
     async def _hand_on(
-        self, order: Order, answered: aiohttp.ClientResponse, done: str, head: bytes = b""
+        self, order: SendUpstream, answered: aiohttp.ClientResponse, done: str, head: bytes = b""
     ) -> web.StreamResponse:
         encoded = answered.headers.get("content-encoding", "identity").lower() != "identity"
         if order.extras is None or answered.status != 200 or encoded:
             return await relay(self.request, answered, self.answer, done, head)
-        handing = Handing(self.request, answered, self.answer, done)
+        handing = AnswerStream(self.request, answered, self.answer, done)
         shape = response_rewriter(order.extras)
         body = order.body
         said = await self._round(shape, handing, answered, head)
@@ -154,7 +154,7 @@ class RequestExchange:
             kind = answered.content_type
             packet = Recall(number=self.number, body=body, kind=kind, said=said)
             order_again = await self.worker.ask(packet)
-            body = order_again.body if isinstance(order_again, Order) else None
+            body = order_again.body if isinstance(order_again, SendUpstream) else None
             if body is None:
                 break  # what the model said so far is all there is
             shape.begin()
@@ -162,7 +162,7 @@ class RequestExchange:
         last = shape.end() if handing.streams else shape.result()
         return await handing.end(last, complete=shape.ended)
 
-    async def _further(self, shape: ResponseRewriter, handing: Handing, body: bytes) -> bytes:
+    async def _further(self, shape: ResponseRewriter, handing: AnswerStream, body: bytes) -> bytes:
         """One more round of the same answer. If it fails, the client gets an error in its stream."""
         try:
             async with self.upstream.asked(self.request, body, self.caller, plain=True) as answered:
@@ -176,7 +176,11 @@ class RequestExchange:
         raise handing.broken(text)
 
     async def _round(
-        self, shape: ResponseRewriter, handing: Handing, answered: aiohttp.ClientResponse, head: bytes = b""
+        self,
+        shape: ResponseRewriter,
+        handing: AnswerStream,
+        answered: aiohttp.ClientResponse,
+        head: bytes = b"",
     ) -> bytes:
         """One answer of the upstream, passed on as far as possible."""
         pieces: list[bytes] = []
@@ -193,7 +197,7 @@ class RequestExchange:
 
     async def _after_refusal(
         self, raw: bytes, answered: aiohttp.ClientResponse, opening: StreamOpening
-    ) -> Order | None:
+    ) -> SendUpstream | None:
         """The folded request after the upstream refused it for its size; None if it cannot be folded."""
         encoding = answered.headers.get("content-encoding", "")
         said = decompressed(opening.error, encoding).decode("utf-8", "replace")
@@ -201,12 +205,12 @@ class RequestExchange:
             return None
         self.worker.counts["overflow"] += 1
         folded = await self.worker.ask(RewriteRequest(**self._asked(raw), refused=said))
-        return folded if isinstance(folded, Order) else None
+        return folded if isinstance(folded, SendUpstream) else None
 
-    def _order(self, raw: bytes, answer: FromWorker, marked: bool) -> Order:
+    def _order(self, raw: bytes, answer: FromWorker, marked: bool) -> SendUpstream:
         """What to send upstream; raises `RequestRefused`. If the worker fails, a request that may fit is
         passed on unchanged."""
-        if isinstance(answer, Order):
+        if isinstance(answer, SendUpstream):
             return answer
         if isinstance(answer, RefusedAnswer):
             raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
@@ -216,7 +220,7 @@ class RequestExchange:
             raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
         if len(raw) // 4 < self.routing.of(model_named(raw)):
             self.worker.counts["passed_open"] += 1
-            return Order(number=self.number, done="pass unread")
+            return SendUpstream(number=self.number, done="pass unread")
         text = f"this request is too long and cannot be folded now ({why}): try again"
         raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
 

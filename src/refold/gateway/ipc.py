@@ -126,7 +126,7 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     """Tools whose calls the gateway answers."""
 
 
-class Order(WorkerAnswer, frozen=True, tag="order"):
+class SendUpstream(WorkerAnswer, frozen=True, tag="order"):
     """Tells the server to send a body upstream."""
 
     body: bytes | None = None
@@ -137,7 +137,7 @@ class Order(WorkerAnswer, frozen=True, tag="order"):
     """The upstream's answer is not for the client: ask the worker again with it (`RewriteRequest.notes`)."""
 
 
-class Speech(WorkerAnswer, frozen=True, tag="speech"):
+class ReadyAnswer(WorkerAnswer, frozen=True, tag="speech"):
     """A complete answer for the client; the upstream is not asked."""
 
     body: bytes
@@ -160,7 +160,7 @@ class WorkerFailure(WorkerAnswer, frozen=True, tag="broken"):
     error: str
 
 
-FromWorker: TypeAlias = Done | Order | Speech | RefusedAnswer | WorkerFailure
+FromWorker: TypeAlias = Done | SendUpstream | ReadyAnswer | RefusedAnswer | WorkerFailure
 
 _encoder = msgspec.msgpack.Encoder()
 to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)

@@ -196,7 +196,7 @@ class OpenSessions:
             return stored(self.store, id)
 
 
-class Later(Exception):
+class SessionBusy(Exception):
     """Raised if a session is in use and the write has to wait."""
 
 
@@ -208,10 +208,10 @@ class CommitGroup:
         self.ids: set[str] = set()
 
     def opened(self, asked: ConversationRequest) -> OpenSession:
-        """The session of a request as the store has it; raises `Later`."""
+        """The session of a request as the store has it; raises `SessionBusy`."""
         opened = self._sessions.of(asked)
         if opened.lock.locked():
-            raise Later
+            raise SessionBusy
         self.ids.add(asked.session)
         opened.session.refresh()
         return opened
@@ -225,7 +225,7 @@ def watched(opened: OpenSession, engine: Engine) -> Watch:
     return opened.watch
 
 
-def taken(opened: OpenSession, asked: ConversationRequest) -> RecordedTurn:
+def record_request(opened: OpenSession, asked: ConversationRequest) -> RecordedTurn:
     """Records a request. Afterwards the path has exactly the messages of the request, so that nothing else is
     ever shown to its sender. The same list again is a retry: its answer becomes a sibling of the first one.
     """

@@ -24,16 +24,22 @@ from refold.gateway.client_compaction import (
     told_until,
 )
 from refold.gateway.compaction import Expanded
-from refold.gateway.context_management import DEFAULT_TRIGGER, Compact, Wish, cleared, wish_of
+from refold.gateway.context_management import (
+    DEFAULT_TRIGGER,
+    Compact,
+    ContextEdits,
+    cleared,
+    context_edits_of,
+)
 from refold.gateway.custom_tools import restore_custom_calls
 from refold.gateway.ipc import (
     ClientRequest,
     Extras,
     FromWorker,
-    Order,
+    ReadyAnswer,
     Recall,
     RewriteRequest,
-    Speech,
+    SendUpstream,
     UpstreamReply,
     WorkerSettings,
 )
@@ -80,23 +86,23 @@ class RequestRewriter:
         """The answer to a rewrite request; raises `RequestRefused` if nothing that fits can be made."""
         asked, expanded = self.read(question)
         if asked is None:
-            return Order(number=question.number, done="pass unread"), None
+            return SendUpstream(number=question.number, done="pass unread"), None
         self._check_length(asked)
         if is_candidate(self.settings, question.raw) and (call := compaction_call(asked, question.raw)):
             if self.settings.notes and question.notes is None:
-                return Order(number=question.number, notes=True), None
+                return SendUpstream(number=question.number, notes=True), None
             answer = await self._record(question, call)
             if answer is not None:
                 return answer, None
-        wish = wish_of(asked.dialect, asked.body) if expanded is not None else None
-        if wish is not None:
+        edits = context_edits_of(asked.dialect, asked.body) if expanded is not None else None
+        if edits is not None:
             asked.body.pop("context_management")
         compact = question.path == COMPACT_PATH or (expanded is not None and expanded.trigger)
 
         async def answered(opened: OpenSession) -> tuple[FromWorker, RecordedTurn | None]:
             if compact:
                 return await self._compact(question, asked, opened), None
-            return await self._prepare(question, asked, opened, wish)
+            return await self._prepare(question, asked, opened, edits)
 
         return await self._open_sessions.within(asked, answered)
 
@@ -113,23 +119,27 @@ class RequestRewriter:
             raise RequestRefused(400, text, "invalid_request_error", code="context_length_exceeded")
 
     async def _prepare(
-        self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession, wish: Wish | None
+        self,
+        question: RewriteRequest,
+        asked: ConversationRequest,
+        opened: OpenSession,
+        edits: ContextEdits | None,
     ) -> tuple[FromWorker, RecordedTurn]:
-        turn, session = open_sessions.taken(opened, asked), opened.session
+        turn, session = open_sessions.record_request(opened, asked), opened.session
         engine = self.routing.engine_for(asked.name)
         open_sessions.watched(opened, engine)
         if question.refused is not None:
             engine.failed(session, question.refused, model=asked.model)
         before = engine.view(session, system=asked.beside).tokens
-        fold = await self._wished_fold(asked, opened, wish.compact, before) if wish else None
+        fold = await self._requested_fold(asked, opened, edits.compact, before) if edits else None
         preset = engine.preset_for(session, asked.model)
-        if wish and not fold and asked.since is None and question.refused is None:
-            wire, applied = cleared(asked.said, wish, lambda wire: _tokens(engine, asked, wire))
+        if edits and not fold and asked.since is None and question.refused is None:
+            wire, applied = cleared(asked.said, edits, lambda wire: _tokens(engine, asked, wire))
             if _tokens(engine, asked, wire) <= preset.budget:
                 return self._order(question, asked, wire, "pass", applied=applied), turn
         view = await self._fitting(engine, asked, opened)
         turn.leaf = session.leaf
-        if fold is not None and wish and wish.compact and wish.compact.pause_after_compaction:
+        if fold is not None and edits and edits.compact and edits.compact.pause_after_compaction:
             return self._paused(
                 question, asked, self._item(question, asked, opened, view), before, view
             ), turn
@@ -137,9 +147,9 @@ class RequestRewriter:
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
         shown = verbatim.render_verbatim(view, turn, session, preset.window - view.tokens)
         folded = folded or not shown.is_whole
-        if not folded and asked.since is None and wish is None:
+        if not folded and asked.since is None and edits is None:
             if not self.settings.compact_tool:
-                return Order(number=question.number), turn
+                return SendUpstream(number=question.number), turn
             turn.sent = len(asked.wire)
             return self._order(question, asked, asked.said, "pass"), turn
         tokens = view.tokens + shown.more
@@ -147,13 +157,13 @@ class RequestRewriter:
         if left_out := words_left_out(session.path):
             done += f" words_left_out={left_out}"
         applied = None
-        if wish is not None:
-            wire, applied = cleared(wire, wish, lambda wire: _tokens(engine, asked, wire))
+        if edits is not None:
+            wire, applied = cleared(wire, edits, lambda wire: _tokens(engine, asked, wire))
         turn.sent = asked.prompts + len(wire)
         item = None if fold is None else self._item(question, asked, opened, view)
         return self._order(question, asked, wire, done if folded else "pass", applied, item, fold), turn
 
-    async def _wished_fold(
+    async def _requested_fold(
         self, asked: ConversationRequest, opened: OpenSession, compact: Compact | None, tokens: int
     ) -> e.Fold | None:
         """Folds from the size on that the client set."""
@@ -208,7 +218,7 @@ class RequestRewriter:
         applied: list[JsonObject] | None = None,
         item: JsonObject | None = None,
         fold: e.Fold | None = None,
-    ) -> Order:
+    ) -> SendUpstream:
         folded = done.startswith("fold")
         ours = [tool.SPEC] if folded and self.settings.recall else []
         ours += [compact_tool.COMPACT_TOOL_SPEC] if self.settings.compact_tool else []
@@ -224,21 +234,21 @@ class RequestRewriter:
             extras = Extras(dialect=asked.dialect, item=item, usage=usage, applied=managed, ours=names)
         counts = (*(("folded",) if folded else ()), *(("compacted",) if item is not None else ()))
         body = asked.with_messages(wire)
-        return Order(number=question.number, body=body, done=done, extras=extras, counts=counts)
+        return SendUpstream(number=question.number, body=body, done=done, extras=extras, counts=counts)
 
     def _paused(
         self, question: RewriteRequest, asked: ConversationRequest, item: JsonObject, before: int, view: View
-    ) -> Speech:
+    ) -> ReadyAnswer:
         stream = bool(asked.body.get("stream"))
-        body, kind = compaction.paused(item, asked.name, stream=stream)
+        body, kind = compaction.compaction_message(item, asked.name, stream=stream)
         done = f"compact {before} {view.tokens}"
-        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        return ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     async def _compact(
         self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession
-    ) -> Speech:
+    ) -> ReadyAnswer:
         """Folds for a compaction request and returns a reference to the result."""
-        open_sessions.taken(opened, asked)
+        open_sessions.record_request(opened, asked)
         session, engine = opened.session, self.routing.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
         await self._folded(asked, opened, before)
@@ -247,11 +257,13 @@ class RequestRewriter:
             raise RequestRefused(400, "there is nothing to compact", "invalid_request_error")
         signed = self._signer.sign(session.id, session.leaf, question.owner)
         whole, stream = question.path == COMPACT_PATH, bool(asked.body.get("stream"))
-        body, kind = compaction.compacted(signed, asked.name, before, after, whole=whole, stream=stream)
+        body, kind = compaction.compaction_response(
+            signed, asked.name, before, after, whole=whole, stream=stream
+        )
         done = f"compact {before} {after}"
-        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        return ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
-    async def _record(self, question: RewriteRequest, call: CompactionCall) -> Speech | None:
+    async def _record(self, question: RewriteRequest, call: CompactionCall) -> ReadyAnswer | None:
         """A record of the conversation that answers a compaction call; None if none fits."""
         written = None if question.notes is None else replies.read_reply(call.asked.dialect, question.notes)
         notes = "" if written is None else client_compaction.notes_of(written.message.text)
@@ -265,7 +277,7 @@ class RequestRewriter:
         async def made(opened: OpenSession) -> tuple[int, View, str | None]:
             session = opened.session
             if told is None:
-                open_sessions.taken(opened, asked)
+                open_sessions.record_request(opened, asked)
             else:
                 session.move(told.leaf)
                 for each in client_compaction.told_results(call, session):
@@ -288,7 +300,7 @@ class RequestRewriter:
             text, asked.name, engine.counter.text(text), stream=stream
         )
         done = f"compact {before} {view.tokens}"
-        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        return ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     def _told_session(self, call: CompactionCall) -> CoveredHistory | None:
         """For a call that contains the conversation as text: the session of the same name that it covers
@@ -296,7 +308,7 @@ class RequestRewriter:
         beside = self._open_sessions.beside(call.asked)
         return max(filter(None, (told_until(call, session) for session in beside)), default=None)
 
-    async def recalled(self, packet: Recall, turn: RecordedTurn) -> Order:
+    async def recalled(self, packet: Recall, turn: RecordedTurn) -> SendUpstream:
         """The request with the model's reply and the recalled messages, taken from the path of this request
         even if the session has changed since."""
         dialect = dialects.get(turn.asked.dialect)
@@ -324,7 +336,7 @@ class RequestRewriter:
         items = repair([Item(message) for message in (user("…"), reply.message, *found)], dialect.name)
         more = request_messages(RenderedView(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
         body[dialect.field] = [*body[dialect.field], *more]
-        return Order(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
+        return SendUpstream(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
 
     async def _compacted(
         self,

@@ -41,7 +41,7 @@ def is_shared(settings: GatewaySettings, path: str) -> bool:
     return shared and (path in (RESPONSES_PATH, MESSAGES_PATH) or path.startswith(f"{RESPONSES_PATH}/"))
 
 
-class Glance(msgspec.Struct, frozen=True):
+class RequestGlance(msgspec.Struct, frozen=True):
     """What the server knows of a request without parsing all of it."""
 
     refers: bool
@@ -54,13 +54,13 @@ class _Head(msgspec.Struct):
     store: Any = None
 
 
-def glance(path: str, raw: bytes, encoding: str) -> Glance:
+def glance(path: str, raw: bytes, encoding: str) -> RequestGlance:
     """Looks at a request; raises `RequestRefused` if it cannot be read, because the upstream might be able
     to."""
     if encoding.lower() not in ("", "identity"):
         raise _unreadable()
     refers = _REFERS.get(path, _REFERS[RESPONSES_PATH])
-    return Glance(refers.search(raw) is not None, _decoded(raw, _Head).store is not False)
+    return RequestGlance(refers.search(raw) is not None, _decoded(raw, _Head).store is not False)
 
 
 def _decoded(raw: bytes, kind: Any) -> Any:

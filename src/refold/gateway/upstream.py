@@ -167,7 +167,7 @@ class Upstream:
         return headers
 
 
-class Handing:
+class AnswerStream:
     """An answer that is passed on as it arrives. If it breaks off, the connection is closed without an end,
     so that it does not look complete."""
 
@@ -236,7 +236,7 @@ async def relay(
     head: bytes = b"",
 ) -> web.StreamResponse:
     """Passes an answer on as it arrives."""
-    handing = Handing(request, upstream, answer, done)
+    handing = AnswerStream(request, upstream, answer, done)
     handing.response.content_length = upstream.content_length
     await handing.write(b"")
     last, size = b"", 0

@@ -27,13 +27,13 @@ from refold.gateway.ipc import (
     Done,
     FromWorker,
     Issued,
-    Order,
     OwnershipCheck,
     PassedRequest,
     Ping,
     Recall,
     RefusedAnswer,
     RewriteRequest,
+    SendUpstream,
     ToWorker,
     UpstreamReply,
     WorkerFailure,
@@ -44,12 +44,12 @@ from refold.gateway.ipc import (
 )
 from refold.gateway.open_sessions import (
     CommitGroup,
-    Later,
     OpenSession,
     OpenSessions,
     RecordedTurn,
+    SessionBusy,
     record_answer,
-    taken,
+    record_request,
 )
 from refold.gateway.replies import Recorded
 from refold.gateway.request_rewriter import RequestRewriter
@@ -149,7 +149,7 @@ class GatewayWorker:
                 for packet in batch:
                     try:
                         written.append((packet, self._write_now(packet, turns, sessions)))
-                    except Later:
+                    except SessionBusy:
                         alone.append(packet)
         except Exception:  # each by itself says what is wrong with it
             return batch
@@ -171,7 +171,8 @@ class GatewayWorker:
         turns: dict[int, RecordedTurn | None],
         sessions: CommitGroup,
     ) -> OpenSession | None:
-        """Writes a packet and returns its session; None if there is nothing to write. Raises `Later`."""
+        """Writes a packet and returns its session; None if there is nothing to write. Raises
+        `SessionBusy`."""
         number = packet.number
         before = self._turn(number) if isinstance(packet, PassedRequest) else self._turns.get(number)
         if number not in turns and before is not None and before.done():
@@ -181,10 +182,10 @@ class GatewayWorker:
         if isinstance(packet, PassedRequest):
             asked, _ = self._rewriter.read(packet)
             opened = None if asked is None else sessions.opened(asked)
-            turns[number] = None if opened is None or asked is None else taken(opened, asked)
+            turns[number] = None if opened is None or asked is None else record_request(opened, asked)
             return opened
         if number not in turns and before is not None:
-            raise Later
+            raise SessionBusy
         turn = turns.get(number)
         reply = None if turn is None else reply_of(packet, turn)
         if turn is None or reply is None:
@@ -218,7 +219,7 @@ class GatewayWorker:
             return ""
         try:
             asked, _ = self._rewriter.read(note)
-            taken = None if asked is None else await self._taken(asked)
+            taken = None if asked is None else await self._record_request(asked)
             if not turn.done():
                 turn.set_result(taken)
         finally:
@@ -226,9 +227,9 @@ class GatewayWorker:
                 turn.set_result(None)
         return ""
 
-    async def _taken(self, asked: ConversationRequest) -> RecordedTurn:
+    async def _record_request(self, asked: ConversationRequest) -> RecordedTurn:
         async def write(opened: OpenSession) -> RecordedTurn:
-            return taken(opened, asked)
+            return record_request(opened, asked)
 
         return await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
 
@@ -264,7 +265,7 @@ class GatewayWorker:
     async def _answer_to(self, question: RewriteRequest) -> FromWorker:
         if self._rewriter.fits(question):  # it was only too long to be looked at by others
             self._begin(self._counted(0, self._noted(question, self._turn(question.number))))
-            return Order(number=question.number)
+            return SendUpstream(number=question.number)
         answer, turn = await self._rewriter.to(question)
         if turn is not None:
             waited = self._turns[question.number] = asyncio.get_running_loop().create_future()
@@ -282,7 +283,7 @@ class GatewayWorker:
     async def _checked(self, packet: OwnershipCheck) -> FromWorker:
         asked = References(b"", packet.ids) if packet.raw is None else references(packet.raw)
         self._ids.check(packet.owner, asked.kept, asked.given)
-        return Order(number=packet.number, body=asked.body)
+        return SendUpstream(number=packet.number, body=asked.body)
 
     async def _recall(self, packet: Recall) -> FromWorker:
         waited = self._turns.get(packet.number)

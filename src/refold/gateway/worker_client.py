@@ -24,13 +24,13 @@ from refold.gateway.ipc import (
     Done,
     FromWorker,
     Issued,
-    Order,
     OwnershipCheck,
     PassedRequest,
     Ping,
     Recall,
     RefusedAnswer,
     RewriteRequest,
+    SendUpstream,
     UpstreamReply,
     WorkerFailure,
     WorkerSettings,
@@ -217,7 +217,7 @@ class WorkerClient:
         answer = await self.ask(packet)
         if isinstance(answer, RefusedAnswer):
             raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
-        if not isinstance(answer, Order) or answer.body is None:
+        if not isinstance(answer, SendUpstream) or answer.body is None:
             raise RequestRefused(
                 503, "the owner of this answer cannot be checked now: try again", "api_error", wait=1
             )

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 SDKS = {"openai": "refold.integrations.openai", "anthropic": "refold.integrations.anthropic"}
-"""Packages whose clients can be wrapped, and who wraps them."""
+"""Packages whose clients can be wrapped → the module that wraps them."""
 
 
 def wrap(client: C, *, session: str | None = None, **options: Unpack[AdapterOptions]) -> C:
-    """A client of `openai` or `anthropic` for one conversation: the same calls, and the history stays inside
-    the `window`. `preset`, `model` (who writes summaries; none: the embedded digest) and `hooks` are the
-    engine's, `store` and `session` say where the conversation is kept (a new one unless named). The client
-    that is given stays as it is; its connections are shared, so a wrap for each conversation costs little."""
+    """A client of `openai` or `anthropic` for one conversation, with the same calls; the history stays
+    inside the `window`. `preset`, `model` (for summaries; default: the digest) and `hooks` are the
+    engine's; `store` and `session` say where the conversation is kept (default: a new one). The given
+    client is unchanged; connections are shared, so a wrapper per conversation is cheap."""
     from refold.integrations.clients import wrapped
     from refold.integrations.conversation import Conversations
     from refold.loop import run
@@ -47,15 +47,15 @@ def engine_of(client: Any) -> Engine:
 
 
 def history(client: Any, dialect: str | None = None) -> list[Any]:
-    """What the model sees of the conversation so far, as the list to go on from: in another process, or to
-    forget what a list of one's own has grown to. `dialect`: `responses` where that is what comes next."""
+    """The conversation as the model sees it, as a list to continue from: in another process, or to drop a
+    list that has grown. `dialect`: `responses` for that API."""
     from refold.loop import run
 
     return run(_conversation(client).history(dialect or _name(client)))
 
 
 def recalled(client: Any, call: Any) -> dict[str, Any] | None:
-    """The answer to a call of the recall tool, ready for the list; None where it is another tool's call."""
+    """The answer to a call of the recall tool, ready for the list; None for another tool's call."""
     return _sdk(client).recalled(_conversation(client), call)
 
 

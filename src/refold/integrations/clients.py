@@ -28,7 +28,7 @@ STATE_ATTRIBUTE = "_refold"
 
 @dataclass(frozen=True)
 class CallArguments:
-    """What a call says: the list that belongs to the conversation, and what belongs to the call."""
+    """The arguments of a call: the conversation's list, and what belongs to the call."""
 
     messages: Sequence[Any]
     system: str | None
@@ -37,12 +37,12 @@ class CallArguments:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One way to ask a model, as the body of a request."""
+    """One way to call a model, as the body of a request."""
 
     asked: Callable[[RequestBody], CallArguments | None]
-    """None: the history is not in the body."""
+    """None if the history is not in the body."""
     body: Callable[[RequestBody, CallArguments, View], RequestBody]
-    """The body with the view in the place of the history."""
+    """The body with the view in place of the history."""
     reader: Callable[[], StreamReader]
 
 
@@ -68,7 +68,7 @@ class WrappedCall:
 
     @property
     def observes(self) -> bool:
-        """Of several answers the caller chooses one, and hands it over with the next list."""
+        """False if there are several answers: the caller chooses one and passes it with the next list."""
         return self.body.get("n") in (None, 1)
 
 
@@ -122,7 +122,7 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
 
 
 def given(body: RequestBody) -> RequestBody:
-    """A body without the values that stand for "left out": what is sent is plain JSON."""
+    """A body without "not given" values: plain JSON."""
     plain = (str, int, float, list, tuple, dict, type(None))
     return {key: value for key, value in body.items() if isinstance(value, plain)}
 
@@ -135,8 +135,8 @@ def conversation_of(client: Any) -> Conversation | None:
 
 
 def _is_whole(reply: Any) -> bool:
-    """A reply is appended at once, a stream's when it has ended. A raw response is the caller's to read: what
-    it says comes with the next list."""
+    """True for a complete reply, which is appended at once; a stream is appended at its end. A raw
+    response is read by the caller and comes with the next list."""
     return hasattr(reply, "model_dump")
 
 
@@ -161,7 +161,7 @@ async def _atee(call: WrappedCall, turn: ModelCall, chunks: AsyncIterator[Any]) 
 
 
 class _Heard:
-    """Records a stream so far. An unreadable piece ends the recording, not the stream."""
+    """Records a stream. An unreadable piece ends the recording, not the stream."""
 
     def __init__(self, call: WrappedCall) -> None:
         self._model = call.model

@@ -1,7 +1,7 @@
 """Models: providers, a local model, and scripted ones for tests.
 
-Importing this room costs nothing: providers load their SDK when the first model is made. Most callers
-ask the registry (`refold.model("openai:gpt-…")`); tests use `Scripted` directly.
+Importing this package is cheap: providers load their SDK when the first model is made. Most callers use
+the registry (`refold.model("openai:gpt-…")`); tests use `Scripted` directly.
 """
 
 from __future__ import annotations

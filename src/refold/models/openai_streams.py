@@ -1,7 +1,7 @@
-"""OpenAI's two kinds of stream, as our events.
+"""OpenAI's two kinds of stream as events of refold.
 
-Chunks are read as dicts, so that what compatible servers add (reasoning texts) or leave out does no harm.
-Whole parts, usage and the stop come from the dialects' readers, which know every spelling.
+Chunks are read as dicts, so that additions (reasoning texts) and omissions of compatible servers do no
+harm. Whole parts, usage and the stop reason come from the dialects' parsers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _REASONING = ("response.reasoning_summary_text.delta", "response.reasoning_text.
 
 
 class ChatStream(StreamReader):
-    """Puts the chunks of a chat completion together. Without a finish reason there is no stop: the
-    connection ended, the reply did not."""
+    """Assembles the chunks of a chat completion. Without a finish reason there is no stop: the connection
+    ended, the reply did not."""
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}
@@ -71,7 +71,7 @@ class ChatStream(StreamReader):
         return said
 
     def _call(self, piece: JsonObject) -> None:
-        """Pieces belong together by index. Some servers count every call 0 and tell them apart by id."""
+        """Joins pieces of calls by index. Some servers number every call 0; these are distinguished by id."""
         given, id = piece.get("index"), piece.get("id")
         index = given if isinstance(given, int) else max(0, len(self._calls) - 1)
         known = self._open.get(index)
@@ -108,7 +108,7 @@ class ResponsesStream(StreamReader):
 
 
 class StreamRefused(OSError):
-    """A stream that began well and then told of an error; it looks like the SDK's errors."""
+    """An error reported inside a stream, with the attributes of the SDK's errors."""
 
     def __init__(self, body: JsonObject) -> None:
         super().__init__(str(body.get("message") or "the response failed"))

@@ -1,4 +1,4 @@
-"""What the models behind an HTTP interface share: clients, failures, closing."""
+"""Common part of models behind an HTTP API: clients, failures, closing."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from refold.session.items import Item
 from refold.text.lenient_json import JsonObject
 
 SILENCE_SECONDS = 600.0
-"""Default of `timeout`: seconds without a byte after which a request is given up."""
+"""Default of `timeout`: seconds without a byte before a request fails."""
 LINGER = 1.0
-"""Seconds that a stream may stay open after the reply has ended."""
+"""Seconds that a stream may stay open after the end of the reply."""
 _BAD = (json.JSONDecodeError, UnicodeDecodeError, Malformed)
 _HTTP = ("httpx", "httpx2", "httpcore", "httpcore2")
 
 
 class RemoteOptions(TypedDict, total=False):
-    """What `Remote` takes, for those that take more."""
+    """Options of `Remote`, for subclasses."""
 
     name: str | None
     api_key: str | None
@@ -50,14 +50,14 @@ class Remote(ABC):
 
     provider: ClassVar[str]
     brand: ClassVar[str]
-    """How the SDK spells the provider. (Its package is that in small letters, which is loaded late: it may
-    not be installed.)"""
+    """The provider's name in the SDK. (Its package has the same name in lower case and is imported late,
+    since it may not be installed.)"""
     home: ClassVar[str]
     """The provider's own host."""
     resource: ClassVar[str]
-    """What of the SDK's client is asked …"""
+    """Attribute of the SDK's client that is called …"""
     required: ClassVar[tuple[str, ...]]
-    """… and with which fields of the body as arguments of its own."""
+    """… and fields of the body that it takes as separate arguments."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Remote(ABC):
         temperature: bool = True,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """`temperature=False`: the model takes none, so none is sent. `extra` goes into every request."""
+        """`temperature=False`: none is sent. `extra` is added to every request."""
         self.name = name or f"{self.provider}:{model}"
         self.model = model
         self.context_window = context_window
@@ -91,7 +91,7 @@ class Remote(ABC):
 
     @property
     def at_home(self) -> bool:
-        """Is this the provider itself, not a server that imitates it?"""
+        """True for the provider itself, not a compatible server."""
         return self._base_url is None or self.home in self._base_url
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
@@ -109,22 +109,22 @@ class Remote(ABC):
             raise failure
 
     async def _drained(self, events: AsyncIterator[Event]) -> None:
-        """The reply is whole: a connection that ends now can be used again, one that stays open or breaks
-        is no reason to wait or to lose it."""
+        """Reads the end of a stream after the complete reply, so that the connection can be reused; a
+        connection that stays open or breaks does not matter."""
         with suppress(TimeoutError, *self._caught()):
             async with asyncio.timeout(LINGER):
                 async for _ in events:
                     pass
 
     async def aclose(self) -> None:
-        """Close the idle connections of the running loop. Good manners before a loop ends."""
+        """Closes the idle connections of the running loop."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
     async def client(self) -> Any:
-        """The SDK's client. One per event loop: connections cannot move between loops. Made in a thread,
-        since importing an SDK takes seconds in which the loop has better things to do."""
+        """The SDK's client, one per event loop, because connections cannot move between loops. Made in a
+        thread, since importing an SDK takes seconds."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             made = await asyncio.to_thread(self._connect)
@@ -133,7 +133,7 @@ class Remote(ABC):
 
     @abstractmethod
     def body(self, request: Request) -> JsonObject:
-        """The request as it goes over the wire, without what only streaming needs."""
+        """The request as it is sent, without what only streaming needs."""
 
     @abstractmethod
     def reader(self) -> StreamReader:
@@ -148,8 +148,7 @@ class Remote(ABC):
         return {"model": self.model, **({} if chosen is None else {"temperature": chosen})}
 
     async def _events(self, request: Request) -> AsyncGenerator[Event]:
-        """Sends the body as it is: the SDK's own arguments would drop what this release of it does not
-        know."""
+        """Sends the body unchanged: the SDK's own arguments would drop fields it does not know."""
         reader, body, client = self.reader(), self.streaming(request), await self.client()
         given = {key: body.pop(key) for key in self.required}
         more = {} if request.timeout is None else {"timeout": request.timeout}
@@ -176,7 +175,7 @@ class Remote(ABC):
         )
 
     def _caught(self) -> tuple[type[Exception], ...]:
-        """What may come out of the SDK (if it is there), of the HTTP library below it, or of a bad stream."""
+        """Exceptions of the SDK (if installed), of the HTTP library, or of a malformed stream."""
         raised = getattr(sys.modules.get(self.brand.lower()), f"{self.brand}Error", None)
         return (*([raised] if raised else []), *_transport_errors(), *_BAD)
 
@@ -188,8 +187,8 @@ class Remote(ABC):
 
 
 def wire_items(request: Request, dialect: str) -> list[Item]:
-    """The request's messages as this dialect takes them. The end of the stable part is marked like the end
-    of a fold, so that a cache breakpoint comes there."""
+    """The request's messages in this dialect. The end of the stable part is marked like the end of a
+    fold, for a cache breakpoint."""
     items = [
         Item(message, (), "stable" if at == request.stable else None)
         for at, message in enumerate(request.messages, start=1)
@@ -198,13 +197,13 @@ def wire_items(request: Request, dialect: str) -> list[Item]:
 
 
 def wire_prompt(request: Request, dialect: Dialect) -> JsonObject:
-    """What a request says, in a dialect in which that is a list: messages and tools."""
+    """Messages and tools of a request in a dialect with a list."""
     said = {dialect.field: dialect.render(wire_items(request, dialect.name), system=request.system)}
     return {**said, "tools": dialect.render_tools(request.tools)} if request.tools else said
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """Exceptions of the HTTP libraries that are loaded: not every SDK wraps them in mid-stream."""
+    """Exceptions of the loaded HTTP libraries, which not every SDK wraps during a stream."""
     modules = [module for name in _HTTP if (module := sys.modules.get(name))]
     found = [getattr(module, kind, None) for module in modules for kind in ("TransportError", "NetworkError")]
     return (*(kind for kind in found if kind is not None), OSError)

@@ -1,4 +1,4 @@
-"""One whole reply from a stream of events."""
+"""A whole reply from a stream of events."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta
 from refold.session.validation import kept, validated
 
 YIELD_EVERY_EVENTS = 256
-"""Events after which others get their turn."""
+"""Number of events after which other tasks may run."""
 MAX_EVENTS, MAX_CHARS = 2_000_000, 2**26
-"""A reply of more events, or of more characters, has no end."""
+"""Maximum number of events and of characters of a reply."""
 
 
 class AwaitedPluginGuard(PluginGuard):
-    """The same around an await. A part that cancels itself has failed; one that is cancelled goes on."""
+    """A plug-in guard around an await. A plug-in that cancels itself has failed; a cancellation from
+    outside is passed on."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         task = asyncio.current_task()
@@ -33,7 +34,7 @@ class AwaitedPluginGuard(PluginGuard):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a model answered, and what the provider counted."""
+    """A model's answer and its usage."""
 
     message: Assistant
     usage: Usage | None
@@ -45,7 +46,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Collector:
-    """Puts a reply together. Deltas count until the part they belong to arrives whole."""
+    """Assembles a reply. Deltas count until their part arrives whole."""
 
     def __init__(self) -> None:
         self._parts: list[AnyPart] = []
@@ -93,7 +94,7 @@ class Collector:
 
 @asynccontextmanager
 async def closing(events: AsyncIterator[Event]) -> AsyncGenerator[AsyncIterator[Event]]:
-    """Closes the stream on the way out, so that an abandoned reply frees its connection at once."""
+    """Closes the stream on exit, so that an abandoned reply frees its connection at once."""
     try:
         yield events
     finally:
@@ -102,8 +103,7 @@ async def closing(events: AsyncIterator[Event]) -> AsyncGenerator[AsyncIterator[
 
 
 async def collect(model: Model, request: Request) -> Reply:
-    """The reply to one attempt. A stream that ends without `Stopped` was cut off: `Transient`, however
-    complete the text may look."""
+    """The reply of one attempt. A stream without `Stopped` was cut off and raises `Transient`."""
     collector = Collector()
     with AwaitedPluginGuard(model.name, ModelError):
         async with closing(model.stream(request)) as events:
@@ -132,7 +132,7 @@ def _read(message: Assistant, usage: Usage | None, name: str) -> tuple[Assistant
 
 
 def checked_model(model: Model) -> Model:
-    """A model, if it is one and says plainly who it is; `WrongType` otherwise."""
+    """The model, if it is a valid one; raises `WrongType` otherwise."""
     with PluginGuard("the model"):
         if not isinstance(cast("object", model), Model) or isinstance(model, type):
             kind = type(model).__name__
@@ -154,10 +154,11 @@ async def complete(  # the limit covers all attempts together, so it is ours to 
     timeout: float | None = None,  # noqa: ASYNC109
     retries: Retry = Retry(),
 ) -> Reply:
-    """The whole reply of `model`. Transient errors are tried again as `retries` says (`NEVER`: not at all).
+    """The whole reply of `model`. Transient errors are retried by `retries` (`NEVER`: not at all).
 
-    `request.timeout` limits one attempt, `timeout` everything together; passing either raises `Transient`.
-    Cancelling closes the connection."""
+    `request.timeout` limits one attempt, `timeout` all of them; exceeding either raises `Transient`.
+    Cancelling closes the connection.
+    """
 
     async def attempt() -> Reply:
         return await _within(request.timeout, model, request)

@@ -1,4 +1,4 @@
-"""Trying again: for transient errors only, with back-off, and never past a total time limit."""
+"""Retries of transient errors, with back-off and a total time limit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """How often, how patiently, how long. Overflow, bad keys and bad requests are never tried again.
+    """Number, pauses and total time of retries. Overflow, bad keys and bad requests are never retried.
 
-    The wait before attempt n is `base · 2ⁿ`, at most `cap`, and a random part of up to `jitter` of it is
-    taken off so that many clients do not come back together. A `Retry-After` of the provider is a lower
-    bound for the wait. An attempt that could only start after `total` seconds is not made."""
+    The wait before attempt n is `base · 2ⁿ`, at most `cap`, minus a random part of up to `jitter` of it,
+    so that many clients do not return together. A provider's `Retry-After` is a lower bound. An attempt
+    that could start only after `total` seconds is not made.
+    """
 
     attempts: int = 4
     base: float = 0.5
@@ -38,7 +39,7 @@ class Retry:
         return max(retry_after or 0.0, backoff * (1 - self.jitter * self.random()))
 
     async def call(self, action: Callable[[], Awaitable[T]]) -> T:
-        """The action's result. Its last `Transient` when attempts or time have run out."""
+        """The result of the action; raises its last `Transient` when attempts or time have run out."""
         end = self.clock() + self.total
         attempt = 0
         while True:
@@ -49,7 +50,7 @@ class Retry:
                 attempt += 1
 
     async def _pause(self, error: Transient, attempt: int, end: float) -> None:
-        """Wait for the next attempt, or raise `error` again if there is to be none."""
+        """Waits for the next attempt, or raises `error` if there is none."""
         wait = self.wait(attempt, error.retry_after)
         if attempt + 1 >= self.attempts or self.clock() + wait >= end:
             raise error
@@ -60,7 +61,7 @@ NO_RETRY = Retry(attempts=1)
 
 
 class Wrapped:
-    """A model around another: called as that is and as large, unless it says otherwise."""
+    """A model that wraps another, with the same name and window by default."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -75,7 +76,7 @@ class Wrapped:
 
 
 class Retrying(Wrapped):
-    """A model that tries again, as long as nothing of the reply has been handed on yet."""
+    """A model that retries as long as nothing of the reply has been passed on."""
 
     def __init__(self, model: Model, retry: Retry = Retry()) -> None:
         super().__init__(model)

@@ -28,11 +28,12 @@ PIECE = 24
 
 
 class ScriptExhausted(AssertionError, RefoldError):
-    """The script has no line for this request. An error of refold, so that it passes every guard as it is."""
+    """Raised if the script has no line for a request. An error of refold, so that it passes every guard
+    unchanged."""
 
 
 class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply: what is said, and what goes wrong after it was said."""
+    """One reply, and what goes wrong after it."""
 
     content: Content = ()
     stop: Stop | None = None
@@ -45,7 +46,7 @@ class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True):
     error: Exception | None = None
     """Raised after the content."""
     stalls: bool = False
-    """Never goes on after the content."""
+    """True: nothing follows the content."""
     cut: bool = False
     """The stream ends after the content, without a stop."""
     purpose: str | None = None
@@ -76,22 +77,22 @@ def say(
 
 
 def fail(error: Exception, *said: str | AnyPart, purpose: str | None = None) -> ScriptedReply:
-    """Raise `error`, after having said something or nothing."""
+    """Raises `error`, optionally after some content."""
     return ScriptedReply(content=content(said), error=error, purpose=purpose)
 
 
 def stall(*said: str | AnyPart, purpose: str | None = None) -> ScriptedReply:
-    """Say something or nothing, then never go on."""
+    """Stalls, optionally after some content."""
     return ScriptedReply(content=content(said), stalls=True, purpose=purpose)
 
 
 def cut(*said: str | AnyPart, purpose: str | None = None) -> ScriptedReply:
-    """A stream that just ends: what a broken proxy makes of a reply."""
+    """Ends the stream without a stop, as a broken proxy does."""
     return ScriptedReply(content=content(said), cut=True, purpose=purpose)
 
 
 class Scripted:
-    """Follows a script and keeps the requests it got. `then` answers whatever the script does not."""
+    """Follows a script and keeps its requests. `then` answers what the script does not."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class Scripted:
         self.context_window = context_window
         self.requests: list[Request] = []
         self.open = 0
-        """Streams that are under way: 0 again once every one ended or was closed."""
+        """Number of open streams; 0 once every one has ended or was closed."""
         self._script = list(script)
         self._then = then
         self._sleep = sleep
@@ -176,7 +177,7 @@ def as_line(answer: ScriptedAnswer) -> ScriptedReply:
 
 
 def events_of(part: AnyPart) -> list[Event]:
-    """The events a provider would stream for this part: pieces, then the whole."""
+    """The events a provider would stream for this part: pieces, then the whole part."""
     pieces: list[Event] = []
     if isinstance(part, Text):
         pieces += [TextDelta(piece) for piece in _pieces(part.text)]

@@ -1,4 +1,4 @@
-"""Reading pieces of a stream that may be anything: what the readers of all providers share."""
+"""Reading pieces of a stream that may contain anything; shared by all providers' readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from refold.text.lenient_json import JsonObject
 
 
 class Malformed(Exception):
-    """A piece of a stream that is not what the protocol says."""
+    """Raised for a piece of a stream that violates the protocol."""
 
 
 class StreamReader(Protocol):
@@ -31,8 +31,7 @@ _CONFUSED = (AttributeError, KeyError, IndexError, TypeError, ValueError, UsageE
 
 
 def strict(read: Callable[P, Iterator[Event]]) -> Callable[P, list[Event]]:
-    """For a reader of chunks: whatever it stumbles over, deep inside a chunk of strange shape, is the
-    chunk's fault."""
+    """Decorates a reader of chunks: any exception inside it is the chunk's fault."""
 
     @wraps(read)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> list[Event]:
@@ -45,7 +44,7 @@ def strict(read: Callable[P, Iterator[Event]]) -> Callable[P, list[Event]]:
 
 
 def closed(reply: ParsedReply) -> Iterator[Event]:
-    """How a reply ends: what was counted, and why it stopped."""
+    """The end of a reply: usage and stop reason."""
     message, usage, _ = reply
     if usage is not None:
         yield UsageSeen(usage)

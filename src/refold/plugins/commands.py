@@ -39,14 +39,14 @@ def _session(id: str) -> Session:
 
 
 def recall(id: str, given: str) -> str:
-    """Messages by their keys, or by what they say."""
+    """Messages by key, or by content."""
     index, words = index_of(_session(id)), given.split()
     keys = [word for word in words if _KEY.fullmatch(word) and index.by_key(word)]
     return tool_answer(index, {"keys": keys} if words and keys == words else {"query": given})
 
 
 def pin(id: str, given: str) -> str:
-    """Pins the message with this key, or the one that says this best; by default what was typed last."""
+    """Pins the message with this key, or the best match for a text; default: what was typed last."""
     session = _session(id)
     if session.store is None:
         raise UsageError("the store is busy: try again")
@@ -68,7 +68,7 @@ def pin(id: str, given: str) -> str:
 
 
 def ledger(id: str, _: str) -> str:
-    """What compactions took out of the context, the newest first; of each the largest messages."""
+    """What compactions removed from the context, newest first, with the largest messages of each."""
     session, counter = _session(id), tokens.get()
     told: list[str] = []
     for fold in reversed(session.annotations(Fold)):

@@ -20,7 +20,7 @@ from refold import tokens
 from refold.compaction.path_index import path_index
 from refold.compaction.record import NOTE, WORDS, pins_text
 from refold.compaction.transcript import for_digest, sources
-from refold.compare.money import worth
+from refold.compare.money import folds_saved
 from refold.digest import Said
 from refold.entries import Fold
 from refold.errors import RefoldError
@@ -37,16 +37,16 @@ from refold.transcripts.importing import Importer, ImportJob
 from refold.transcripts.importing import read_for_import as read_file
 
 MAX_HOOK_CHARS = 10_000
-"""Characters that one hook may say; with one more, a program shows a file name instead."""
+"""Maximum characters of one hook's output; beyond it, a program shows a file name instead."""
 MAX_INSTRUCTION_CHARS = 4_000
-"""Characters of what a compaction is told beside its own instructions."""
+"""Maximum characters of additional instructions for a compaction."""
 IMPORT_SECONDS = 30.0
 """Seconds that one import of a session waits for another."""
 
 
 def grow(transcript: Path, name: str) -> Session:
-    """The session of the user's store, with all that the transcript holds by now; the transcript itself where
-    the store cannot be written."""
+    """The session in the user's store, updated from the transcript; the transcript itself if the store
+    cannot be written."""
     with suppress(RefoldError, OSError), _alone(name):
         store = open_store("sqlite:").store
         for outcome in Importer(store).put(transcript, read_file(ImportJob(transcript, named=True))):
@@ -68,8 +68,7 @@ def _alone(name: str) -> Generator[None]:
 
 
 def hook_texts(session: Session) -> Iterator[tuple[str, str]]:
-    """Each with the hook that says it, empty where there is nothing to say; what is waited for first comes
-    first."""
+    """The text of each hook, empty if there is none; the most urgent first."""
     told, counter, end = path_index(session), tokens.get(), len(session.path)
     sayings = [saying for saying in words.once(told.sayings, end) if saying.id not in session.pins]
 
@@ -97,7 +96,7 @@ def hook_texts(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def _within(limit: int, make: Callable[[int], str]) -> str:
-    """A text of at most so many characters, made in as many tokens as that takes; empty where none fits."""
+    """A text of at most so many characters; empty if none fits."""
     room = limit // 3
     while room > 20:
         text = make(room)
@@ -125,10 +124,10 @@ def _framed(kind: str, text: str) -> str:
 
 
 def status_figures(session: Session) -> dict[str, float]:
-    """What the status line shows of the compactions of a session."""
+    """Figures on a session's compactions for the status line."""
     folds = session.annotations(Fold)
     last = folds[-1] if folds else None
-    _, _, money = worth(session)
+    _, _, money = folds_saved(session)
     return {
         "folds": len(folds),
         "before": last.tokens_before if last else 0,

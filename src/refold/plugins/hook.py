@@ -1,8 +1,9 @@
 """The hooks: each ends within two seconds, with exit code 0.
 
-Nothing here imports more than the standard library. Longer work is done by `refold.plugins.compaction_texts`
-in a process of its own, which writes its texts to a folder of the session; a hook waits for its text and
-prints it."""
+They import only the standard library. Longer work is done by `refold.plugins.compaction_texts` in a
+separate process, which writes its texts to a folder of the session; a hook waits for its text and prints
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 HOOK_SECONDS = 1.2
-"""Seconds that a hook waits: with its start it stays below two. (Programs end it after three.)"""
+"""Seconds that a hook waits, so that with its start it stays below two. (Programs end it after three.)"""
 TEXT_HOOKS = ("words", "state", "decisions", "lines")
-"""What is given back after a compaction, the most useful first; each is a hook of its own."""
+"""Texts returned after a compaction, the most useful first; each has its own hook."""
 HOOK_NAMES = ("grow", "before", *TEXT_HOOKS)
 _SESSION = re.compile(r"\w[\w.-]{0,99}")
 
 
 def texts_folder(session: str) -> Path:
-    """Where the texts of a session wait for its hooks."""
+    """The folder with the texts for a session's hooks."""
     base = os.environ.get("XDG_CACHE_HOME") or ""
     home = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     return home / "refold" / "plugin" / (session if _SESSION.fullmatch(session) else "unnamed")
@@ -77,7 +78,7 @@ def _start(name: str, transcript: str, session: str) -> None:
 
 
 def _taken(file: Path) -> str:
-    """The text that is left there, once; empty where none comes in time."""
+    """Takes the text left there; empty if none comes in time."""
     end = time.monotonic() + HOOK_SECONDS
     while (text := _text(file)) is None and time.monotonic() < end:
         time.sleep(0.02)

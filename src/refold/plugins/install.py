@@ -1,7 +1,7 @@
 """Installing and removing the plug-ins.
 
-Claude Code loads a plug-in from a folder below its skills: nothing of its settings changes but the status
-line, where that is wanted. Codex has commands for plug-ins. opencode loads a file.
+Claude Code loads a plug-in from a folder below its skills; of its settings only the status line changes,
+if wanted. Codex has commands for plug-ins. opencode loads a file.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from refold.transcripts.values import as_object
 HERE = Path(__file__).parent
 STATUS_LINE = {"type": "command", "command": "refold plugin status 2>/dev/null || true"}
 _BEFORE, _AFTER = ".settings-before.json", ".settings-after.json"
-"""In the folder of the plug-in: the settings as they were without a status line of ours, and with it."""
+"""In the plug-in's folder: the settings without refold's status line, and with it."""
 
 
 class Plugin(NamedTuple):
     program: str
     place: Callable[[], Path]
-    """Is there where it is installed."""
+    """Exists if it is installed."""
     install: Callable[[], None]
     remove: Callable[[], None]
     next: Sequence[str]
-    """What the user has to know now."""
+    """What the user has to do next."""
 
 
 # ── Claude Code ─────────────────────────────────────────────────────────────────────────────────
@@ -60,7 +60,7 @@ def has_status_line() -> bool:
 
 
 def put_status_line() -> None:
-    """Our status line into the settings of Claude Code."""
+    """Adds refold's status line to the settings of Claude Code."""
     before = _bytes(_settings_file())
     after = _written({**_settings(before or b"{}"), "statusLine": STATUS_LINE})
     if before is not None:
@@ -70,7 +70,7 @@ def put_status_line() -> None:
 
 
 def _take_status_line_away() -> None:
-    """The settings byte for byte as they were; where they have changed since, without our line."""
+    """Restores the settings byte for byte; if they have changed since, removes only the line."""
     now, before = _bytes(_settings_file()), _bytes(_claude() / _BEFORE)
     if now is None:
         return
@@ -159,7 +159,7 @@ def _remove_opencode() -> None:
 
 
 def _without_empty(*folders: Path) -> None:
-    """Without these folders, the inner ones first, as far as nothing is in them."""
+    """Removes these folders, inner ones first, if they are empty."""
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()
@@ -200,7 +200,7 @@ def install_plugin(name: str) -> None:
 
 
 def remove_plugin(name: str) -> None:
-    """The plug-in, and the texts that waited for its hooks; sessions stay in the store."""
+    """Removes the plug-in and the texts for its hooks; sessions stay in the store."""
     if not PLUGINS[name].place().exists():
         raise UsageError(f"the plug-in for {PLUGINS[name].program} is not installed")
     PLUGINS[name].remove()
@@ -211,7 +211,7 @@ def remove_plugin(name: str) -> None:
 
 
 def _delete(folder: Path, tries: int = 30) -> None:
-    """All of it, though a hook that began before may still write into it."""
+    """Deletes a folder, though a running hook may still write into it."""
     for _ in range(tries):
         with suppress(OSError):
             shutil.rmtree(folder)

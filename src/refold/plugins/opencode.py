@@ -38,7 +38,7 @@ from refold.transcripts.opencode_write import Writing
 
 
 def serve_views(lines: Iterable[str] | None = None, out: TextIO | None = None) -> None:
-    """One answer on `out`, or standard output, for every line; what fails is answered with nothing."""
+    """Answers every line on `out` or standard output; a failure is answered with nothing."""
     live = Live()
     for line in sys.stdin if lines is None else lines:
         asked: JsonObject = json.loads(line)
@@ -59,7 +59,7 @@ class Live:
         self._engines: dict[int, Engine] = {}
 
     def shown(self, id: str, messages: Sequence[JsonObject], window: int) -> list[JsonObject] | None:
-        """The messages that are to be sent instead; None: these."""
+        """The messages to send instead; None: unchanged."""
         session, engine = self._session(id), self._engine(window)
         session.refresh()
         follow_list(session, entries_of_list(id, messages))
@@ -67,7 +67,7 @@ class Live:
         return opencode_messages(session, view.items, messages) if active_folds(session.path) else None
 
     def record(self, id: str) -> str:
-        """What code knows of the conversation."""
+        """The record of the conversation."""
         told = (text for name, text in hook_texts(self._session(id)) if name != "before")
         return "\n\n".join(filter(None, told))
 
@@ -84,7 +84,7 @@ class Live:
 
 
 def entries_of_list(id: str, messages: Sequence[JsonObject]) -> list[MessageEntry]:
-    """What a list of opencode says, without the results of tools that still run."""
+    """The entries of an opencode list, without results of running tools."""
     plain = [_without_compaction(message) for message in messages]
     document = json.dumps({"info": {"id": id, "directory": ""}, "messages": plain}).encode()
     session = Session.of(read_stream(io.BytesIO(document), name=id, format="opencode"))
@@ -92,7 +92,7 @@ def entries_of_list(id: str, messages: Sequence[JsonObject]) -> list[MessageEntr
 
 
 def _without_compaction(message: JsonObject) -> JsonObject:
-    """A compaction of opencode's own as the question and the answer that its model sees."""
+    """A compaction of opencode as the question and answer that its model sees."""
     parts = [
         {**part, "type": "text", "text": COMPACTION_REQUEST} if part.get("type") == "compaction" else part
         for part in message["parts"]
@@ -101,7 +101,7 @@ def _without_compaction(message: JsonObject) -> JsonObject:
 
 
 def follow_list(session: Session, entries: Sequence[MessageEntry]) -> None:
-    """Take over what is new; where the list departs from the path, the session goes back to that place."""
+    """Appends what is new; if the list departs from the path, the session moves back to that place."""
     known = [entry.id for entry in session.path if isinstance(entry, MessageEntry)]
     ids = [entry.id for entry in entries]
     same = next((n for n, pair in enumerate(zip(known, ids, strict=False)) if pair[0] != pair[1]), None)
@@ -118,7 +118,7 @@ def follow_list(session: Session, entries: Sequence[MessageEntry]) -> None:
 def opencode_messages(
     session: Session, items: Sequence[Item], messages: Sequence[JsonObject]
 ) -> list[JsonObject]:
-    """A view as messages of opencode: those that came, as far as they are shown as they were said."""
+    """A view as messages of opencode: the original ones where they are shown unchanged."""
     given = {message["info"]["id"]: message for message in messages}
     kept = [item for item in items if not isinstance(item.message, System)]
     kept = repair_by(get("openai").rules, kept)
@@ -133,7 +133,7 @@ def opencode_messages(
 def _as_said(
     session: Session, item: Item, given: Mapping[str, JsonObject], results: Mapping[str, Item]
 ) -> JsonObject | None:
-    """The message that came, with what is shown of its results; None where it is shown otherwise."""
+    """The original message with its shown results; None if it is shown otherwise."""
     message = given.get(item.entries[0]) if item.entries and item.fold is None else None
     if message is None or said_by(session[item.entries[0]]) != item.message:
         return None

@@ -1,6 +1,8 @@
-"""Composition root: names become models, presets, stores and sessions, as this machine is configured.
+"""Composition root: turns names into models, presets, stores and sessions, by the configuration of this
+machine.
 
-Names are loaded when they are first used: reading the configuration loads nothing else."""
+Names are loaded on first use: reading the configuration loads nothing else.
+"""
 
 from __future__ import annotations
 

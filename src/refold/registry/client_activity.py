@@ -24,11 +24,11 @@ from refold.transcripts.values import as_object
 
 PROCESSES = Path("/proc")
 QUIET = 60.0
-"""Seconds without a change, where nothing better can be known."""
+"""Seconds without a change, if there is no better evidence."""
 
 
 def user_of(path: Path, program: str, home: Path, ticket: Ticket) -> str | None:
-    """The program that uses the session in this file, as a sentence; None where none is seen."""
+    """The program that uses the session in this file, as a sentence; None if none is found."""
     traces = _claude_code if program == "claude-code" else _codex
     found = traces(home, ticket)
     if found is not None:

@@ -55,7 +55,7 @@ def folders() -> dict[str, Path]:
 
 
 def install_session(exported: Resumable, folder: Path | None = None) -> Path:
-    """Put a session where its program looks for it. Nothing is overwritten: the name is a new one."""
+    """Writes a session into its program's folder, under a new name."""
     path = (folder or home(exported.program)) / exported.place
     make_folder(Disk(), path.parent)
     place_file(Disk(), path, exported.data, replace=False)
@@ -63,19 +63,19 @@ def install_session(exported: Resumable, folder: Path | None = None) -> Path:
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a file."""
+    """Result of writing a file."""
 
     file: Path
     backup: Path
     added: int
-    """Bytes that were appended."""
+    """Number of bytes appended."""
     id: str
     command: str
-    """What a user types to go on."""
+    """The command that resumes the session."""
 
 
 class InPlace:
-    """A session file of Claude Code or Codex that is to be folded where it lies."""
+    """A session file of Claude Code or Codex, to be folded in place."""
 
     def __init__(self, path: str | os.PathLike[str], *, folder: Path | None = None) -> None:
         self.path = Path(os.path.realpath(Path(path).expanduser()))
@@ -102,8 +102,8 @@ class InPlace:
         return move + self._writer.resume_command(self._ticket.id)
 
     def write(self) -> Written | None:
-        """Append what was folded since the file was read; None: nothing was. A file that changed in between,
-        or is in use by now, is left as it is."""
+        """Appends what was folded since the file was read; None if nothing was. A file that has changed,
+        or is in use, is not touched."""
         entries = self.session.entries[self._known :]
         if not any(isinstance(entry, Fold) for entry in entries):
             return None
@@ -131,7 +131,7 @@ class InPlace:
             raise StorageError(f"{self.path} is in use: {user}. Close it and try again; nothing was changed")
 
     def _backup(self) -> Path:
-        """The file as it was, beside it, under a name that neither program takes for a session."""
+        """Copies the file beside itself, under a name that neither program considers a session."""
         for number in range(1, 10_000):
             backup = self.path.with_name(f"{self.path.name}.{number}.bak")
             try:

@@ -1,6 +1,6 @@
-"""Settings of a machine: environment over file. `docs/configuration.md` describes them.
+"""Settings of a machine: environment over file, described in `docs/configuration.md`.
 
-Keys are held apart from everything that is shown: `Provider.__repr__` never prints one.
+Keys are never shown: `Provider.__repr__` does not print them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"'[^'\n]{2,}'")
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to reach a provider. `type` makes a new one of a known kind under a name of your own."""
+    """How to reach a provider. `type` defines a new one of a known kind."""
 
     type: str | None = None
     api_key: str | None = None
@@ -41,21 +41,21 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     timeout: float | None = None
     cache: Literal["5m", "1h", "off"] | None = None
     extra: dict[str, Any] = {}
-    """Goes into every request as it is."""
+    """Fields added to every request."""
 
     def __repr__(self) -> str:
         return f"Provider(base_url={self.base_url!r}, key={'yes' if self.api_key else 'no'})"
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The coding agent. Options of its command win."""
+    """Settings of the coding agent; command-line options take precedence."""
 
     rules: tuple[str, ...] = ()
-    """Files of rules at the root of a project, beside `AGENTS.md`, `CLAUDE.md` and `CODE_LAW.md`."""
+    """Rule files at the root of a project, besides `AGENTS.md`, `CLAUDE.md` and `CODE_LAW.md`."""
     variables: tuple[str, ...] = ()
-    """Further variables that commands see, such as `CFLAGS`."""
+    """Further variables that commands may see, such as `CFLAGS`."""
     compact_tool: bool = False
-    """The model may have the conversation folded (`compact_conversation`)."""
+    """True if the model may fold the conversation (`compact_conversation`)."""
     permission: Literal["ask", "edits", "read-only", "all"] = "ask"
     max_iterations: int | None = None
     text_protocol: bool | None = None
@@ -69,11 +69,11 @@ class GatewayModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The gateway. Options of its command win."""
+    """Settings of the gateway; command-line options take precedence."""
 
     upstream: str | None = None
     upstream_key_env: str | None = None
-    """Name of the variable that holds the upstream's key, where clients do not send it themselves."""
+    """Name of the variable that holds the upstream's key, if clients do not send it."""
     host: str = "127.0.0.1"
     port: int = 8787
     store: str = "sqlite:"
@@ -81,33 +81,33 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Window for unlisted models."""
     preset: str | None = None
     models: dict[str, GatewayModel] = {}
-    """By the model's name; `gpt-5*` is for all that begin so."""
+    """Settings by model name; `gpt-5*` matches all that begin so."""
     keys: dict[str, str] = {}
     """Owner → SHA-256 of the key, in hexadecimal digits."""
     secret_env: str | None = None
-    """Name of the variable that holds what references to folded sessions are signed with; without it they
-    hold until the gateway is stopped."""
+    """Name of the variable with the secret that signs references to folded sessions; without it they are
+    valid until the gateway stops."""
     protocols: bool | None = None
-    """Answer the providers' own requests for compaction and clearing; off: the upstream does. Unset: where
-    the upstream is not the provider itself."""
+    """True: answer the providers' compaction and clearing requests; false: the upstream does; unset: true
+    unless the upstream is the provider itself."""
     compaction: bool = True
-    """Answer the compaction calls of coding agents with a record; off: their model writes the summary."""
+    """True: answer compaction calls of coding agents with a record; false: their model writes the summary."""
     record_tokens: int | None = None
     """Size of that record; unset: 16,000 or an eighth of the window, the smaller."""
     notes: bool = False
-    """The program's model is asked first, as without a gateway: what it writes stands in the record."""
+    """True: the program's model is asked first, and its answer is added to the record."""
     recall: bool = False
-    """Once a session is folded, its model may ask for what it does not see any more."""
+    """True: the model of a folded session may call a recall tool."""
     compact_tool: bool = False
-    """The model may have the conversation folded (`compact_conversation`)."""
+    """True: the model may fold the conversation (`compact_conversation`)."""
     largest: int = 64 * 1024 * 1024
-    """Bytes of a request."""
+    """Maximum bytes of a request."""
     concurrent: int = 2000
     requests_per_minute: int | None = None
-    """Of one owner."""
+    """Limit per owner."""
     connect_seconds: float = 30.0
     silent_seconds: float = 600.0
-    """How long an upstream may say nothing."""
+    """How long an upstream may be silent."""
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,7 +127,7 @@ USUAL_MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gp
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file. `model` is the default model, `summariser` the one that writes summaries."""
+    """The configuration file. `model` is the default model, `summariser` the one that writes summaries."""
 
     model: str | None = None
     summariser: str | None = None
@@ -137,29 +137,29 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     presets: dict[str, dict[str, Any]] = {}
     """Settings of presets, by the preset's name."""
     mcp: dict[str, McpServer] = {}
-    """Servers of tools for the coding agent, by a name."""
+    """MCP servers for the coding agent, by name."""
     chat: ChatSettings = ChatSettings()
     gateway: GatewaySettings = GatewaySettings()
 
     def preset_settings(
         self, name: str, known: Iterable[str], environment: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """Settings of a preset from the file and, before that, from variables such as
-        `REFOLD_LAYERED_KEEP_ROUNDS`; `known` are the settings it has."""
+        """Settings of a preset from variables such as `REFOLD_LAYERED_KEEP_ROUNDS`, else from the file;
+        `known` are the settings it has."""
         env = os.environ if environment is None else environment
         variables = {key: f"REFOLD_{name}_{key}".upper() for key in known}
         given = {key: env[variable] for key, variable in variables.items() if env.get(variable)}
         return {**self.presets.get(name, {}), **given}
 
     def chat_model(self) -> str | None:
-        """Who answers where no model is named: the file's `model`, or else the usual one of the only provider
-        whose key is there. A provider at another address may have other models."""
+        """The default model: the file's `model`, or the usual one of the only provider with a key. A
+        provider at another address may have other models."""
         reached = {name: self.provider(name) for name in USUAL_MODELS}
         keys = [name for name, provider in reached.items() if provider.api_key and not provider.base_url]
         return self.model or (USUAL_MODELS[keys[0]] if len(keys) == 1 else None)
 
     def provider(self, name: str, environment: Mapping[str, str] | None = None) -> Provider:
-        """The provider's settings: environment variables win over the file."""
+        """The provider's settings; environment variables take precedence over the file."""
         env = os.environ if environment is None else environment
         own = self.providers.get(name, Provider())
         prefix = ENVIRONMENT.get(name, "")

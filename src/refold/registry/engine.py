@@ -1,4 +1,4 @@
-"""The engine as the package offers it: models are known by their names."""
+"""The engine as the package offers it: models may be given by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from refold.protocols import Model
 
 
 class Engine(engine.Engine):
-    """Folds sessions as a preset says. Holds caches only: many engines, in many processes, can serve one."""
+    """Folds sessions with a preset. Holds only caches: many engines, in many processes, can serve one
+    session."""
 
     def find_model(self, name: str) -> Model:
         from refold.registry.models import model

@@ -1,4 +1,4 @@
-"""Composition root: names become objects, with the configuration of this machine."""
+"""Models and presets by name, with the configuration of this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ The options are what is known and configured (`context_window` and the provider'
 
 
 class ModelOptions(TypedDict, total=False):
-    """What a caller may say about a model; each provider takes those that concern it, None says nothing."""
+    """A caller's options for a model; each provider takes those that concern it. None: not given."""
 
     api_key: str | None
     base_url: str | None
@@ -34,7 +34,7 @@ class ModelOptions(TypedDict, total=False):
     timeout: float | None
     cache: Literal["5m", "1h"] | None
     temperature: bool
-    """Whether the model takes one."""
+    """True if the model accepts a temperature."""
     reasoning: bool
     max_tokens: int
     extra: Mapping[str, Any] | None
@@ -48,11 +48,12 @@ class ModelOptions(TypedDict, total=False):
 def model(
     name: str | None = None, *, config: Configuration | None = None, **options: Unpack[ModelOptions]
 ) -> Model:
-    """The model of a name: `openai:…`, `openai-responses:…`, `anthropic:…`, `local:FILE`, `local:smollm2`,
-    `scripted:FILE`, `chaos:SEED:NAME`, a provider of the configuration, or one of a plug-in. Without a
-    name, the configuration's `model`.
+    """The model of a name: `openai:…`, `openai-responses:…`, `anthropic:…`, `local:FILE`,
+    `local:smollm2`, `scripted:FILE`, `chaos:SEED:NAME`, a provider of the configuration, or one of a
+    plug-in. Without a name, the configuration's `model`.
 
-    Options win over the environment, and that over the configuration file."""
+    Options take precedence over the environment, and that over the configuration file.
+    """
     expect(config, (Configuration, NoneType), "config must be a Configuration")
     config = config or configuration.load_configuration()
     name = name or config.model
@@ -84,7 +85,7 @@ def model(
 
 
 def summariser(config: Configuration | None = None, **options: Unpack[ModelOptions]) -> Model | None:
-    """The model that writes summaries, where the configuration names one; None: the embedded digest does."""
+    """The model that writes summaries, if the configuration names one; None: the digest."""
     config = config or configuration.load_configuration()
     return model(config.summariser, config=config, **options) if config.summariser else None
 
@@ -97,8 +98,8 @@ def preset(
     config: Configuration | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Preset:
-    """The preset of a name (default: the configuration's) with the settings of this machine: what is given
-    here wins over the environment, and that over the configuration file."""
+    """The preset of a name (default: the configuration's) with the settings of this machine. Settings
+    given here take precedence over the environment, and that over the configuration file."""
     config = config or configuration.load_configuration(environment)
     name = name or config.preset or "refold"
     known = [setting.name for setting in presets.settings_of(name)]
@@ -107,7 +108,7 @@ def preset(
 
 
 def model_window(name: str, config: Configuration | None = None) -> int:
-    """The window of a model by its name. `SettingError` where it is unknown."""
+    """The window of a model; raises `SettingError` if it is unknown."""
     return window_of(name, (config or configuration.load_configuration()).models)
 
 
@@ -128,12 +129,12 @@ def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Mode
 
 
 class ProviderKind(NamedTuple):
-    """A provider of ours."""
+    """A built-in provider."""
 
     factory: str
     """`module:name`, imported when the first model is made."""
     told: tuple[str, ...]
-    """What of all that is known and configured concerns it."""
+    """Options that it takes."""
 
 
 _REMOTE = ("api_key", "base_url", "context_window", "extra", "temperature", "timeout")

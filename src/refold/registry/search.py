@@ -1,4 +1,4 @@
-"""Recall in sessions that are not in memory: the store proposes entries, the one ranker decides.
+"""Recall in stored sessions: the store proposes entries, the ranker decides.
 
 from refold.registry.search import search_sessions
 for found in search_sessions(store, "why did we drop the cache?"):
@@ -26,32 +26,32 @@ from refold.text.words import search_words, stem, terms
 
 SEARCH_HITS = 20
 CANDIDATE_LIMITS = (400, 4000)
-"""How many entries a store is asked for; the second number where the first are all of a few sessions."""
+"""Number of entries requested from a store; the second if the first are all from a few sessions."""
 MAX_SEARCHED_SESSIONS = 100
-"""Most sessions that are loaded for one question."""
+"""Maximum number of sessions loaded for one query."""
 FEW_SESSIONS = 8
-"""Up to this many sessions, each is asked by itself."""
+"""Number of sessions up to which each is queried separately."""
 
 
 class Search(msgspec.Struct, frozen=True):
-    """What a question finds in a store."""
+    """The result of a query in a store."""
 
     found: tuple[Found, ...]
     """Best first."""
     matches: dict[str, int]
-    """Session → how many of its entries the store proposed."""
+    """Session → number of its entries that the store proposed."""
 
 
 class SearchOptions(Conditions, total=False):
     limit: int
     each: int | None
-    """Most hits of one session."""
+    """Maximum number of hits per session."""
     sessions: Collection[str] | None
-    """Only these."""
+    """Only these sessions."""
 
 
 def search_sessions(store: Store, query: str, **options: Unpack[SearchOptions]) -> list[Found]:
-    """The best hits in all sessions of a store (or in those named), best first. Among the options are the
+    """The best hits in all sessions of a store (or the named ones), best first. Options include the
     conditions of `recall.search`: `since`, `until`, `tool`, `file`, `budget` …"""
     return list(search_store(store, query, **options).found)
 
@@ -65,7 +65,7 @@ def search_store(
     sessions: Collection[str] | None = None,
     **conditions: Unpack[Conditions],
 ) -> Search:
-    """Like `search_sessions`, and tells which sessions were looked at."""
+    """Like `search_sessions`, with the sessions that were searched."""
     proposed = _proposed(store, query, limit, sessions)
     matches = Counter(candidate.session for candidate in proposed)
     wanted: dict[str, set[str]] = {}
@@ -113,7 +113,7 @@ def _asked(store: Searchable, words: Iterable[str], session: str) -> list[Candid
 
 
 def _scanned(store: Store, query: str, sessions: Collection[str] | None) -> list[Candidate]:
-    """Candidates of a store that cannot search: every entry is read. Rare words weigh more."""
+    """Candidates of a store without search: every entry is read. Rare words weigh more."""
     asked = _looked_for(query)
     seen: list[tuple[str, str, list[str]]] = []
     for info in store.sessions():
@@ -139,13 +139,13 @@ def _having(store: Store, session: str, asked: Collection[str]) -> Iterator[tupl
 
 
 def _looked_for(query: str) -> list[str]:
-    """Beginnings of words: stems, whose last letter may stand for another one (`agenci` for `agency`)."""
+    """Prefixes of words: stems, whose last letter may differ (`agenci` for `agency`)."""
     stems = [found[:-1] if (found := stem(word)).endswith("i") else found for word in search_words(query)]
     return list(dict.fromkeys(map(_folded, stems or [query.strip()])))
 
 
 def _folded(text: str) -> str:
-    """Without capitals, accents and underscores: `check_password` is also `checkPassword`."""
+    """The text without case, accents and underscores, so that `check_password` matches `checkPassword`."""
     text = text.lower().replace("_", "")
     if text.isascii():
         return text

@@ -1,4 +1,4 @@
-"""Sessions by name: any transcript, or a session kept in a store."""
+"""Sessions by name: any transcript, or a stored session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from refold.session import Session
 from refold.session.tree import random_id
 
 MAX_COUNTED_SESSIONS = 100
-"""Sessions that are counted where a beginning of an id fits several."""
+"""Maximum number of sessions counted for an ambiguous id."""
 
 
 def load(path: str | os.PathLike[str]) -> Session:
@@ -27,11 +27,12 @@ def load(path: str | os.PathLike[str]) -> Session:
 
 
 def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Session:
-    """A stored session, created if it does not exist: `sqlite:agent.db`, `jsonl:FILE`, `memory:`. Appending
-    to it is durable on return.
+    """A stored session, created if it does not exist: `sqlite:agent.db`, `jsonl:FILE`, `memory:`. Appends
+    are durable on return.
 
     Synchronous: some 20 ms for 1,000 messages, a fifth of a second for 10,000. On an event loop, `await
-    asyncio.to_thread(refold.open, spec, id)`: entries are decoded one by one, so others keep their turns."""
+    asyncio.to_thread(refold.open, spec, id)`.
+    """
     from refold.stores import open_store
 
     expect(id, (str, NoneType), "the session id must be a string")
@@ -60,8 +61,8 @@ def stored(store: Store, id: str) -> Session:
 
 
 def named_session(name: str) -> Session:
-    """What a command line names as FILE: one of our own files or stores (then it can be changed), or any
-    transcript (then it is only read)."""
+    """The session that FILE names: refold's own file or store (then it can be changed), or any transcript
+    (then it is only read)."""
     from refold.stores import is_store, open_store
 
     path, mark, id = name.rpartition("#")
@@ -75,7 +76,7 @@ def named_session(name: str) -> Session:
 
 
 def find_session(store: Store, beginning: str) -> SessionInfo:
-    """The session of that id, or the only one whose id begins so."""
+    """The session with that id, or the only one whose id begins with it."""
     matching = (
         store.beginning(beginning, MAX_COUNTED_SESSIONS)
         if isinstance(store, Lookup)
@@ -90,8 +91,8 @@ def find_session(store: Store, beginning: str) -> SessionInfo:
 
 
 def newest_session(*, own: bool = False) -> str:
-    """The session that was used last, as `named_session` takes it: of the user's own store, or (unless only
-    those are wanted) of another program on this machine."""
+    """The session used last, in the form that `named_session` takes: from the user's own store or, unless
+    only those are wanted, another program on this machine."""
     from refold.registry.client_sessions import folders
     from refold.stores import default_database, open_store
     from refold.transcripts.importing import find_transcripts as find_files
@@ -110,8 +111,8 @@ def newest_session(*, own: bool = False) -> str:
 
 
 def _session_at(name: str) -> str | None:
-    """The name of a session. A file has to hold a conversation that is no sub-agent's; of a database it is
-    the newest one."""
+    """The name of a session. A file must have a conversation that is not a sub-agent's; of a database it
+    is the newest one."""
     from refold.transcripts import detect
     from refold.transcripts.base import HEAD_BYTES
     from refold.transcripts.opencode_db import sessions_in
@@ -131,8 +132,8 @@ def _session_at(name: str) -> str | None:
 
 
 def session_title(store: Store, info: SessionInfo) -> str:
-    """The name of a session, if that is more than its id, or else what its user asked first; without
-    secrets: lists and completions show it."""
+    """The name of a session, or its user's first request; without secrets, because lists and completions
+    show it."""
     from refold import format as stored_format
     from refold.preserve.words import typed
     from refold.text.redact import redact
@@ -149,14 +150,15 @@ def session_title(store: Store, info: SessionInfo) -> str:
 
 
 def save(session: Session, path: str | os.PathLike[str], *, replace: bool = False) -> None:
-    """Write the whole log of a session to a new file of our own format; over an old one if told so."""
+    """Writes the whole log of a session to a new file in refold's format; overwrites an old one if told
+    so."""
     from refold.stores.jsonl import write_session_file
 
     write_session_file(path, session.info, session.entries, replace=replace)
 
 
 def _of_own(name: str) -> Session | None:
-    """The session of the user's own database whose id, or the beginning of it, this is."""
+    """The session of the user's own database with this id or prefix of one."""
     from refold.stores import default_database, open_store
 
     if not default_database().exists():

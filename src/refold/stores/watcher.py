@@ -26,10 +26,10 @@ def watch(session: Session) -> Watch:
     store = session.store
     if store is None:
         raise UsageError("a session in memory has no other writers: open a stored session")
-    return store.watch(session.id) if isinstance(store, Watches) else Looking(store, session.id)
+    return store.watch(session.id) if isinstance(store, Watches) else PollingWatch(store, session.id)
 
 
-class Looking:
+class PollingWatch:
     """Watches by polling."""
 
     def __init__(self, store: Store, session: str) -> None:

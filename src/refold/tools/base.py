@@ -41,32 +41,31 @@ from refold.tools.workspace import ToolRefused, Workspace
 
 _MISSING = re.compile(r"Object missing required field (`\w+`)")
 Effect: TypeAlias = Literal["read", "edit", "run", "call", "none"]
-"""What a call does: looks at files · changes them · whatever a command does · what a server does · nothing
-outside of itself."""
+"""What a call does: reads files · changes them · runs a command · calls a server · nothing outside itself."""
 Status: TypeAlias = Literal["success", "partial", "error"]
 
 
 class ToolFault(msgspec.Struct, frozen=True):
-    """What went wrong: a word for programs and a sentence that the model can act on."""
+    """An error: a code for programs and a sentence that the model can act on."""
 
     code: str
     message: str
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer of a tool. `shrink` keeps status, data by the tool's rule and the error; the rest goes with
-    the turn."""
+    """The result of a tool. `shrink` keeps status, data by the tool's rule and the error; the rest is
+    dropped after the turn."""
 
     status: Status
     data: dict[str, Any] = {}
     text: str = ""
-    """What a reader needs to know beyond the data, in a sentence."""
+    """A sentence on what the data does not say."""
     error: ToolFault | None = None
     stats: dict[str, Any] = {}
     context: dict[str, Any] = {}
 
     def to_text(self) -> str:
-        """What stands in the tool result: one line of JSON."""
+        """The text of the tool result: one line of JSON."""
         return compact_json(msgspec.to_builtins(self))
 
     def result(self, call: Call) -> Result:
@@ -75,7 +74,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def success(data: dict[str, Any], text: str = "", **context: Any) -> Envelope:
-    """All of what was asked for; `partial` where the data say that they are `truncated`."""
+    """A complete result; `partial` if the data is marked as `truncated`."""
     status: Status = "partial" if data.get("truncated") else "success"
     return Envelope(status=status, data=data, text=text, context=context)
 
@@ -86,27 +85,27 @@ def failure(code: str, message: str) -> Envelope:
 
 @dataclass
 class ToolContext:
-    """Where tools work, and how they ask for permission."""
+    """Where tools run, and how they ask for permission."""
 
     workspace: Workspace
     recall: Callable[[Mapping[str, Any]], str] | None = None
     """Answers a call of `recall_conversation`; may be slow, and is called in a thread."""
     task: Callable[[str, str], Awaitable[str]] | None = None
-    """Runs a sub-agent on (description, prompt) and gives its final answer."""
+    """Runs a sub-agent on (description, prompt) and returns its final answer."""
     compact: Callable[[str], Awaitable[str]] | None = None
-    """Has the conversation folded before the next request, by these instructions; says so."""
+    """Requests a fold before the next request, with these instructions."""
     unconfined: bool = False
-    """The user allowed commands to run without a sandbox. Set for one call by the code that asked."""
+    """True if the user allowed this call to run without a sandbox."""
     network: bool = False
-    """The user allowed commands to use the network."""
+    """True if the user allowed network access."""
     variables: tuple[str, ...] = ()
-    """Further variables of the user that commands see."""
+    """Further variables of the user that commands may see."""
     scratch: Path | None = None
-    """Folder of commands for what they write beside the workspace; made when it is first needed."""
+    """Folder for what commands write outside the workspace; created on first use."""
     git_guard: GitGuard | None = None
-    """Knows what git would run later; made when it is first needed."""
+    """Knows what git would run later; created on first use."""
     output: Callable[[str], None] | None = None
-    """Hears what a command writes while it runs. Set for one call."""
+    """Receives a command's output while it runs. Set for one call."""
     approve: Callable[[str], Awaitable[bool]] | None = None
     """Asks the user whether a change that a command made may stay. Set for one call."""
 
@@ -133,7 +132,7 @@ Act: TypeAlias = Callable[[A, ToolContext], Envelope | Awaitable[Envelope]]
 
 
 class BuiltIn(Generic[A]):
-    """A tool of ours: a function of checked arguments. One that is not a coroutine runs in a thread."""
+    """A built-in tool: a function of checked arguments. A plain function runs in a thread."""
 
     def __init__(self, name: str, act: Act[A], effect: Effect) -> None:
         self._arguments: type[A] = get_type_hints(act)["arguments"]
@@ -150,19 +149,19 @@ class BuiltIn(Generic[A]):
 
 
 def tool(name: str, effect: Effect = "none") -> Callable[[Act[A]], BuiltIn[A]]:
-    """Makes a tool of a function: what it says of itself is what the model is told."""
+    """Makes a tool from a function, whose docstring is the description for the model."""
     return lambda act: BuiltIn(name, act, effect)
 
 
 def as_word(text: str) -> str:
-    """A text that is handed to a program. Some are none: a NUL ends it, half a character is no bytes."""
+    """A text as an argument of a program; refused if it contains NUL or a lone surrogate."""
     if "\0" in text or any("\ud800" <= char <= "\udbff" or "\udc00" <= char <= "\udc7f" for char in text):
         raise ToolRefused("invalid_arguments", f"{text[:60]!r} cannot be given to a program.")
     return text
 
 
 async def call_tool(tools: Mapping[str, Tool], call: Call, place: ToolContext) -> Envelope:
-    """The answer to a model's call, whatever it wrote. Only cancelling gets out of here."""
+    """The result of a model's call, whatever its arguments. Only cancellation is raised."""
     tool = tools.get(call.name)
     if tool is None:
         return failure("unknown_tool", _unknown("tool", call.name, tools))
@@ -184,7 +183,8 @@ async def call_tool(tools: Mapping[str, Tool], call: Call, place: ToolContext) -
 
 
 def schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of an argument struct without references, titles and nulls: what all providers take."""
+    """The JSON schema of an argument struct without references, titles and nulls, as all providers accept
+    it."""
     (top,), parts = msgspec.json.schema_components((arguments,), ref_template="{name}")
     return cast("dict[str, Any]", _plain(top, parts))
 
@@ -211,7 +211,7 @@ def _plain(value: Any, parts: Mapping[str, Any]) -> Any:
 
 
 def checked_arguments(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
-    """The arguments as a struct; a number in quotation marks is a number, a null is an argument left out."""
+    """The arguments as a struct; quoted numbers are converted, nulls are omitted."""
     known = tuple(cast("dict[str, Any]", spec.parameters["properties"]))
     for name in given:
         if name not in known:
@@ -236,12 +236,12 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def example(spec: ToolSpec) -> str:
-    """What a tool takes: `{"path": string, "todos"?: [{"content": string}]}`"""
+    """The arguments of a tool: `{"path": string, "todos"?: [{"content": string}]}`"""
     return _shape({"type": "object", "properties": {}, **spec.parameters})
 
 
 def _shape(schema: Mapping[str, Any]) -> str:
-    """A JSON schema as a reader sees its values."""
+    """A JSON schema in readable form."""
     if "enum" in schema:
         return " | ".join(map(compact_json, schema["enum"]))
     if "items" in schema:

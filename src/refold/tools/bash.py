@@ -1,4 +1,5 @@
-"""Bash: a command in the workspace, confined, within a time, output bounded, nothing of it left running."""
+"""Bash: a command in the workspace, confined, with a time limit and bounded output; no process is left
+running."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ T = TypeVar("T")
 DEFAULT_SECONDS = 120
 MAX_SECONDS = 600
 OUTPUT_CHARS = 30_000
-"""Of each of stdout and stderr; what is in the middle is cut."""
+"""Maximum characters of stdout and of stderr; longer output loses its middle."""
 _GIT = re.compile(r"(?<![\w.-])git(?=\s)")
 QUESTION = "The command changed what git runs later, outside of the sandbox:\n{}\nKeep it?"
 UNDONE = "Undone, because git would run it later outside of the sandbox and the user did not want it:"
 _GRACE = 3.0
-"""Seconds that a supervisor has to end everything before it is ended itself."""
+"""Seconds that a supervisor has to end everything before it is killed."""
 
 
 class BashArguments(msgspec.Struct, frozen=True):
@@ -81,8 +82,8 @@ async def bash_tool(arguments: BashArguments, place: ToolContext) -> Envelope:
 async def guarded_by_git(
     place: ToolContext, command: str, run: Callable[[], Awaitable[Envelope]]
 ) -> Envelope:
-    """What a confined command answers. What git would run later because of it, the user is asked about;
-    without an answer it is undone."""
+    """The result of a confined command. The user is asked about anything that git would run later because
+    of it; without consent it is undone."""
     guard = place.git_guard = place.git_guard or GitGuard(place.workspace.root)
     await _to_its_end(lambda: guard.begin(command))
     try:
@@ -105,7 +106,7 @@ async def guarded_by_git(
 
 
 async def _to_its_end(work: Callable[[], T]) -> T:
-    """In a thread; a cancelled task still waits for it."""
+    """Runs work in a thread and waits for it even if the task is cancelled."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -115,14 +116,14 @@ async def _to_its_end(work: Callable[[], T]) -> T:
 
 
 def scratch(place: ToolContext) -> Path:
-    """The folder of commands for what they write beside the workspace, for as long as the place lasts."""
+    """The folder for what commands write outside the workspace; it lasts as long as the context."""
     if place.scratch is None:
         place.scratch = folder_for(place)
     return place.scratch
 
 
 class _Kept:
-    """The beginning and the end of a stream, however long it is."""
+    """The beginning and the end of a stream of any length."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit // 2
@@ -176,8 +177,8 @@ async def _run(words: list[str], ground: Ground, limit: float, hear: Hear | None
 
 
 async def _start(words: list[str], ground: Ground) -> asyncio.subprocess.Process:
-    """A process that is cancelled while it starts is ended like any other. (asyncio would kill it alone, and
-    wait for its pipes, which what it started keeps open.)"""
+    """Starts a process, and ends it with its children if it is cancelled meanwhile. (asyncio would kill
+    only the process and wait for pipes that its children keep open.)"""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *words,
@@ -197,7 +198,7 @@ async def _start(words: list[str], ground: Ground) -> asyncio.subprocess.Process
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask, then insist. The supervisor ends everything that the command started."""
+    """Asks the supervisor to end everything, then kills it."""
     for asked, seconds in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
         if process.returncode is not None:
             return

@@ -1,4 +1,4 @@
-"""Edit and MultiEdit: exact texts of a file for others. Write: a whole file."""
+"""Edit and MultiEdit replace exact texts in a file; Write writes a whole file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from refold.tools.read import encoding_of
 from refold.tools.workspace import ToolRefused, Version, Workspace
 
 MAX_EDITED_BYTES = 20_000_000
-"""Bytes of a file that can be edited."""
+"""Size limit of an edited file."""
 DIFF_LINES = 200
 PREVIEW = 30
 """First lines of a written file that the result shows (E4)."""
@@ -93,7 +93,7 @@ def write_tool(arguments: Whole, place: ToolContext) -> Envelope:
 
 
 def _overwritten(workspace: Workspace, path: str) -> str | None:
-    """The text that a file has now; None: there is none that could be compared."""
+    """The current text of a file; None if there is none to compare with."""
     try:
         return file_text(workspace, path)
     except ToolRefused as refused:
@@ -103,7 +103,7 @@ def _overwritten(workspace: Workspace, path: str) -> str | None:
 
 
 def apply_changes(workspace: Workspace, path: str, changes: Sequence[One | TextChange]) -> Envelope:
-    """All changes one after the other, or none."""
+    """Makes all changes in order, or none."""
     before = file_text(workspace, path)
     after, count = made(before, path, changes)
     workspace.write(path, after.encode("utf-8", "surrogateescape"))
@@ -119,7 +119,7 @@ def apply_changes(workspace: Workspace, path: str, changes: Sequence[One | TextC
 
 
 def preview(name: str, given: Mapping[str, Any], workspace: Workspace) -> tuple[str, str] | None:
-    """What a file holds, and what it would hold after a call; None where that cannot be said."""
+    """The content of a file, and its content after a call; None if that is unknown."""
     try:
         if name == "Write":
             whole = checked_arguments(write_tool.spec, Whole, given)
@@ -140,7 +140,7 @@ def preview(name: str, given: Mapping[str, Any], workspace: Workspace) -> tuple[
 
 
 def made(before: str, path: str, changes: Sequence[One | TextChange]) -> tuple[str, int]:
-    """The text after all changes, and how many places were changed."""
+    """The text after all changes, and the number of places changed."""
     after, count = before, 0
     for number, change in enumerate(changes, 1):
         try:
@@ -154,7 +154,7 @@ def made(before: str, path: str, changes: Sequence[One | TextChange]) -> tuple[s
 
 
 def file_text(workspace: Workspace, path: str) -> str:
-    """The text of a file as it was read; bytes that are no UTF-8 survive as they are."""
+    """The text of a file; invalid UTF-8 is preserved."""
     with workspace.open(path) as file:
         status = os.fstat(file.fileno())
         if workspace.changed(path, Version.of(status)):
@@ -189,7 +189,7 @@ def changed_text(text: str, change: One | TextChange) -> tuple[str, int]:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Where its first line is: what a model most often gets wrong is white space."""
+    """Where the first line occurs, since models most often get white space wrong."""
     first = next((row.strip() for row in old.split("\n") if row.strip()), "")
     rows = [index for index, row in enumerate(text.split("\n"), 1) if first and row.strip() == first]
     if not rows:
@@ -199,7 +199,7 @@ def _nearest(text: str, old: str) -> str:
 
 
 def text_difference(before: str, after: str) -> dict[str, Any]:
-    """What changed: a unified diff within bounds, and counts."""
+    """A bounded unified diff, and counts."""
     old, new = before.splitlines(), after.splitlines()
     if len(old) + len(new) > 20_000:  # comparing would take seconds
         return {"lines": len(new)}

@@ -1,13 +1,12 @@
-"""What git would run at the user's next git command, compared before and after a command of the agent.
+"""Compares what git would run at the user's next git command, before and after a command of the agent.
 
-Git runs what its own folders say: hooks, programs that a configuration names, steps of a rebase. A command in
-a sandbox may be able to write there, or to make such a folder where there was none. So everything in the
-folders that git would take for its own is compared, except what git only keeps (objects, refs, logs, index,
+Git runs what its own folders say: hooks, programs named by a configuration, steps of a rebase. A
+sandboxed command may be able to write there, or to create such a folder. So everything in folders that
+git would consider its own is compared, except what git only stores (objects, refs, logs, index,
 messages); of that only links count, because git writes through them. A change is shown to the user, and
-undone unless the user wants it.
+undone without consent.
 
-What there was before a command is kept on the disk until it is decided what becomes of its changes, so that
-it is still known after the agent was killed.
+The previous state is kept on disk until the user has decided, so that it survives if the agent is killed.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from refold.tools.sandbox import is_folder, repository, user_home
 from refold.tools.workspace import ToolRefused, read_regular
 
 MAX_FOLDERS = 200_000
-"""Folders that are looked at, those near the root first."""
+"""Number of folders examined, those near the root first."""
 MAX_RESTORED_BYTES = 1_000_000
-"""Bytes of a file that can be put back."""
+"""Size limit of a file that can be restored."""
 _SETTLED = 100_000_000
-"""Nanoseconds after which a further change of a file has another time stamp for certain."""
+"""Nanoseconds after which another change of a file certainly has another time stamp."""
 _KEPT_FOLDERS = frozenset(["objects", "refs", "logs", "rr-cache", "lfs"])
 _KEPT_FILE = re.compile(r"[A-Z_]+|index|sharedindex\.[0-9a-f]+|packed-refs|shallow|gc\.(?:log|pid)")
 _SETTING = re.compile(r"^[ \t]*+(?:\[[^\]\n]*+\][ \t]*+)?([A-Za-z][\w-]*+)[ \t]*+=[ \t]*+(.*)", re.MULTILINE)
@@ -55,25 +54,25 @@ Stamp = tuple[int, int, int, int]
 
 
 class GitEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A file, a link (its target) or something else that is no folder."""
+    """A file, a link (its target) or anything else that is not a folder."""
 
     kind: int
     mode: int
     content: bytes = b""
     stamp: Stamp | None = None
-    """Stands for the content of a file that is too large to keep."""
+    """Identifies the content of a file that is too large to keep."""
 
 
 _CLOSED, _NONE = GitEntry(stat.S_IFDIR, 0), GitEntry(0, 0)
 
 
 class Fingerprint(NamedTuple):
-    """What git would run something because of."""
+    """Everything that could make git run something."""
 
     folders: dict[str, int]
-    """Folders that git would take for its own, with their inodes."""
+    """Folders that git would consider its own, with their inodes."""
     files: dict[str, GitEntry]
-    """What is in them, and pointers to such folders. A folder among these could not be looked into."""
+    """Their content, and pointers to such folders. A folder listed here could not be read."""
 
 
 class GitChange(NamedTuple):
@@ -100,7 +99,7 @@ class _Saved(msgspec.Struct, array_like=True):
 
 
 class Scanner:
-    """Looks at a workspace again and again; what has not changed since is not read again."""
+    """Scans a workspace repeatedly; unchanged files are not reread."""
 
     def __init__(self) -> None:
         self._listings: dict[tuple[str, bool], _Listing] = {}
@@ -138,8 +137,8 @@ class Scanner:
         return found
 
     def add_named(self, root: Path, found: Fingerprint) -> None:
-        """Files of the workspace that a configuration of git names: hooks that are kept among the sources,
-        further configurations, programs of filters."""
+        """Files of the workspace named by a git configuration: hooks among the sources, further
+        configurations, filter programs."""
         own = [user_home() / ".gitconfig", user_home() / ".config/git/config"]
         texts = [(path.parent, _content(path)) for path in own]
         for path, entry in found.files.items():
@@ -175,8 +174,8 @@ class Scanner:
 
 
 def _named(root: Path, folder: Path, value: str) -> list[Path]:
-    """Paths in the workspace that the words of a setting may stand for, seen from its top or from the
-    configuration; what is git's own is looked at anyway."""
+    """Paths in the workspace that the words of a setting may mean, relative to its root or to the
+    configuration."""
     words = {word for word in re.split(r"[\s\"';&|=]+", value) if word and not word.startswith("-")}
     paths = {Path(os.path.normpath(base / word)) for word in words for base in (root, folder)}
     return [path for path in paths if path != root and path.is_relative_to(root) and ".git" not in path.parts]
@@ -190,7 +189,7 @@ def _content(path: Path) -> bytes:
 
 
 def _listed(path: str, inside: bool, status: os.stat_result) -> _Listing:
-    """Of a folder that is not git's only what is needed to find those that are."""
+    """What is needed of a folder to find git's folders in it."""
     looked = time.time_ns()
     folders: list[str] = []
     files: list[str] = []
@@ -209,7 +208,7 @@ def _listed(path: str, inside: bool, status: os.stat_result) -> _Listing:
 
 
 def _is_kept(folder: str, name: str, is_git: bool) -> bool:
-    """Whether git only keeps a file, and runs nothing because of it."""
+    """True if git only stores a file and runs nothing because of it."""
     if is_git:
         return _KEPT_FILE.fullmatch(name) is not None
     return name == "refs" and folder.endswith("/info")
@@ -231,7 +230,7 @@ def _entry(path: str, status: os.stat_result, stamp: Stamp) -> GitEntry:
 
 
 def compare_fingerprints(before: Fingerprint, now: Fingerprint) -> list[GitChange]:
-    """What differs. Of a folder of git's that is new, its files are not named one by one."""
+    """The differences. Files of a new git folder are not listed one by one."""
     changes: list[GitChange] = []
     new = [path for path in now.folders if path not in before.folders]
     for path in new:
@@ -270,19 +269,19 @@ def _shown(old: GitEntry | None, new: GitEntry | None) -> str:
 
 
 class GitGuard:
-    """One for all commands in a workspace, sub-agents' included: what one of them planted is not what another
-    one found. `saved` is a folder for what has to outlive the agent; None: nothing does."""
+    """Shared by all commands in a workspace, including sub-agents'. `saved` is a folder for what must
+    outlive the agent; None: nothing does."""
 
     def __init__(self, root: Path, saved: Path | None = None) -> None:
         self.root = root
         self.tell: Callable[[str], None] = lambda _: None
-        """Hears what was undone."""
+        """Called with what was undone."""
         self._name = hashlib.sha256(os.fsencode(root)).hexdigest()[:20]
         self._saved = saved
         self._scanner = Scanner()
         self._before = Fingerprint({}, {})
         self._outside: list[Path] = []
-        """The repository that the workspace is in, where that is elsewhere."""
+        """The repository of the workspace, if it is elsewhere."""
         self._running = 0
         self._lock = threading.Lock()
         self._held: BinaryIO | None = None
@@ -290,7 +289,7 @@ class GitGuard:
     # ── a command ───────────────────────────────────────────────────────────────────────────────
 
     def begin(self, command: str = "") -> None:
-        """Before a command. Where others run, also of other agents, what was there before them counts."""
+        """Called before a command. If other commands are running, the state before them counts."""
         with self._lock:
             self._running += 1
             if self._running > 1:
@@ -310,13 +309,13 @@ class GitGuard:
             return compare_fingerprints(self._before, self._look())
 
     def accept(self) -> None:
-        """The user wants it so."""
+        """Keeps the changes."""
         with self._lock:
             self._before = self._look()
             self._write("")
 
     def end(self) -> None:
-        """After a command, when it is decided what becomes of its changes."""
+        """Called after a command, when its changes are decided on."""
         with self._lock:
             self._running -= 1
             if self._running == 0 and self._held is not None:
@@ -326,8 +325,8 @@ class GitGuard:
                 self._held = None
 
     def left_over(self) -> str | None:
-        """The command that ran when an agent was killed, where it is not decided what becomes of its changes;
-        None: there is none."""
+        """The command that ran when an agent was killed and whose changes are undecided; None if there is
+        none."""
         if self._saved is None or not self._path().exists():
             return None
         with suppress(OSError), open(self._path(".lock"), "ab") as file:
@@ -336,7 +335,7 @@ class GitGuard:
         return None
 
     def put_back(self) -> list[GitChange]:
-        """Undo what changed. Returns what could not be undone."""
+        """Undoes the changes; returns what could not be undone."""
         with self._lock:
             changes = compare_fingerprints(self._before, self._look())
             if not changes:
@@ -349,7 +348,7 @@ class GitGuard:
             return left
 
     def describe(self, changes: list[GitChange]) -> str:
-        """The changes for a reader, one below the other."""
+        """The changes as text, one per line."""
         names = self._names(changes)
         rows = [
             f"{name}: {visible(change.what)}" + (f"\n{_indented(change.text)}" if change.text else "")
@@ -404,11 +403,11 @@ class GitGuard:
 
 
 class _Repair:
-    """Makes the files what they were, without following a link anywhere. What may be the user's is not
-    removed: a new repository loses its HEAD, without which it is none, and the name `.git`."""
+    """Restores files without following links. Possible user data is not deleted: a new repository loses
+    its HEAD, without which it is none, and the name `.git`."""
 
     def __init__(self, anchors: list[Path], before: Fingerprint, look: Callable[[], Fingerprint]) -> None:
-        """`anchors` are folders that no command can replace, because it cannot write what is around them."""
+        """`anchors` are folders that no command can replace, because it cannot write to their parents."""
         self._anchors, self._before, self._look = anchors, before, look
 
     def run(self) -> None:
@@ -466,7 +465,7 @@ class _Repair:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Generator[tuple[int, str]]:
-        """The folder that something is in, and its name there."""
+        """The folder of a path, and its name there."""
         whole = Path(path)
         anchor = next(anchor for anchor in self._anchors if whole.is_relative_to(anchor))
         *parts, name = whole.relative_to(anchor).parts

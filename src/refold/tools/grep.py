@@ -1,7 +1,7 @@
-"""Grep: lines that match a pattern, by ripgrep where it is there and the pattern means the same to it.
+"""Grep: lines that match a pattern, by ripgrep if it is installed and treats the pattern like Python.
 
-The searching program gets the files as open descriptors (`/dev/fd/N`), so that no path is looked at twice and
-none leaves the workspace. The pattern is a Python one; ripgrep only makes it faster.
+The searching program gets open descriptors (`/dev/fd/N`), so that no path is resolved twice and none
+leaves the workspace. Patterns are Python's; ripgrep only makes them faster.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from refold.tools.workspace import ToolRefused, Workspace
 
 MAX_MATCHES = 200
 COUNTED = 20_000
-"""Matches after which counting stops."""
+"""Number of matches after which counting stops."""
 MATCH_LINE_CHARS = 300
 MAX_SEARCHED_BYTES = 50_000_000
-"""Bytes of a file that is searched."""
+"""Size limit of a searched file."""
 SEARCH_SECONDS = 20.0
 _TOGETHER = 200
-"""Files that are open at a time."""
+"""Number of files open at a time."""
 _PLAIN = re.compile(
     r"""(?:\(\?i\))? (?: [^\\\[\](){}] | \\[wWdDsSb.*+?()\[\]{}|^$/"'-] | \((?:\?:)?(?!\?) | \)
     | \[\^?(?:\w-\w|[\w .,/:;=@"'+*?])+\] | \{\d+(?:,\d*)?\} )*""",
     re.X | re.A,
 )
-"""Patterns that mean the same to ripgrep and to Python: nothing that only one of them knows."""
+"""Patterns that mean the same in ripgrep and Python."""
 
 
 class GrepArguments(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def check_pattern(text: str) -> None:
 
 
 class _Search:
-    """One pattern in many files until a moment; `stopped`: it came."""
+    """One pattern in many files until a deadline; `stopped` is set when it passes."""
 
     def __init__(self, workspace: Workspace, wanted: str, until: float) -> None:
         self._workspace = workspace
@@ -122,7 +122,7 @@ class _Search:
         self.large = 0
 
     def matches(self, names: Sequence[str]) -> Iterator[Match]:
-        """By file in the order of the names, then by line."""
+        """Matches by file, in the order of names, then by line."""
         for batch in (names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)):
             yield from self._among(batch)
             if self.stopped:
@@ -174,7 +174,7 @@ class _Search:
 
 
 def commands(wanted: str) -> list[list[str]]:
-    """Who may be asked, one after the other."""
+    """Programs that can search, in order of preference."""
     python = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(grep_process.__file__)), wanted]
     ripgrep = shutil.which("rg")
     if ripgrep is None or not _PLAIN.fullmatch(wanted):

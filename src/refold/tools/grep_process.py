@@ -1,7 +1,7 @@
-"""A child process that looks for a pattern in files it was handed as open descriptors; stdlib only.
+"""A child process that searches files, given as open descriptors, for a pattern; standard library only.
 
-It speaks as ripgrep does with `--null --line-number`: `PATH NUL LINE:TEXT`. In a process of its own, because
-a pattern can keep Python busy for ever, and only a process can be ended.
+Its output is that of ripgrep with `--null --line-number`: `PATH NUL LINE:TEXT`. A separate process,
+because a pattern can keep Python busy forever, and only a process can be killed.
 """
 
 import re

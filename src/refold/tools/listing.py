@@ -1,7 +1,8 @@
-"""LS and Glob: the files of a workspace that are worth looking at, and patterns of names.
+"""LS and Glob: the relevant files of a workspace, and name patterns.
 
-In a git repository these are the files that git does not ignore; elsewhere everything but the folders that
-programs fill. Links are listed and never followed."""
+In a git repository these are the files that git does not ignore; elsewhere everything but folders that
+programs fill. Links are listed and never followed.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from refold.tools.safe_open import open_beneath
 from refold.tools.workspace import ToolRefused, Workspace
 
 MAX_LISTED_FILES = 200_000
-"""Files that are listed at most."""
+"""Maximum number of files listed."""
 MAX_ENTRIES, MAX_PATHS = 1_000, 500
-"""What LS and Glob show at most."""
+"""Maximum number of entries that LS and Glob show."""
 DEEPEST = 100
 SKIPPED = frozenset(
     [".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".gradle",
@@ -33,7 +34,7 @@ _SECONDS = 30
 _BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
        "-c", "core.quotePath=false")  # fmt: skip
-"""git as we call it: it changes nothing by itself and runs nothing that a repository asks it to."""
+"""git command that changes nothing and runs nothing from a repository."""
 
 
 class ListedEntry(NamedTuple):
@@ -104,7 +105,7 @@ def glob_tool(arguments: GlobArguments, place: ToolContext) -> Envelope:
 
 
 def files(workspace: Workspace, path: str = ".") -> list[str]:
-    """The files below a folder, relative to the root, sorted; a path that is a file is the only one."""
+    """The files below a folder, relative to the root, sorted; a file is the only one."""
     if is_file(workspace, path):
         return [workspace.name(path)]
     inner = workspace.name(path)
@@ -129,7 +130,7 @@ def is_file(workspace: Workspace, path: str) -> bool:
 
 
 def entries(folder: int) -> list[ListedEntry]:
-    """What is in a folder, sorted by name; links are themselves."""
+    """The entries of a folder, sorted by name, links not followed."""
     with os.scandir(folder) as found:
         names = sorted(entry.name for entry in found)
     result: list[ListedEntry] = []
@@ -162,7 +163,7 @@ def _from_git(workspace: Workspace, path: str) -> list[str]:
 
 
 def _walked(workspace: Workspace, path: str) -> Iterator[str]:
-    """Depth first; every folder is opened from the one it is in."""
+    """Depth first; every folder is opened from its parent."""
     top = workspace.folder(path)
     left = [(top, "")]
     count = 0
@@ -191,12 +192,13 @@ def _walked(workspace: Workspace, path: str) -> Iterator[str]:
 
 MAX_PATTERN_CHARS = 500
 WAYS = 64
-"""What a pattern may be: characters, and alternatives of its braces."""
+"""Limits of a pattern: characters, and alternatives of its braces."""
 
 
 @lru_cache(maxsize=64)
 def pattern(glob: str) -> re.Pattern[str]:
-    """`*`, `?`, `[a-z]`, `{a,b}` and `**` for any folders. One without a slash is about the name alone."""
+    """A regular expression for `*`, `?`, `[a-z]`, `{a,b}` and `**`. A pattern without a slash matches
+    only the name."""
     bare = glob.removeprefix("./").lstrip("/")
     try:
         ways = [f"**/{way}" if "/" not in way else way for way in _ways(bare)]
@@ -209,7 +211,7 @@ _BRACES = re.compile(r"\{([^{}]{0,500})\}")
 
 
 def _ways(glob: str) -> list[str]:
-    """The pattern once for each way through its braces."""
+    """The pattern once for each alternative of its braces."""
     if len(glob) > MAX_PATTERN_CHARS:
         raise ValueError("it is too long")
     done: list[str] = []
@@ -227,8 +229,8 @@ def _ways(glob: str) -> list[str]:
 
 
 def _path(glob: str) -> str:
-    """What stands between two `**` is taken where it is found first: what follows takes the rest whatever it
-    is, so nothing is missed, and no name takes long."""
+    """Matches the part between two `**` at its first occurrence: what follows can match the rest, so
+    nothing is missed and matching is fast."""
     chunks: list[list[str]] = [[]]
     for segment in glob.split("/"):
         if segment != "**":
@@ -247,7 +249,7 @@ _PIECE = re.compile(r"\*+|\?|\[[!^]?\]?[^\]/]{0,100}\]|\\.|.", re.S)
 
 
 def _segment(glob: str) -> str:
-    """A name; what stands between two stars is taken where it is found first, too."""
+    """Matches a name; the part between two stars at its first occurrence."""
     fixed = [""]
     for piece in _PIECE.findall(glob):
         if piece[0] == "*":

@@ -1,4 +1,4 @@
-"""Read: a piece of a text file with line numbers, within bounds, however large the file is."""
+"""Read: part of a text file with line numbers, bounded, however large the file is."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from refold.tools.workspace import ToolRefused, Version
 MAX_LINES = 2_000
 READ_LINE_CHARS = 2_000
 READ_CHARS = 100_000
-"""What one call shows at most."""
+"""Maximum characters shown by one call."""
 SCANNED = 1 << 30
-"""Bytes that one call looks through at most."""
+"""Maximum bytes scanned by one call."""
 _CHUNK = 1 << 16
 
 
@@ -34,7 +34,7 @@ class ReadArguments(msgspec.Struct, frozen=True):
 class FilePiece(NamedTuple):
     lines: list[str]
     total: int | None
-    """Lines of the file; None where it is too large to look at all of it."""
+    """Number of lines of the file; None if it is too large to count."""
     encoding: str
 
 
@@ -99,14 +99,14 @@ def _piece(file: BinaryIO, arguments: ReadArguments, size: int) -> FilePiece:
 
 
 def encoding_of(start: bytes) -> str | None:
-    """What a file is written in, by its first bytes; None: it is no text."""
+    """The encoding of a file, by its first bytes; None if it is not text."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     return None if b"\0" in start else "utf-8"
 
 
 def _lines(file: BinaryIO, arguments: ReadArguments) -> FilePiece:
-    """The lines that are wanted, then how many there are in all. No line is held in memory as a whole."""
+    """The requested lines, then the total number. No line is held in memory as a whole."""
     lines: list[str] = []
     number, encoding = 0, "utf-8"
     while number < arguments.offset + arguments.limit - 1 and (row := file.readline(_CHUNK)):
@@ -139,7 +139,7 @@ def _cut(line: str) -> str:
 
 
 def _count(file: BinaryIO, number: int) -> int | None:
-    """Lines of the whole file, of which `number` have been read."""
+    """Number of lines of the whole file, of which `number` have been read."""
     last = b"\n"
     while chunk := file.read(1 << 20):
         if file.tell() >= SCANNED:

@@ -1,8 +1,8 @@
-"""Opening a path that cannot leave a folder, whatever others do to the folder meanwhile.
+"""Opens a path that cannot leave a folder, even if the folder changes meanwhile.
 
-Linux has a system call for it (`openat2`, 5.6). Elsewhere, and where a container forbids that call, the path
-is walked one component at a time without following a link that was not looked at. Both refuse the same: `..`
-above the folder (EXDEV), links with an absolute target (EXDEV), links of `/proc` that are no paths.
+Linux has a system call for it (`openat2`, 5.6). Elsewhere, or if a container forbids it, the path is
+walked component by component without following unchecked links. Both refuse the same: `..` above the
+folder (EXDEV), links with an absolute target (EXDEV), magic links of `/proc`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeAlias
 Opener: TypeAlias = Callable[[int, str, int], int]
 """(folder, path, flags) → descriptor"""
 PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
-"""A descriptor that only names a file: opening a device or a pipe so does nothing to it."""
+"""A descriptor that only names a file: opening a device or a pipe like this has no effect on it."""
 MOST_LINKS = 40
 _OPENAT2 = 437
 _NO_MAGIC_LINKS, _BENEATH = 0x02, 0x08
@@ -58,7 +58,7 @@ def by_walking(folder: int, path: str, flags: int) -> int:
 
 
 def _walk(way: list[int], left: list[str], flags: int) -> int:
-    """`way` are the folders gone through, `left` what is still to go, the next one last."""
+    """`way` are the folders passed, `left` the remaining components, the next one last."""
     links = 0
     while left:
         name = left.pop()
@@ -82,7 +82,7 @@ def _walk(way: list[int], left: list[str], flags: int) -> int:
 
 
 def _components(path: str) -> list[str]:
-    """The next one last. What stands before a `/` has to be a folder, even where nothing follows."""
+    """The components, the next one last. What precedes a `/` must be a folder."""
     return [name or "." for name in reversed(path.split("/"))]
 
 
@@ -93,7 +93,7 @@ def _link(name: str, folder: int) -> str | None:
 
 
 def _open(name: str, flags: int, folder: int) -> int:
-    """What is there under that name; not what a link there points to (one may have appeared just now)."""
+    """Opens a name without following a link, which may have appeared just now."""
     found = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     if stat.S_ISLNK(os.fstat(found).st_mode):
         os.close(found)

@@ -1,8 +1,8 @@
-"""What a command may touch, and the program that holds it to that: bubblewrap, else Landlock, else none.
+"""What a command may access, and the program that enforces it: bubblewrap, else Landlock, else none.
 
-A command sees the system's programs and libraries, may change the workspace and a scratch folder that is its
-`/tmp`, and nothing else: no keys, no other projects, no other processes, no network unless it is allowed.
-Where nothing on this machine can hold a command to it, `find()` says so and the caller asks the user.
+A command sees system programs and libraries, and may change the workspace and a scratch folder that is
+its `/tmp`, nothing else: no keys, no other projects or processes, no network unless allowed. If nothing
+on this machine can enforce that, `find()` says so and the caller asks the user.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _SECRETS = frozenset(
     ["shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "krb5.keytab", "wireguard",
      "docker", "kubernetes", "rancher", "ppp", "NetworkManager"]
 )  # fmt: skip
-"""Names in `/etc` that a command has no use for."""
+"""Names in `/etc` that a command does not need."""
 _HOME = (
     ".gitconfig", ".config/git", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/mise",
     ".cargo/bin", ".cargo/registry", ".rustup", ".nvm", ".pyenv", ".rbenv", ".asdf", ".sdkman", ".bun/bin",
     ".deno/bin", ".volta", "go/bin", "go/pkg",
 )  # fmt: skip
-"""What of a home directory are tools. Everything else in it is the user's."""
+"""Parts of a home directory that are tools; the rest is the user's."""
 _PRIVATE = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".netrc",
             ".git-credentials", ".npmrc", ".pypirc", ".password-store", ".local/share/keyrings")  # fmt: skip
-"""What is hidden even where the home directory is the workspace."""
+"""Hidden even if the home directory is the workspace."""
 _VARIABLES = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS", "LINES", "CI",
      "CC", "CXX", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "PYENV_VERSION",
@@ -45,35 +45,35 @@ _VARIABLES = frozenset(
      "GOFLAGS", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "JAVA_HOME", "SDKMAN_DIR", "GEM_HOME",
      "GEM_PATH", "RBENV_ROOT", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH"]
 )  # fmt: skip
-"""What a command sees of the user's variables, with `LC_…`: where programs are, and what language they speak.
-A list of what is secret is never complete."""
+"""Variables of the user that a command sees, besides `LC_…`: paths and language. A list of secret ones
+would never be complete."""
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
-"""A command has no terminal that `tty` could be, unless it makes one of its own."""
+"""A command has no terminal that `tty` could be, unless it creates one."""
 _KERNEL = tuple(
     f"/proc/{name}" for name in ("meminfo", "cpuinfo", "stat", "loadavg", "uptime", "version", "sys")
 )
-"""What a command may know of the machine; the variables of other processes are in `/proc`, too."""
+"""Information on the machine that a command may read; `/proc` also has the variables of other processes."""
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """What one command may touch."""
+    """What one command may access."""
 
     root: Path
     scratch: Path
     network: bool = False
     git: bool = False
-    """Whether it may change what git keeps."""
+    """True if it may change git's data."""
     variables: tuple[str, ...] = ()
     """Further variables of the user that it sees."""
 
 
 Sandbox: TypeAlias = Callable[[Sequence[str], Ground], list[str]]
-"""The words that run a command confined."""
+"""Makes the command line that runs a command confined."""
 
 
 def find_sandbox(root: Path | None = None) -> Sandbox | None:
-    """The best there is on this machine, tried out once; None: a command would not be confined, or nothing is
-    outside of the workspace."""
+    """The best sandbox on this machine, tested once; None if a command would not be confined, or
+    everything is in the workspace."""
     if root == Path("/"):
         return None
     return next((box for name, box in BOXES.items() if works(name)), None)
@@ -81,7 +81,7 @@ def find_sandbox(root: Path | None = None) -> Sandbox | None:
 
 @cache
 def works(name: str) -> bool:
-    """Not only that it runs: that it holds."""
+    """True if it not only runs but also confines."""
     with temp_folders.scratch_folder() as inside, temp_folders.scratch_folder() as outside:
         probe = f"touch {inside}/ours && ! touch {outside}/others 2>/dev/null"
         words = BOXES[name](["sh", "-c", probe], Ground(inside, inside))
@@ -95,14 +95,14 @@ def works(name: str) -> bool:
 
 
 def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) -> list[str]:
-    """A command after which nothing of it is left running, confined by Landlock where there are rules."""
+    """A command line that leaves no process running, confined by Landlock if there are rules."""
     if platform.system() != "Linux":
         return list(words)
     return [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(rules), *words]
 
 
 def command_environment(ground: Ground) -> dict[str, str]:
-    """The variables a command sees: no colours, no prompts, and of the user's only harmless ones."""
+    """The variables a command sees: no colours, no prompts, and only harmless ones of the user."""
     seen = _VARIABLES.union(ground.variables)
     kept = {name: value for name, value in os.environ.items() if name in seen or name.startswith("LC_")}
     return kept | {
@@ -112,7 +112,7 @@ def command_environment(ground: Ground) -> dict[str, str]:
 
 
 def bubblewrap(words: Sequence[str], ground: Ground) -> list[str]:
-    """Namespaces of its own for files, processes and network."""
+    """Runs in separate namespaces for files, processes and network."""
     options = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent"]
     options += ["--proc", "/proc", "--dev", "/dev"]
     options += ["--share-net"] if ground.network else []
@@ -140,8 +140,8 @@ def bubblewrap(words: Sequence[str], ground: Ground) -> list[str]:
 
 
 def landlock(words: Sequence[str], ground: Ground) -> list[str]:
-    """Rules of the kernel for the process and its children; a scratch folder instead of `/tmp`. A kernel that
-    does not know all of them (before 6.12) refuses them, and nothing is run."""
+    """Kernel rules for the process and its children, and a scratch folder instead of `/tmp`. A kernel
+    that does not know all of them (before 6.12) refuses them, and nothing is run."""
     system = [*(path for path in readable_paths() if path != "/etc"), *environments(ground.root)]
     settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
     versions = repository(ground.root) or Versions([], [])
@@ -159,7 +159,7 @@ BOXES: dict[str, Sandbox] = {"bubblewrap": bubblewrap, "landlock": landlock}
 
 
 def command_folder(ground: Ground, name: str) -> str:
-    """A folder of a command's own: what it has as `/tmp`, what it has as home directory."""
+    """A private folder of a command: its `/tmp`, its home directory."""
     path = ground.scratch / name
     path.mkdir(exist_ok=True)
     return str(path)
@@ -173,7 +173,7 @@ def user_home() -> Path:
 
 
 def readable_paths() -> list[str]:
-    """Programs, libraries and settings: the system's, those of the running Python, the tools of a home."""
+    """Programs, libraries and settings: the system's, the running Python's, tools in the home directory."""
     home = user_home()
     found = [*_SYSTEM, sys.prefix, sys.base_prefix, os.environ.get("VIRTUAL_ENV", "")]
     found += [str(home / name) for name in _HOME]
@@ -184,7 +184,7 @@ def readable_paths() -> list[str]:
 
 
 def _outermost(paths: Iterable[Path]) -> Iterable[str]:
-    """Each once, and none inside of another."""
+    """The paths without duplicates and those inside others."""
     kept: list[Path] = []
     for path in sorted(set(paths)):
         if not any(path.is_relative_to(outer) for outer in kept):
@@ -193,16 +193,16 @@ def _outermost(paths: Iterable[Path]) -> Iterable[str]:
 
 
 class Versions(NamedTuple):
-    """What git needs of the repository that a workspace is in."""
+    """What git needs of the workspace's repository."""
 
     looked_at: list[str]
-    """The rest of the working tree, where the workspace is a part of it."""
+    """The rest of the working tree, if the workspace is part of it."""
     git: list[Path]
-    """What git keeps."""
+    """Git's own data."""
 
 
 def repository(root: Path) -> Versions | None:
-    """By looking at files: git itself would be asked by whatever the workspace says."""
+    """The repository, found by looking at files, because git itself would obey the workspace."""
     top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
     if top is None or (top != root and user_home().resolve().is_relative_to(top)):
         return None  # a repository of the home directory holds more than a project
@@ -211,8 +211,8 @@ def repository(root: Path) -> Versions | None:
 
 
 def _git_folder(git: Path, root: Path) -> Path | None:
-    """Where the repository of a working tree is. What a file or link says is believed only inside of the
-    workspace, which may hold any file, or where what it names knows of it, too."""
+    """The repository of a working tree. A file or link that names it is trusted only inside the
+    workspace, or if the repository refers back to it."""
     if is_folder(git):
         return git
     try:
@@ -236,13 +236,13 @@ def is_folder(path: Path) -> bool:
 
 
 def environments(root: Path) -> list[str]:
-    """Virtual environments that a workspace only links to."""
+    """Virtual environments that a workspace links to."""
     links = [root / name for name in (".venv", "venv") if (root / name).is_symlink()]
     return [str(link.resolve()) for link in links if (link / "pyvenv.cfg").is_file()]
 
 
 def hidden(root: Path) -> list[str]:
-    """Keys of the user inside of a workspace that contains the home directory."""
+    """The user's keys inside a workspace that contains the home directory."""
     home = user_home().resolve()
     if not home.is_relative_to(root):
         return []

@@ -32,7 +32,7 @@ _WRITE = _ALL & ~(1 << 6 | 1 << 11)  # without making devices
 _ON_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what can be allowed for a single file
 _TCP, _SCOPES = 0b11, 0b11  # scopes keep signals inside: Linux 6.12
 _ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""How system calls are told apart there, and the number of `socket`."""
+"""Audit architecture, and the number of `socket`."""
 
 
 class _Ruleset(ctypes.Structure):
@@ -65,8 +65,8 @@ def _checked(result: int) -> int:
 
 
 def own_devices() -> list[str]:
-    """Shared memory and terminals of its own, in place of everybody's: what may be used of `/dev` because of
-    that. None where the system does not permit it, which a process that ends finds out."""
+    """Private shared memory and terminals, and what may be used of `/dev` because of them. None if the
+    system does not permit it, which a child process tests."""
     trial = os.fork()
     if trial == 0:
         try:
@@ -97,7 +97,7 @@ def _mount_devices() -> None:
 
 
 def confine(rules: Any) -> None:
-    """From here on this process and its children read `read`, change `write`, and nothing else."""
+    """Restricts this process and its children to reading `read` and changing `write`."""
     own = own_devices()
     _checked(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _no_capabilities()
@@ -125,7 +125,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def _no_capabilities() -> None:
-    """Root without its powers, also after running another program; nothing for other users."""
+    """Drops root's capabilities, also after running another program."""
     for capability in range(64):
         LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
@@ -133,8 +133,8 @@ def _no_capabilities() -> None:
 
 
 def _no_sockets(network: bool) -> None:
-    """Landlock knows TCP only. Refused are sockets of all families but the kernel's own, and local ones even
-    where the network is allowed: a privileged server may listen behind a path (docker)."""
+    """Blocks sockets, since Landlock only knows TCP: all families but the kernel's own, and local ones
+    even with network access, because a privileged server may listen behind a path (docker)."""
     architecture, socket = _ARCHITECTURES[platform.machine()]
     load, equal, reach, give = 0x20, 0x15, 0x35, 0x06
     allowed, refused = 0x7FFF0000, 0x00050000
@@ -164,7 +164,7 @@ def _children() -> list[int]:
 
 
 def end_all() -> None:
-    """End every child; those of a child that ended become ours, until none is left."""
+    """Ends every child, including orphans, until none is left."""
     while children := _children():
         for pid in children:
             with suppress(OSError):

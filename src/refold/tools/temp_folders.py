@@ -1,5 +1,5 @@
-"""Temporary folders that go with their process, also where that was killed: each is locked while its process
-lives, and the next process of the same user removes those that are not locked."""
+"""Temporary folders that are removed with their process, even if it is killed: each is locked while its
+process lives, and the user's next process removes unlocked ones."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def _made() -> tuple[Path, int | None]:
 
 
 def _remove_left() -> None:
-    """Folders of this user whose process is dead. Links are not followed."""
+    """Removes folders of this user whose process is dead. Links are not followed."""
     for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*") if fcntl is not None else ():
         if (locked := _locked(path)) is not None:
             _remove(path, locked, os.getpid())
 
 
 def _locked(path: Path) -> int | None:
-    """The locked descriptor of a folder of ours; None: it is gone, or of another user or process."""
+    """The locked descriptor of a folder; None if it is gone, or belongs to another user or process."""
     if fcntl is None:
         return None
     with suppress(OSError):
@@ -68,7 +68,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _remove(path: Path, locked: int | None, process: int) -> None:
-    """A forked child leaves its parent's folder alone."""
+    """Removes a folder, but not a parent's in a forked child."""
     if os.getpid() == process:
         shutil.rmtree(path, ignore_errors=True)
     if locked is not None:

@@ -1,4 +1,4 @@
-"""The folder that tools work in: every path is opened relative to its descriptor and cannot leave it."""
+"""The folder in which tools work: every path is opened relative to its descriptor and cannot leave it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 TEMPORARY = ".refold-"
-"""Files that are about to be renamed begin so; one is left behind only by a crash."""
+"""Prefix of files that are about to be renamed; one is left behind only by a crash."""
 
 
 class ToolRefused(Exception):
-    """A tool cannot do what was asked: a word for programs, a sentence for the model."""
+    """Raised if a tool cannot do what was asked: a code for programs, a sentence for the model."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class ToolRefused(Exception):
 
 
 class Version(NamedTuple):
-    """What a file was when it was looked at."""
+    """Identity of a file when it was read."""
 
     mtime_ns: int
     size: int
@@ -50,7 +50,7 @@ class Version(NamedTuple):
 
 
 class Workspace:
-    """A folder, and the files in it that were read. Relative paths start there, and so do commands."""
+    """A folder, and the files in it that were read. Relative paths and commands start there."""
 
     def __init__(self, root: str | Path = ".") -> None:
         self._given = os.path.abspath(root)  # noqa: PTH100 (as it was spelled, links kept)
@@ -59,20 +59,20 @@ class Workspace:
         self._close = weakref.finalize(self, os.close, self.descriptor)
         self._apart = _devices("/proc", "/sys")
         self.seen: dict[str, Version] = {}
-        """Files that were read or written, by name, as they were then. In memory only (E13)."""
+        """Files that were read or written, by name, with their versions. In memory only (E13)."""
 
     def close(self) -> None:
-        """Called when the workspace is garbage collected, too; once is enough."""
+        """Also called by garbage collection; may be called twice."""
         self._close()
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────
 
     def name(self, path: str) -> str:
-        """The path relative to the root as it is shown and remembered: normal, by its letters alone."""
+        """The path relative to the root, normalised as text, as it is shown and remembered."""
         return posixpath.normpath(self._inner(path))
 
     def _inner(self, path: str) -> str:
-        """The path relative to the root, as it is opened: its `..` are the kernel's to resolve."""
+        """The path relative to the root as it is opened; the kernel resolves its `..`."""
         if not path.startswith("/"):
             return path or "."
         for base in (str(self.root), self._given):
@@ -100,7 +100,7 @@ class Workspace:
 
     @contextmanager
     def _named(self, path: str, kind: int) -> Generator[int]:
-        """A descriptor that names what is there, if that is of the kind and a real file."""
+        """A descriptor that names a file, if it is of this kind and a real file."""
         flags = _FOLDER if kind == stat.S_IFDIR else _NAMED
         named = safe_open.open_beneath(self.descriptor, self._inner(path), flags)
         try:
@@ -115,10 +115,12 @@ class Workspace:
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
     def write(self, path: str, data: bytes) -> bool:
-        """Replace a file in one step, or make it and the folders it needs; whether it is new. The mode stays.
+        """Replaces a file atomically, or creates it and its folders; returns whether it is new. The mode
+        is kept.
 
-        What is written goes into the folder's own descriptor under a name of ours and takes the place of the
-        old name, never of what a link there points to."""
+        The data is written to the folder's descriptor under a temporary name and replaces the old name,
+        never the target of a link.
+        """
         with self._explained(path):
             folder, name = self._slot(path)
             try:
@@ -139,7 +141,7 @@ class Workspace:
                 os.close(folder)
 
     def _not_of_git(self, path: str, folder: int) -> None:
-        """What git keeps for itself is not edited: it names programs that git runs outside of any sandbox."""
+        """Refuses to edit git's data, which names programs that git runs outside the sandbox."""
         real = str(Path(f"/proc/self/fd/{folder}").readlink()) if PATH_ONLY else ""  # where links led to
         inside = real.removeprefix(str(self.root)).split("/")
         if ".git" in (name.casefold() for name in (*inside, *self.name(path).split("/"))):
@@ -168,7 +170,7 @@ class Workspace:
             raise ToolRefused("read_only", f"`{path}` is read-only: its owner does not want it changed.")
 
     def _slot(self, path: str) -> tuple[int, str]:
-        """The folder (as a descriptor) and the name in it that a write goes to, links followed."""
+        """The folder (as a descriptor) and the name in it for a write, links followed."""
         inner = self._inner(path)
         for _ in range(MOST_LINKS):
             folder, _, name = inner.rpartition("/")
@@ -189,7 +191,7 @@ class Workspace:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
     def _made(self, folder: str) -> int:
-        """The descriptor of a folder; it and the folders around it are made where they are missing."""
+        """The descriptor of a folder; missing folders are created."""
         try:
             return safe_open.open_beneath(self.descriptor, folder, _FOLDER)
         except FileNotFoundError:
@@ -207,11 +209,11 @@ class Workspace:
     # ── what was read ───────────────────────────────────────────────────────────────────────────
 
     def changed(self, path: str, version: Version) -> bool:
-        """Whether the file was read before and is another one now."""
+        """True if the file was read before and has changed since."""
         return self.seen.get(self.name(path), version) != version
 
     def versions(self) -> dict[str, Version]:
-        """The files that were read, as they are now; without those that are gone."""
+        """The files that were read, with their current versions; without deleted ones."""
         found: dict[str, Version] = {}
         for name in self.seen:
             with suppress(OSError):
@@ -222,7 +224,7 @@ class Workspace:
 
     @contextmanager
     def own_changes(self) -> Generator[None]:
-        """What changes in here is no change from outside."""
+        """Changes within the block do not count as changes from outside."""
         before = self.versions()
         try:
             yield
@@ -233,7 +235,7 @@ class Workspace:
 
     @contextmanager
     def _explained(self, path: str) -> Generator[None]:
-        """Errors of the system as sentences."""
+        """Turns system errors into sentences."""
         try:
             yield
         except OSError as error:
@@ -259,8 +261,8 @@ _SENTENCES = {
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The beginning of a file that is not the workspace's; `OSError` for a pipe or a device, which could make
-    a reader wait."""
+    """The beginning of a file outside the workspace; raises `OSError` for a pipe or a device, which could
+    block."""
     with open(os.open(path, _READ), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "is not a file", str(path))
@@ -268,8 +270,8 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def read_contained(root: Path, name: str, most: int) -> bytes:
-    """The beginning of a file of a folder, opened as tools open it; empty where there is none, or it is no
-    regular file inside of the folder."""
+    """The beginning of a file in a folder, opened as tools do; empty if it is not a regular file inside
+    the folder."""
     try:
         workspace = Workspace(root)
     except OSError:
@@ -284,7 +286,7 @@ def read_contained(root: Path, name: str, most: int) -> bytes:
 
 
 def _is_repository(folder: int, name: str) -> bool:
-    """Whether git takes a folder for a repository, or would with one more name in it."""
+    """True if git considers a folder a repository, or would with one more name in it."""
     names = ("HEAD", "commondir", "objects", "refs")
     there = {each for each in names if each == name or _status(each, folder)}
     return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
@@ -297,7 +299,7 @@ def _check_kind(path: str, status: os.stat_result, kind: int) -> None:
 
 
 def _reopened(named: int, flags: int) -> int:
-    """The very file that was looked at; a second look at the path could find another one."""
+    """Reopens exactly this file; resolving the path again could find another one."""
     return os.open(f"/proc/self/fd/{named}", flags) if PATH_ONLY else os.dup(named)
 
 
@@ -323,7 +325,7 @@ def _fill(name: str, folder: int, data: bytes, old: os.stat_result | None) -> No
 
 
 def _own(descriptor: int, old: os.stat_result) -> None:
-    """Owner where that is possible, then mode: changing the owner would drop bits of it."""
+    """Sets the owner, if possible, then the mode, because changing the owner drops bits of it."""
     now = os.fstat(descriptor)
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
         try:

@@ -15,7 +15,7 @@ WATCH_LOCK = 0x52464C57  # RFLW
 """Advisory lock per session: watchers share it, and an append sees that it is held."""
 
 
-class Deaf(StorageError):
+class NoNotifications(StorageError):
     """Raised if notifications do not come through this connection."""
 
 
@@ -54,7 +54,7 @@ class Listener:
     def _listen(self, link: Link) -> Link:
         try:
             if link.local:
-                raise Deaf("a connection pooler, which passes on no notifications")
+                raise NoNotifications("a connection pooler, which passes on no notifications")
             link.say(f"LISTEN refold_{self._key}")
             link.ask(
                 "SELECT pg_advisory_lock_shared(%s, (%s::bigint %% 2147483647)::int)", WATCH_LOCK, self._key

@@ -24,7 +24,7 @@ from refold.stores.postgres.connections import Address, Link, Links, Unanswered,
 from refold.stores.postgres.tables import TALLY_SELECT, Tables, bytes_of, place_of, select_rows
 from refold.stores.rows import SessionTally, StoredLine, replaced
 from refold.stores.schema import decoded_text
-from refold.stores.watcher import Looking
+from refold.stores.watcher import PollingWatch
 
 T = TypeVar("T")
 SIZE = 10
@@ -198,8 +198,8 @@ class PostgresStore:
     def watch(self, session: str) -> Watch:
         try:
             return notifications.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
-        except (notifications.Deaf, ReadOnly):  # a pooler between, or a standby: no notifications
-            return Looking(self, session)
+        except (notifications.NoNotifications, ReadOnly):  # a pooler between, or a standby: no notifications
+            return PollingWatch(self, session)
 
     def grouped(self) -> AbstractContextManager[None]:
         return self._links.grouped()
