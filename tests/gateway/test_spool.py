@@ -345,3 +345,15 @@ def test_a_worker_that_dies_between_a_request_and_its_reply_loses_neither(
         run(work)
     assert deaths == 3
     assert _recorded(tmp_path / "a.db") == {f"Question {n}?" for n in range(4)}
+
+
+def test_what_another_gateway_has_still_to_write_is_not_taken_from_it(tmp_path: Path) -> None:
+    lives, comes = spool.Spool(tmp_path / "spool"), spool.Spool(tmp_path / "spool")
+    packet = (3).to_bytes(4, "big") + b"abc"
+    place = lives.add(packet)
+    assert [list(left) for left in comes.left()] == []
+    assert lives.read(place) == packet
+    assert len(list(tmp_path.glob("spool/*"))) == 1
+    lives.close()  # as if it had died: what was not written down stays
+    assert [list(left) for left in comes.left()] == [[b"abc"]]
+    assert not list(tmp_path.glob("spool/*"))
