@@ -10,6 +10,7 @@ import pytest
 import refold
 from refold import messages as m
 from refold.session import Item, dialects
+from refold.session.dialects import anthropic
 from refold.session.invariants import repair
 
 Wire = dict[str, Any]
@@ -329,3 +330,26 @@ def test_what_was_not_understood_is_told_where_it_is_folded() -> None:
     [call, output] = dialects.get("responses").parse_list(RESPONSES["shell_call"])
     assert "ls" in m.in_full(call)
     assert "stdout" in m.in_full(output)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, blocks in ANTHROPIC_REPLIES.items() if len(blocks) == 2])
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("given", [False, True])
+def test_half_of_a_pair_of_blocks_is_told_where_nothing_was_repaired(
+    kind: str, left: int, given: bool
+) -> None:
+    """Also where the client's own blocks are sent."""
+    reply = {"role": "assistant", "content": [ANTHROPIC_REPLIES[kind][left]]}
+    listed = [{"role": "user", "content": "go"}, reply, {"role": "user", "content": "x"}]
+    read = anthropic.parse_given(listed)
+    sent = anthropic.render(read if given else [each.message for each in read])["messages"]
+    assert [block["type"] for message in sent for block in message["content"]] == ["text"] * 3
+
+
+def test_citations_without_their_text_are_not_put_on_another_block() -> None:
+    cited = {"type": "text", "text": "said", "citations": [{"type": "odd", "cited_text": "x"}]}
+    [message] = anthropic.parse_list([{"role": "assistant", "content": [cited]}])
+    call = m.Call("c", "f", {})
+    parts = (call, *(part for part in message.parts if not isinstance(part, m.Text)))
+    sent = anthropic.render([m.user("go"), m.Assistant(parts), m.result("c", "x")])["messages"]
+    assert sent[1]["content"] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
