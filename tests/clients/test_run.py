@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from tests.clients import kit
 from tests.clients.kit import ROOT
 from tests.clients.test_opencode import OpenCode
 from tests.clients.test_python import program as python_program
+from tests.soon import until
 
 pytestmark = pytest.mark.clients
 WINDOW, SMALL = 100_000, 32_000
@@ -248,21 +251,30 @@ def test_where_the_gateway_dies_the_program_and_the_user_are_told_how_to_go_on(
     program: str, tmp_path: Path
 ) -> None:
     client = Run(program, tmp_path)
-    call = m.call("c1", "Bash", command="sleep 6", description="wait") if program == "claude" else m.call(
-        "c1", "exec_command", cmd="sleep 6", yield_time_ms=9000)  # fmt: skip
+    pause = f"6.{random.randrange(10**9):09}"  # by which this command is recognised
+    call = m.call("c1", "Bash", command=f"sleep {pause}", description="wait") if program == "claude" else m.call(
+        "c1", "exec_command", cmd=f"sleep {pause}", yield_time_ms=9000)  # fmt: skip
     with WireServer(m.assistant("Wait.", call), then=lambda _: "Never said.") as server:
         client.set_up(server)
         line = ["-p", "Wait.", "--allowedTools", "Bash"] if program == "claude" else [
             "exec", "--skip-git-repo-check", "Wait."]  # fmt: skip
         process = client.start(*line)
-        while not server.requests:
-            time.sleep(0.05)
-        time.sleep(2)
+        asyncio.run(until(lambda: is_running("sleep", pause)))
         os.kill(gateway_of(process.pid), signal.SIGKILL)
         out, err = process.communicate(timeout=90)
     assert "the gateway of this run has ended" in out + err
     without = {"claude": "claude --continue", "codex": "codex resume --last"}[program]
     assert f"`{without}`" in err.splitlines()[-2]
+
+
+def is_running(*command: str) -> bool:
+    """Does the program run the command of its call? Then it has read the answer."""
+    wanted = "\0".join((*command, "")).encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (folder / "cmdline").read_bytes().endswith(wanted):
+                return True
+    return False
 
 
 def gateway_of(parent: int) -> int:

@@ -251,3 +251,109 @@ def test_killing_gateway_and_worker_loses_nothing_that_a_client_got(
 
     with WireServer(*(["Fine."] * 80)) as server:
         run(work)
+
+
+def test_files_of_the_spool_stay_small_and_go_once_all_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "SEGMENT_BYTES", 100)
+    made = spool.Spool(tmp_path / "spool")
+    places = [made.add(bytes([n]) * 60) for n in range(6)]
+    sizes = [path.stat().st_size for path in tmp_path.glob("spool/*")]
+    assert sizes == [120, 120, 120]
+    assert [made.read(place) for place in places] == [bytes([n]) * 60 for n in range(6)]
+    for place in places:
+        made.done(place)
+    assert [path.stat().st_size for path in tmp_path.glob("spool/*")] == [0]
+    last = made.add(b"x" * 60)
+    assert made.read(last) == b"x" * 60
+    assert [path.stat().st_size for path in tmp_path.glob("spool/*")] == [60]
+
+
+def test_a_worker_is_given_no_more_than_it_may_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    take = worker.GatewayWorker.take
+
+    def idle(self: worker.GatewayWorker, packet: Any) -> None:
+        if isinstance(packet, PassedRequest | UpstreamReply):
+            given.append(packet)
+        else:
+            take(self, packet)
+
+    monkeypatch.setattr(worker_client, "MAX_UNWRITTEN_BYTES", 10)
+    monkeypatch.setattr(worker_client, "WORKER_END_SECONDS", 0.5)
+    monkeypatch.setattr(worker.GatewayWorker, "take", idle)
+
+    async def work() -> None:
+        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (_, client):
+            for n in range(4):
+                await ask(client, "openai", body("openai", [("user", f"Question {n}?")]))
+            await until(lambda: given)
+            await asyncio.sleep(0.1)
+
+    with WireServer(*(["Fine."] * 4)) as server:
+        run(work)
+    assert len(given) == 1
+
+
+def test_requests_whose_replies_never_come_are_kept_up_to_a_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_client, "MAX_PENDING_REQUESTS", 3)
+    monkeypatch.setattr(spool, "SEGMENT_BYTES", 1)
+    spools, path = tmp_path / "a.db.spool", tmp_path / "a.db"
+
+    async def work() -> None:
+        async with gateway(server.url, store=f"sqlite:{path}") as (made, _):
+            for n in range(10):
+                raw = b'{"model":"m","messages":[{"role":"user","content":"%d?"}]}' % n
+                made.worker.tell(PassedRequest(number=100 + n, path=PATHS["openai"], raw=raw))
+            await until(lambda: path.exists() and len(sessions(path)) == 10)
+            await until(lambda: len(list(spools.iterdir())) <= 4)
+
+    with WireServer() as server:
+        run(work)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # that is how it dies
+@pytest.mark.parametrize("dies_at", [PassedRequest, UpstreamReply])
+def test_a_worker_that_dies_between_a_request_and_its_reply_loses_neither(
+    dies_at: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one gets both, the request first."""
+    take, deaths = worker.GatewayWorker.take, 0
+
+    def mortal(self: worker.GatewayWorker, packet: Any) -> None:
+        nonlocal deaths
+        if isinstance(packet, dies_at) and deaths < 3:
+            deaths += 1
+            raise SystemExit
+        take(self, packet)
+
+    monkeypatch.setattr(worker_client, "MAX_UNWRITTEN_BYTES", 10)
+    monkeypatch.setattr(worker_client, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(worker.GatewayWorker, "take", mortal)
+
+    async def work() -> None:
+        async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (made, client):
+            for n in range(4):
+                await ask(client, "openai", body("openai", [("user", f"Question {n}?")]))
+            async with asyncio.timeout(20):
+                await until(lambda: made.worker.counts["recorded"] == 4)
+
+    with WireServer(*(["Fine."] * 4)) as server:
+        run(work)
+    assert deaths == 3
+    assert _recorded(tmp_path / "a.db") == {f"Question {n}?" for n in range(4)}
+
+
+def test_what_another_gateway_has_still_to_write_is_not_taken_from_it(tmp_path: Path) -> None:
+    lives, comes = spool.Spool(tmp_path / "spool"), spool.Spool(tmp_path / "spool")
+    packet = (3).to_bytes(4, "big") + b"abc"
+    place = lives.add(packet)
+    assert [list(left) for left in comes.left()] == []
+    assert lives.read(place) == packet
+    assert len(list(tmp_path.glob("spool/*"))) == 1
+    lives.close()  # as if it had died: what was not written down stays
+    assert [list(left) for left in comes.left()] == [[b"abc"]]
+    assert not list(tmp_path.glob("spool/*"))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.errors import WrongType
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.session.invariants import settled
@@ -611,3 +612,12 @@ def test_a_list_is_looked_for_on_the_sixteen_newest_branches(branches: int, know
         session.merge(spoken("a", f"other {number}"))
     merged = session.merge(spoken("a", "b", "c", "d"))
     assert (len(merged.appended) == 1) is known
+
+
+@pytest.mark.parametrize("part", [{"a": object()}, {"type": "odd", "x": [object()]}])
+def test_a_list_with_what_is_no_json_is_refused_and_nothing_is_written(part: Any) -> None:
+    session = Session()
+    session.append(m.user("hello"))
+    with pytest.raises(WrongType, match="plain JSON values"):
+        session.merge([{"role": "user", "content": "hello"}, {"role": "user", "content": [part]}])
+    assert len(session) == 1

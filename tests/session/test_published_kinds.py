@@ -10,6 +10,7 @@ import pytest
 import refold
 from refold import messages as m
 from refold.session import Item, dialects
+from refold.session.dialects import anthropic
 from refold.session.invariants import repair
 
 Wire = dict[str, Any]
@@ -186,6 +187,61 @@ def test_half_of_a_pair_is_told(kind: str, left: int) -> None:
     assert {item["role"] for item in sent} <= {"user", "assistant"}
 
 
+PAIRS = [items for items in RESPONSES.values() if len(items) == 2 and items[0].get("execution") != "server"]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0]["type"])
+def test_a_call_that_is_not_answered_yet_is_sent_as_it_came(pair: list[Wire]) -> None:
+    listed = [{"role": "user", "content": "go"}, pair[0]]
+    sent = dialects.get("responses").render(dialects.get("responses").parse_list(listed))
+    assert sent[-1] == pair[0]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0]["type"])
+def test_a_call_of_a_function_that_looks_like_an_item_is_a_call_of_a_function(pair: list[Wire]) -> None:
+    """The model chooses arguments; the id of the call it does not."""
+    name = pair[0]["type"]
+    call = m.Call("c1", name, dict(pair[0]))
+    sent = dialects.get("responses").render([m.user("go"), m.Assistant((call,)), m.result("c1", "done")])
+    assert [item["type"] for item in sent] == ["message", "function_call", "function_call_output"]
+    assert (sent[1]["call_id"], sent[1]["name"], sent[2]["call_id"]) == ("c1", name, "c1")
+
+
+def test_an_unknown_part_of_a_reply_of_the_responses_is_sent_as_it_came() -> None:
+    part = {"type": "not_invented_yet", "x": {"y": [1]}}
+    content = [{"type": "output_text", "text": "see"}, part]
+    sent = _rendered(
+        "responses",
+        [{"role": "user", "content": "go"}, {"type": "message", "role": "assistant", "content": content}],
+    )
+    assert sent[-1] == {"type": "message", "role": "assistant", "content": [part]}
+
+
+@pytest.mark.parametrize("dialect", ["openai", "responses", "anthropic"])
+def test_what_is_sent_may_be_changed_and_the_log_is_not(dialect: str) -> None:
+    """The parts that pass unchanged are copies, however deep."""
+    part = {"type": "not_invented_yet", "x": {"y": [1]}}
+    reply = {"role": "assistant", "content": [part]}
+    listed = [
+        {"role": "user", "content": [part]},
+        {"type": "message", **reply} if dialect == "responses" else reply,
+    ]
+    listed += [RESPONSES["web_search_call"][0], *RESPONSES["computer_call"]] if dialect == "responses" else []
+    parsed = dialects.get(dialect).parse_list(listed)
+    before = repr(parsed)
+
+    def spoil(value: Any) -> None:
+        for inner in list(
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        ):
+            spoil(inner)
+        if isinstance(value, dict | list):
+            value.clear()
+
+    spoil(dialects.get(dialect).render(parsed))
+    assert repr(parsed) == before
+
+
 @pytest.mark.parametrize("part", RESPONSE_PARTS, ids=lambda part: part["type"])
 def test_a_part_of_the_responses_is_sent_as_it_came(part: Wire) -> None:
     content = [{"type": "input_text", "text": "see"}, part]
@@ -274,3 +330,26 @@ def test_what_was_not_understood_is_told_where_it_is_folded() -> None:
     [call, output] = dialects.get("responses").parse_list(RESPONSES["shell_call"])
     assert "ls" in m.in_full(call)
     assert "stdout" in m.in_full(output)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, blocks in ANTHROPIC_REPLIES.items() if len(blocks) == 2])
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("given", [False, True])
+def test_half_of_a_pair_of_blocks_is_told_where_nothing_was_repaired(
+    kind: str, left: int, given: bool
+) -> None:
+    """Also where the client's own blocks are sent."""
+    reply = {"role": "assistant", "content": [ANTHROPIC_REPLIES[kind][left]]}
+    listed = [{"role": "user", "content": "go"}, reply, {"role": "user", "content": "x"}]
+    read = anthropic.parse_given(listed)
+    sent = anthropic.render(read if given else [each.message for each in read])["messages"]
+    assert [block["type"] for message in sent for block in message["content"]] == ["text"] * 3
+
+
+def test_citations_without_their_text_are_not_put_on_another_block() -> None:
+    cited = {"type": "text", "text": "said", "citations": [{"type": "odd", "cited_text": "x"}]}
+    [message] = anthropic.parse_list([{"role": "assistant", "content": [cited]}])
+    call = m.Call("c", "f", {})
+    parts = (call, *(part for part in message.parts if not isinstance(part, m.Text)))
+    sent = anthropic.render([m.user("go"), m.Assistant(parts), m.result("c", "x")])["messages"]
+    assert sent[1]["content"] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]

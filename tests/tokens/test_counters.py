@@ -21,7 +21,8 @@ from refold.entries import MessageEntry
 from refold.errors import UnknownName, WrongType
 from refold.loop import run
 from refold.protocols import TokenCounter, ToolSpec
-from refold.tokens import exact, images, parts
+from refold.session.dialects import openai_responses
+from refold.tokens import estimate, exact, images, parts
 from tests.data import shared
 from tests.strategies import examples
 from tests.timing import within
@@ -324,3 +325,29 @@ def test_a_counter_that_says_no_number_of_tokens_is_an_error_and_nothing_is_fold
 def test_what_is_no_counter_is_refused_when_the_engine_is_made() -> None:
     with pytest.raises(WrongType, match="expected a token counter"):
         Engine(counter=cast("Any", 5))
+
+
+@pytest.mark.parametrize("text", ["a summary of words " * 50, "Überlegung – 思考の要約 " * 50])
+@pytest.mark.parametrize("name", ["bytes4", "o200k"])
+def test_a_summary_beside_a_sealed_thought_is_counted_like_any_text(name: str, text: str) -> None:
+    counter = estimate.Bytes4() if name == "bytes4" else exact.vocabulary_counter(name)
+    sealed, bare = "s" * 4_000, m.Thinking(text)
+    whole = counter.message(m.Assistant((m.Thinking(text, None, sealed, "r1"),)))
+    assert whole == counter.message(m.Assistant((bare,))) + parts.sealed(sealed)
+
+
+@pytest.mark.parametrize("field", ["summary", "content"])
+def test_reasoning_is_counted_wherever_its_text_stands_and_sent_only_with_its_id(field: str) -> None:
+    kind = {"summary": "summary_text", "content": "reasoning_text"}[field]
+    item = {
+        "type": "reasoning",
+        "id": "r1",
+        "encrypted_content": "sealed",
+        field: [{"type": kind, "text": "thought"}],
+    }
+    said = {"type": "message", "role": "assistant", "content": "Done."}
+    [message] = openai_responses.parse_list([item, said])
+    assert message.parts[0] == m.Thinking("thought", None, "sealed", "r1")
+    assert [x["type"] for x in openai_responses.render([message])] == ["reasoning", "message"]
+    [message] = openai_responses.parse_list([{**item, "id": None}, said])
+    assert [x["type"] for x in openai_responses.render([message])] == ["message"]

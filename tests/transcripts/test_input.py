@@ -20,6 +20,7 @@ from refold import messages as m
 from refold import transcripts as t
 from refold.errors import FormatError, RefoldError, StorageError, UnknownName
 from refold.session import Session
+from refold.transcripts import base
 from refold.transcripts.base import Head, TranscriptFile, loads, seconds
 from refold.transcripts.export import export
 from refold.transcripts.importing import find_transcripts
@@ -348,3 +349,45 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert int(done.stdout) < 180
+
+
+@pytest.mark.parametrize(("key", "lines"), [("messages", False), ("messages", True), ("traj", False)])
+def test_a_file_of_many_conversations_is_read_once(
+    key: str, lines: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists of messages, and runs of a benchmark. What was wrong in the file, each of them says."""
+    talks = [
+        {"id": f"t{n}", key: [{"role": "user", "content": str(n)}, {"role": "assistant", "content": "b"}]}
+        for n in range(200)
+    ]
+    file, parsed = tmp_path / "a.json", 0
+    whole = "\n".join(map(json.dumps, talks)) if lines else json.dumps(talks)
+    file.write_text(whole)
+
+    def counted(data: bytes) -> Any:
+        nonlocal parsed
+        parsed += len(data)
+        return loads(data)
+
+    monkeypatch.setattr(base, "loads", counted)
+    found = [loaded for _, loaded in t.read_all(file)]
+    assert [Session.of(loaded).path[0].message.text for loaded in found] == [str(n) for n in range(200)]  # type: ignore[union-attr]  messages
+    assert parsed < 10 * len(whole)
+    file.write_text(whole[: len(whole) * 9 // 10])  # broken off
+    assert all(loaded.problems for _, loaded in t.read_all(file))
+
+
+@pytest.mark.parametrize(
+    "more", [b"\n" * 100_000, b"x" * 100_000, b'{"role":"user","content":"a"}\n' * 4_000]
+)
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
+    more: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(t, "MAX_UNPACKED_BYTES", 90_000)
+    said = b'{"role":"user","content":"a"}\n{"role":"assistant","content":"b"}\n'
+    file = tmp_path / "a.jsonl.gz"
+    file.write_bytes(gzip.compress(said + more[:80_000]))
+    assert len(Session.of(t.read(file)).path) > 1
+    file.write_bytes(gzip.compress(said + more))
+    with pytest.raises(StorageError, match=r"a\.jsonl\.gz unpacks to more than"):
+        t.read(file)

@@ -28,6 +28,7 @@ import msgspec
 
 from refold import entries as e
 from refold import messages as m
+from refold.errors import WrongType
 from refold.session.dialects import DIALECTS, Dialect, parse_list
 from refold.session.dialects.common import WireRules
 from refold.session.edits import Path, Position, active_folds, outermost, project_items, said_by
@@ -370,7 +371,10 @@ def _plain(value: Any) -> str | None:
         return value or None
     if isinstance(value, bool | int):
         return str(value)
-    return m.compact_json(_bare(value))
+    try:
+        return m.compact_json(_bare(value))
+    except TypeError as error:
+        raise WrongType(f"a list holds what is no JSON ({error}): use plain JSON values") from error
 
 
 def _bare(value: Any) -> Any:

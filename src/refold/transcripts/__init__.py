@@ -45,6 +45,8 @@ FORMATS: dict[str, str] = {
 }
 """Name → module of this package. If two are equally sure, the earlier one wins."""
 
+MAX_UNPACKED_BYTES = 512 * 1024 * 1024
+"""Bytes of a gzip file, unpacked."""
 _SURE = 0.1
 """Minimum confidence for recognition."""
 
@@ -65,10 +67,10 @@ def read_all(path: str | PathLike[str], *, format: str | None = None) -> Iterato
     path = Path(path)
     with _opened(path) as stream:
         found = format or detect(TranscriptFile(stream).head(), name=str(path))
+        source = TranscriptFile(stream, name=_name(path))
         count, index = 1, 0
         while index < count:
-            stream.seek(0)
-            source = TranscriptFile(stream, name=_name(path), index=index)
+            source = source.at(index)
             loaded = format_of(found).read(source)
             yield found, loaded
             count, index = source.conversations, index + 1
@@ -120,6 +122,22 @@ def _name(path: Path) -> str:
     return str(path).removesuffix(".gz")
 
 
+class _Unpacked(gzip.GzipFile):
+    """A gzip file, read up to a limit: a few megabytes may unpack to many gigabytes."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._checked(super().read(size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._checked(super().readline(size))
+
+    def _checked(self, data: bytes) -> bytes:
+        if self.tell() > MAX_UNPACKED_BYTES:
+            size = MAX_UNPACKED_BYTES >> 20
+            raise StorageError(f"{self.name} unpacks to more than {size} MB: unpack it first")
+        return data
+
+
 @contextmanager
 def _opened(path: Path) -> Generator[BinaryIO]:
     try:
@@ -135,7 +153,7 @@ def _opened(path: Path) -> Generator[BinaryIO]:
             magic = stream.read(len(MAGIC))
             stream.seek(0)
             if magic.startswith(b"\x1f\x8b"):
-                yield cast("BinaryIO", gzip.GzipFile(fileobj=stream))
+                yield cast("BinaryIO", _Unpacked(str(path), fileobj=stream))
             else:
                 yield (sessions_in(path) if magic == MAGIC else None) or stream
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

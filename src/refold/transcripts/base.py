@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -26,6 +26,8 @@ from refold.session.repair import repaired
 from refold.text.lenient_json import MAX_DEPTH, JsonObject, invalid, partial_json, storable
 from refold.text.plural import counted
 from refold.text.truncate import one_line
+
+T = TypeVar("T")
 
 HEAD_BYTES = 64 * 1024
 """Number of bytes available to detection."""
@@ -124,6 +126,7 @@ class TranscriptFile:
         """Number of conversations in the file; known after reading."""
         self.problems: list[Problem] = []
         self._unlisted = 0
+        self._whole: dict[str, tuple[Any, list[Problem]]] = {}
         self._stream = stream
         self._max_line = max_line
 
@@ -138,6 +141,26 @@ class TranscriptFile:
             raw = raw[:_SHOWN].encode("utf-8", "replace")
         place = f"line {where}" if isinstance(where, int) else where
         self.problems.append(Problem(place, text, bytes(raw[:_SHOWN])))
+
+    def at(self, index: int) -> TranscriptFile:
+        """The same file, read for another of its conversations."""
+        self._stream.seek(0)
+        other = TranscriptFile(self._stream, name=self.name, max_line=self._max_line, index=index)
+        other._whole = self._whole
+        return other
+
+    def once(self, what: str, read: Callable[[], T]) -> T:
+        """What is read of the whole file: once for all of its conversations, each of which has the problems
+        that were met."""
+        if what not in self._whole:
+            before = len(self.problems)
+            value = read()
+            self._whole[what] = value, self.problems[before:]
+        else:
+            value, problems = self._whole[what]
+            for problem in problems:
+                self.problem(problem.where, problem.text, problem.raw)
+        return value
 
     def head(self) -> Head:
         """The beginning; reading still starts there."""

@@ -103,6 +103,12 @@ def chosen_object(source: TranscriptFile, within: str = "") -> dict[str, Any]:
             chosen = record if count - 1 == wanted else chosen
         source.choose(count)
         return chosen
+    found = source.once("objects", lambda: _objects(source, within))
+    return found[source.choose(len(found))]
+
+
+def _objects(source: TranscriptFile, within: str) -> list[dict[str, Any]]:
+    """The conversations of a document."""
     document = source.document()
     items = as_list(document)
     if is_object(document):
@@ -110,7 +116,7 @@ def chosen_object(source: TranscriptFile, within: str = "") -> dict[str, Any]:
     found = [as_object(item) for item in items if is_object(item)]
     if len(found) < len(items):
         source.problem("file", f"left out {counted(len(items) - len(found), 'item')}: not JSON objects")
-    return found[source.choose(len(found))]
+    return found
 
 
 def edits_of(

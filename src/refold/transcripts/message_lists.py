@@ -78,17 +78,22 @@ def inside(record: JsonObject) -> list[Any] | None:
 
 
 def chosen_messages(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
-    """The wanted conversation: its enclosing object (may be empty) and its messages."""
+    """The wanted conversation: the object around it (may be empty) and its messages."""
+    records, envelopes = source.once("messages", lambda: _messages(source))
+    if not envelopes:
+        return {}, records
+    chosen = envelopes[source.choose(len(envelopes))]
+    return chosen, inside(chosen) or []
+
+
+def _messages(source: TranscriptFile) -> tuple[list[Any], list[JsonObject]]:
+    """All records of a file, and those of them that hold conversations."""
     if source.head().records:
         records: list[Any] = [record for _, record in source.records()]
     else:
         value = source.document()
         records = cast("list[Any]", value) if isinstance(value, list) else [value]
-    envelopes = [record for record in objects(records) if inside(record) is not None]
-    if not envelopes:
-        return {}, records
-    chosen = envelopes[source.choose(len(envelopes))]
-    return chosen, inside(chosen) or []
+    return records, [record for record in objects(records) if inside(record) is not None]
 
 
 Parse = Callable[[list[JsonObject]], list[m.Message]]
