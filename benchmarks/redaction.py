@@ -368,6 +368,13 @@ STANDING_TUNED, STANDING_HELD = {"places": STANDING[::2]}, {"places": STANDING[1
 WORDS = ("apple", "anchor", "basket", "bridge", "candle", "copper", "dragon", "ember", "falcon", "garden", "harbor", "island", "kettle", "meadow")  # fmt: skip
 
 
+def human_password(r: random.Random) -> str:
+    """A word and a year, two words and a number, or letters at random: whatever signs are allowed nearly everywhere."""
+    one, two, number = r.choice(WORDS), r.choice(WORDS), r.randint(10, 99)
+    made = (f"{one.title()}20{number}!", f"{one}-{two}-{number}", f"{one.title()}{two.title()}{number}", f"{one}_{number}", f"{one[0].upper()}{one[1:]}#{number}{two[:2]}", some(ALNUM, 10)(r), f"{number}{one}{two[:3].upper()}")  # fmt: skip
+    return r.choice(made)
+
+
 def maker(name: str) -> Maker:
     """What stands for a value in `held_secrets.tsv`: `an32` are 32 letters and digits, `b64_24` 24 bytes in base64."""
     if name.startswith("b64_"):
@@ -376,7 +383,8 @@ def maker(name: str) -> Maker:
     alphabets = {"an": ALNUM, "hex": HEX, "low": LOWER + DIGITS, "up": UPPER + DIGITS, "u": WORD}
     others: dict[str, Maker] = {
         "b": some(UPPER + "234567", 32), "pin": some(DIGITS, 6), "otp": some(DIGITS, 6), "jwt": jwt, "pw": plain_password, "pwa": some(ALNUM, 8, 14),
-        "weak": lambda r: r.choice(WORDS) + r.choice(WORDS), "bip": lambda r: " ".join(r.choices(WORDS, k=size)), "lines": lines(6),
+        "weak": lambda r: r.choice(WORDS) + r.choice(WORDS), "hum": human_password, "words": lambda r: " ".join(r.choices(WORDS, k=4)) + " 42",
+        "sgn": lambda r: some(ALNUM, 6)(r) + "".join(r.choices("@,;&:!<>()=", k=3)) + some(ALNUM, 5)(r), "bip": lambda r: " ".join(r.choices(WORDS, k=size)), "lines": lines(6),
         "linesi": lambda r: lines(4)(r).replace("\n", "\n    "), "uuid": lambda r: "-".join("".join(r.choices(HEX, k=n)) for n in (8, 4, 4, 4, 12)),
     }  # fmt: skip
     return some(alphabets[kind], size) if kind in alphabets else others[kind]
