@@ -371,7 +371,7 @@ def _wraps(raw: bytes) -> Iterator[re.Match[bytes]]:
 _COOKIE = re.compile(r"(?i)(?<![\w])cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
 _CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,4000})")
 _HEADING = re.compile(
-    r"(?P<cells>[\w\".-]{1,60}(?P<mark>[,;\t])[\w\".-]{1,60}(?:(?P=mark)[\w\".-]{1,60}){0,40})\r?\n"
+    r"(?P<cells>(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?P<mark>[,;\t])(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?:(?P=mark)(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})){0,40})\r?\n"
     r"|(?P<row>[ \t]{0,16}\|?[\w \"`*.-]{1,60}(?P<bar>\|)[\w \"`*.|-]{1,2000})\r?\n[ \t]{0,16}[-+|: =]{3,2000}(?:\r?\n|$)"
 )
 """The first line of a table: names and nothing else, or names between bars with a line drawn below."""
@@ -516,7 +516,7 @@ def _certainty(name: str) -> int:
         return 3
     if last in CODES and (last != "code" or before in CODE_QUALIFIERS):
         return 4
-    if last in PASSWORDS or _ends(last):
+    if last in PASSWORDS or _ends(last) or (last == "seed" and before in CODES):
         return 3
     if last == "token":
         return 3 if before in TOKEN_QUALIFIERS or (before and name.isupper()) else 2
