@@ -661,10 +661,8 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
         (name.isupper() or _LINE_START.fullmatch(before)) and _WHOLE.match(text, end)
     )
     match = match or _VALUE.match(text, end)
-    if match and (targets := _TARGETS.fullmatch(before)):
-        match = (
-            _nth_literal(text, match.start(cast("str", match.lastgroup)) - 1, targets[0].count(",")) or match
-        )
+    if targets := _TARGETS.fullmatch(before):
+        match = _nth_literal(text, end, targets[0].count(",")) or match
     if match:
         place = cast("str", match.lastgroup)
         value = match[place].strip("\"'") if place not in _LITERAL_PLACES else match[place]
@@ -687,13 +685,15 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
 
 def _nth_literal(text: str, at: int, number: int) -> re.Match[str] | None:
     """`user, password = "bob", "…"`: the value in the place of its name."""
-    literal = _LITERAL.match(text, at)
+    sign = _EQUALS.match(text, at)
+    literal = sign and _LITERAL.match(text, sign.end())
     for _ in range(number):
         literal = literal and _LITERAL.match(text, literal.end())
     return literal
 
 
 _TARGETS = re.compile(r"[ \t]*(?:let |const |var |my )?(?:[\w.$@]{1,60},[ \t]?){1,4}")
+_EQUALS = re.compile(r"[ \t]{0,8}:?=[ \t]{0,8}(?=[\"'])")
 _LITERAL = re.compile(r"[\"'](?P<quoted>[^\s\"']{1,200})[\"'][ \t]*,?[ \t]*")
 
 
