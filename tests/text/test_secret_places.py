@@ -138,7 +138,7 @@ def test_values_are_hidden_whole_wherever_they_stand(text: str, secret: str) -> 
      "item identified by `key` in the dict", "an obscure case", "text.encode('utf-16', 'surrogatepass').decode('utf-16')",
      "the root of the function [Ridders1979]_", "login (RFC 7617#section-2)", "see aws/aws-cli#847 for credentials",
      "jsonnet_token = r'[^\\W\\d]\\w*'", "r'request-pass|request-text|request-list'", "except KeyError:\n    pass\nvalue = next(rows)",
-     "users of v2.17.0* or `0x52464C44`"],
+     "private_key: Ed25519PrivateKey | None", 'userpass += f":{password}"', "users of v2.17.0* or `0x52464C44`"],
 )  # fmt: skip
 def test_code_and_prose_beside_such_words_are_left_alone(text: str) -> None:
     assert redact(text) == (text, [])

@@ -569,6 +569,8 @@ _JOINED = re.compile(
 )
 _PATTERN = re.compile(r"\\[wWdDsSbB.*+?()|$]|\[\^")
 """What a value with a backslash is where it is no value: a regular expression."""
+_CLASS_ENDINGS = ("Key", "Token", "Secret", "Password")
+"""How names of classes end that hold one, such as Ed25519PrivateKey."""
 _LITERAL_PLACES = ("quoted", "divided", "escaped")
 _OPEN_VARIABLE = re.compile(r"\$\{[\w.]{0,60}$")
 _FALLBACK = re.compile(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
@@ -756,6 +758,8 @@ def _is_secret(
 ) -> bool:
     if place == "quoted" and "\\" in value and _PATTERN.search(value):
         return False
+    if place == "quoted" and sign[-2:-1] == "f" and "{" in value:
+        return False  # a template, which is filled in elsewhere
     if PLACEHOLDER.fullmatch(value) or (
         _is_place(value) and not (place in _LITERAL_PLACES and value[0] == "@")
     ):
@@ -1040,6 +1044,8 @@ def _chosen(value: str) -> bool:
     value = value.rstrip("=")
     if len(value) < 6 or PLACEHOLDER.fullmatch(value) or _is_place(value):
         return False
+    if value.endswith(_CLASS_ENDINGS):
+        return False
     if _DOTTED.fullmatch(value):
         return False
     if _WORD_AND_NUMBER.fullmatch(value) or _TYPED.fullmatch(value):
@@ -1085,6 +1091,7 @@ def _is_plain(value: str) -> bool:
         _WORD_ALONE.fullmatch(value) is not None
         or _IDENTIFIER.fullmatch(value) is not None
         or TECHNICAL.fullmatch(value) is not None
+        or value.endswith(_CLASS_ENDINGS)
         or re.search(r"[()\[\]\\]", value) is not None
     )
 
