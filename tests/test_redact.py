@@ -456,12 +456,20 @@ def test_hostile_text_is_linear(piece: str) -> None:
 
 
 @pytest.mark.torture
-def test_ordinary_text_costs_less_than_four_times_looking_at_its_words() -> None:
-    """Measured in the same run: what a second is worth on a busy machine nobody knows."""
+def test_ordinary_text_costs_a_few_times_looking_at_its_words_however_long_it_is() -> None:
+    """Measured in the same run, since seconds differ between machines. About five at every length: the bound is there
+    for a pass that is added without thought, the comparison of lengths for one that is not linear."""
     text = "\n".join(path.read_text(errors="replace") for path in code()[:400])[:4_000_000]
     words = re.compile(r"\w+")
-    pairs = [(seconds_of(lambda: redact(text)), seconds_of(lambda: words.findall(text))) for _ in range(3)]
-    assert min(took / yardstick for took, yardstick in pairs) < 4
+
+    def cost(part: str) -> float:
+        return min(
+            seconds_of(lambda: redact(part)) / seconds_of(lambda: words.findall(part)) for _ in range(5)
+        )
+
+    short, whole = cost(text[: len(text) // 4]), cost(text)
+    assert whole < 8
+    assert whole < 1.6 * short
 
 
 @given(st.text(max_size=300))
@@ -588,8 +596,8 @@ def test_no_cut_goes_through_a_secret(kind: str) -> None:
                 assert not redaction.leaked(clean, row.secret), (cut, size)
 
 
-@pytest.mark.parametrize(("name", "least"), [("A", 0.96), ("C", 0.87)])
+@pytest.mark.parametrize(("name", "least"), [("A", 0.97), ("C", 0.95), ("D", 0.96), ("E", 0.92), ("F", 0.95)])
 def test_lists_that_were_written_blind(name: str, least: float) -> None:
     kinds = redaction.held_list(name)
-    assert len(kinds[name]) >= 150
+    assert len(kinds[name]) >= 140
     assert redaction.recall(kinds, values=2)["all"] >= least

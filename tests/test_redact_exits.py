@@ -21,14 +21,17 @@ from refold.compare.report import message_details, page
 from refold.compare.run import ComparisonPlan as ComparePlan
 from refold.compare.run import compare
 from refold.engine.summarise import ByModel
+from refold.errors import StorageError
 from refold.loop import run
 from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted
 from refold.protocols import Request
 from refold.recall import recall
 from refold.recall.tool import result as recalled
+from refold.registry.sessions import named_session
 from refold.session import redacted
 from refold.shrink.clip import LEVELS, Texts, clip_message
+from refold.stores.memory import MemoryStore
 from refold.text.redact import redact
 from refold.tokens import get as counter
 from refold.transcripts.export import export, targets
@@ -64,12 +67,15 @@ def whole(request: Request) -> str:
     return "\n".join(m.in_full(message) for message in request.messages)
 
 
-def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
-    """(what the summariser was sent, what was recorded) by a design whose model repeats all it is told."""
+def folded(name: str, session: Session, model: bool = True, answer: str = "") -> tuple[str, str]:
+    """(what the summariser was sent, what was recorded) by a design whose model repeats all it is told, or gives one
+    answer to everything."""
     asked: list[str] = []
 
     def echo(request: Request) -> str:
         asked.append(whole(request))
+        if answer:
+            return answer
         return asked[-1][:60_000] if name != "rounds" else asked[-1][-400:]
 
     engine = engine_for(name, None)
@@ -208,6 +214,7 @@ def file(tmp_path: Path) -> Path:
         todo = {"content": f"password: >-\n  {HIDDEN}", "status": "pending"}
         session.append(m.assistant("", m.call(f"t{n}", "TodoWrite", todos=[todo])))
         session.append(m.result(f"t{n}", "ok", name="TodoWrite"))
+    session.label(session.path[3].id, f"password={HIDDEN}")
     return path
 
 
@@ -215,7 +222,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan {} --budget 3000", "plan {} --budget 3000 --json", "plan {} --preset pi --json"),
     "stats": ("stats {}", "stats {} --json"),
     "discover": ("discover {}", "discover {} --json"),
-    "show": ("show {} --abridged", "show {} --trail", "show {} --trail --json", "show {} --ledger", "show {} --ledger --json"),
+    "show": ("show {} --abridged", "show {} --tree", "show {} --tree --json", "show {} --trail", "show {} --trail --json", "show {} --ledger", "show {} --ledger --json"),
     "recall": ("recall {} --turns 1-8 --full", "recall {} password", "recall {} password --json"),
     "export": (
         "export {} --to markdown",
@@ -285,6 +292,30 @@ def test_no_command_tells_a_secret(file: Path, arguments: str) -> None:
     done = CliRunner().invoke(main, arguments.replace("{hidden}", HIDDEN).replace("{}", str(file)).split())
     assert done.exit_code in (0, 1, 2) and "Missing argument" not in done.output, done.output
     assert done.output.strip() and HIDDEN not in done.output
+
+
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_a_summary_that_says_a_secret_is_recorded_without_it(name: str) -> None:
+    """A model may quote what the user said, or make one up."""
+    session = Session()
+    for n in range(30):
+        session.append(m.user(f"Go on with part {n}. " + "And so on. " * 40))
+        session.append(m.assistant(f"Part {n} is done. " + "text " * 60))
+    said = folded(name, session, answer=f"## Goal\nFix the login.\nThe database password is {HIDDEN}.\n")[1]
+    assert HIDDEN not in said
+
+
+def test_a_store_without_sessions_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"postgresql://me:{HIDDEN}@db.example.org/app"
+
+    def empty(spec: str) -> tuple[MemoryStore, None]:
+        assert spec == address
+        return MemoryStore(), None
+
+    monkeypatch.setattr("refold.stores.open_store", empty)
+    with pytest.raises(StorageError, match="contains no session") as raised:
+        named_session(address)
+    assert HIDDEN not in str(raised.value)
 
 
 def test_identifiers_of_a_digest_are_no_secrets(file: Path) -> None:

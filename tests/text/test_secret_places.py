@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from refold.text.redact import redact
+from refold.text.secrets import ASSIGNED_VALUES, OTHER_VALUES, PAIRED, Place
 
 PLACES = r"""
 SSHPASS={} sshpass -e ssh root@10.2.3.4
@@ -102,3 +103,42 @@ def test_a_value_that_is_a_secret_once_is_one_wherever_it_stands(value: str) -> 
 def test_a_word_that_is_a_password_once_stays_a_word() -> None:
     clean, _ = redact("DB_PASSWORD=deployment\nThe deployment failed.")
     assert clean == "DB_PASSWORD=[redacted:assignment]\nThe deployment failed."
+
+
+@pytest.mark.parametrize("place", (PAIRED, *ASSIGNED_VALUES, *OTHER_VALUES), ids=lambda place: place.name)
+def test_the_example_of_each_place_in_the_table_is_one(place: Place) -> None:
+    assert "aB3xY9qL7w" not in redact(f"before\n{place.example.replace('…', 'aB3xY9qL7w')}\nafter")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('DB_PASSWORD="it\'s,a;B3&<x>"', "it's,a;B3&<x>"),
+        ("db.password=xyT9Lc,;:SaQGD", "xyT9Lc,;:SaQGD"),
+        ('password = "old-One-11" -> "new-Two-22"', "new-Two-22"),
+        ('{"name": "password", "value": "kettle-ember-42"}', "kettle-ember-42"),
+        ("subprocess.run(['mysqldump', '-uroot', '-pkettle42', 'app'])", "kettle42"),
+        ('user, password = "bob", "kettle_42"', "kettle_42"),
+        ('password = Some("kettle-ember-42")', "kettle-ember-42"),
+        ("PASSWORD = (\n    'kettle-ember-42'\n)", "kettle-ember-42"),
+        ('${ADMIN_PASSWORD:-kettle-ember-42}', "kettle-ember-42"),
+        ('BORG_PASSPHRASE="kettle ember falcon 42"', "kettle ember falcon 42"),
+        ("steamcmd +login bob aB3xY9qL7w +quit", "aB3xY9qL7w"),
+        ("sqlplus -s 'app/\"kettle42\"@orcl'", "kettle42"),
+        ("page.fill('input[name=\"password\"]', 'kettle_42')", "kettle_42"),
+    ],
+)  # fmt: skip
+def test_values_are_hidden_whole_wherever_they_stand(text: str, secret: str) -> None:
+    assert secret not in redact(text)[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["client.create(\n    password=password,\n    client_token=client_token,\n)", 'exec.Command("claude", "-p", applyPrompt, "x")',
+     "item identified by `key` in the dict", "an obscure case", "text.encode('utf-16', 'surrogatepass').decode('utf-16')",
+     "the root of the function [Ridders1979]_", "login (RFC 7617#section-2)", "see aws/aws-cli#847 for credentials",
+     "jsonnet_token = r'[^\\W\\d]\\w*'", "r'request-pass|request-text|request-list'", "except KeyError:\n    pass\nvalue = next(rows)",
+     "private_key: Ed25519PrivateKey | None", 'userpass += f":{password}"', "users of v2.17.0* or `0x52464C44`"],
+)  # fmt: skip
+def test_code_and_prose_beside_such_words_are_left_alone(text: str) -> None:
+    assert redact(text) == (text, [])

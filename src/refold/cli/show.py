@@ -99,6 +99,7 @@ def _view(engine: Engine, session: Session) -> dict[str, Any]:
 def tree_value(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.entries import PathEntry
     from refold.session.edits import said_by
+    from refold.text.redact import redact
 
     labels, pins, active = session.labels, set(session.pins), {entry.id for entry in session.path}
     rows: list[dict[str, Any]] = []
@@ -112,10 +113,10 @@ def tree_value(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG
                 "parent": entry.parent,
                 "type": entry.__struct_config__.tag,
                 "role": message.role if message else None,
-                "text": first_line(_words(message) if message else _about(entry), 200),
+                "text": redact(first_line(_words(message) if message else _about(entry), 200))[0],
                 "children": len(session.children(entry.id)),
                 "on_path": entry.id in active,
-                "label": labels.get(entry.id),
+                "label": redact(label)[0] if (label := labels.get(entry.id)) else None,
                 "pinned": entry.id in pins,
             }
         )

@@ -175,6 +175,9 @@ def _only(store: Store, name: str) -> str:
     ids = [info.id for info in store.sessions()]
     if len(ids) == 1:
         return ids[0]
+    from refold.stores import without_password
+
+    name = without_password(name)
     if not ids:
         raise StorageError(f"{name} contains no session")
     raise StorageError(

@@ -20,6 +20,7 @@ _TWINS = "аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК"
 """Letters of another script, taken for Latin ones inside a Latin word."""
 _NAMES = (
     "contrasena",
+    "clave",
     "mot de passe",
     "mot-de-passe",
     "mot_de_passe",

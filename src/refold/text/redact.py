@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import cast
@@ -33,9 +33,11 @@ from refold.text.secrets import (
     NEUTRAL,
     NOT_ENDINGS,
     OTHER_VALUES,
+    PAIRED,
     PASSWORDS,
     PLACEHOLDER,
     PLAIN_NAMES,
+    PLURALS,
     PREFIXES,
     SECRET_ENDINGS,
     SECRET_FORMATS,
@@ -369,7 +371,7 @@ def _wraps(raw: bytes) -> Iterator[re.Match[bytes]]:
 _COOKIE = re.compile(r"(?i)(?<![\w])cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
 _CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,4000})")
 _HEADING = re.compile(
-    r"(?P<cells>[\w\".-]{1,60}(?P<mark>[,;\t])[\w\".-]{1,60}(?:(?P=mark)[\w\".-]{1,60}){0,40})\r?\n"
+    r"(?P<cells>(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?P<mark>[,;\t])(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?:(?P=mark)(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})){0,40})\r?\n"
     r"|(?P<row>[ \t]{0,16}\|?[\w \"`*.-]{1,60}(?P<bar>\|)[\w \"`*.|-]{1,2000})\r?\n[ \t]{0,16}[-+|: =]{3,2000}(?:\r?\n|$)"
 )
 """The first line of a table: names and nothing else, or names between bars with a line drawn below."""
@@ -454,6 +456,9 @@ _MAIL_AND_PASSWORD = re.compile(
 _USER_AND_PASSWORD = re.compile(r"[\w.\\/+%-]{1,80}:([^\s:/@\"'<>`(){}\[\]]{4,100})")
 
 
+_HOST = re.compile(r"(?!sha256)[A-Za-z][\w-]{0,60}(?:\.[\w-]{1,60}){0,6}(?::\d{2,5}|(?=[/\s\"']|$))")
+
+
 def _before_hosts(text: str) -> Iterator[SecretFinding]:
     """`user:password@host`, without the beginning of an address."""
     at = text.find("@")
@@ -468,7 +473,11 @@ def _before_hosts(text: str) -> Iterator[SecretFinding]:
             if at - start > 6 and text[at + 1 : at + 2].isalnum()
             else None
         )
-        if pair and (_chosen(pair[1]) or text.startswith(("tcp(", "unix("), at + 1)):
+        if pair and (
+            _chosen(pair[1])
+            or text.startswith(("tcp(", "unix("), at + 1)
+            or (_is_memorable(pair[1]) and _HOST.match(text, at + 1))
+        ):
             yield SecretFinding("login", pair.start(1), at)
         mail = _MAIL_AND_PASSWORD.match(text, at)
         if mail and _chosen(mail[1]):
@@ -501,12 +510,13 @@ def _certainty(name: str) -> int:
         parts.pop()
     if not parts or PLAIN_NAMES & set(parts):
         return 0
+    parts[-1] = PLURALS.get(parts[-1], parts[-1])
     last, before = parts[-1], parts[-2] if len(parts) > 1 else ""
     if last in ("code", "codes") and before in ("backup", "recovery"):
         return 3
     if last in CODES and (last != "code" or before in CODE_QUALIFIERS):
         return 4
-    if last in PASSWORDS or _ends(last):
+    if last in PASSWORDS or _ends(last) or (last == "seed" and before in CODES):
         return 3
     if last == "token":
         return 3 if before in TOKEN_QUALIFIERS or (before and name.isupper()) else 2
@@ -532,6 +542,7 @@ def _ends(part: str) -> bool:
 _VALUE = re.compile(
     "|".join(
         (
+            PAIRED.pattern,
             rf"{ASSIGNED}(?:{'|'.join(place.pattern for place in ASSIGNED_VALUES)})",
             *(place.pattern for place in OTHER_VALUES),
         )
@@ -544,27 +555,42 @@ _TYPED = re.compile(
 )
 """Letters, digits and signs as people put them together in a password, and as nothing else is written."""
 _EXPRESSION = re.compile(
-    r"[A-Za-z_]\w*[*+]|[*+][A-Za-z_]|\w#(?:\d+|[a-z]+-[\d.]+)$|^v?\d+(?:\.\d+)+[*+]|%[0-9A-F]{2}|a-zA-Z"
+    r"(?:[A-Za-z_]++\d?+|\d++)[*+]{1,2}+[\w*+.-]*+|[\w-]++#(?:\d++|[a-z]++-[\d.]++)|v?\d++(?:\.\d++)++[*+]|[^%]++%[0-9A-F]{2}[^\s]*+|.{0,20}?a-zA-Z.{0,20}"
 )
 """What looks like a password and is a sum, a reference to an issue, a version, an address or a class of characters."""
-_NUMBERED_NAME = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[A-Z][a-z]*)*\d{1,4}")
+_NUMBERED_NAME = re.compile(r"[A-Za-z]++\d{1,4}")
+_MEMORABLE = re.compile(r"(?=[^\d\s]{0,60}\d)[A-Za-z\d][\w!#$%^*?~+@&-]{5,60}")
+_STANDARD = re.compile(
+    r"(?i)(?:sha|pbkdf|argon|aes|rsa|utf|tls|ssl|oauth|http|base|scram|md|hmac|[hre]s|ecdsa|iso|cp|latin|x|v|py|python|ipv?|rfc|pep|gh|issue|pr)[\d_#-]"
+)
+"""How names of algorithms, encodings and versions begin."""
 _JOINED = re.compile(
     r"(?=[^\d\s]{1,60}\d)[A-Za-z]{3,20}(?:-[A-Za-z\d]{2,20}){1,5}|\d{2,10}(?:-[A-Za-z\d]{2,20}){1,5}"
 )
 _PATTERN = re.compile(r"\\[wWdDsSbB.*+?()|$]|\[\^")
 """What a value with a backslash is where it is no value: a regular expression."""
+_CLASS_ENDINGS = ("Key", "Token", "Secret", "Password")
+"""How names of classes end that hold one, such as Ed25519PrivateKey."""
 _LITERAL_PLACES = ("quoted", "divided", "escaped")
 _OPEN_VARIABLE = re.compile(r"\$\{[\w.]{0,60}$")
 _FALLBACK = re.compile(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
 """What a variable is where it is not set: `${DB_PASSWORD:-…}`."""
-_REST = re.compile(r"(?:(?![&;,][\w.-]{1,40}[=:])[^\s\"'`()\[\]{}])*+")
-"""To the end of a line that is an assignment and nothing else, the value goes on."""
+_LINE_START = re.compile(r"\s*(?:export\s|set\s|[+-]{1,2}\s?|\d+[|\t]\s*)?[\w.]*")
+_WHOLE = re.compile(
+    r"=(?P<bare>(?![A-Za-z_][\w.]*[(\[{])[^\s\"'`$(\[{<](?:(?![&;,][\w.-]{1,40}[=:])[^\s\"'`]){3,4000}+)(?<![,;)])[ \t]*\r?$",
+    re.M,
+)
+"""A line that is an assignment and nothing else: the value is all of the rest."""
+_CHANGED = re.compile(r"[ \t]{0,8}(?:->|=>|→)[ \t]{0,8}[\"']([^\s\"']{4,200})[\"']")
+"""`"old" -> "new"`: both are."""
 _TRANSPARENT = re.compile(
     r"(?:^|[^\w.])(?:Some|Ok|Just|Optional\.of|String|String::from|(?:std::)?string|SecretStr|Secret|SecretString|Text|bytes|str|Buffer\.from|b64decode|atob|N)?[({\[]\s*[@bruNfL]?[\"']$"
 )
 """A value in brackets, or in what only changes its type."""
 _DIRECTIVE = re.compile(r"\s*(?:[\w.-]+\s){1,6}")
-_WHERE = re.compile(r"^[\w./-]{1,200}:\d{1,7}[:-]|(?<=[\s>+*(-])[\w.-]{1,60}\.$|^[\w.-]{1,60}\.$")
+_WHERE = re.compile(
+    r"^(?:<\w{1,8}>){1,2}|^[\w./-]{1,200}:\d{1,7}[:-]|(?<=[\s>+*(-])[\w.-]{1,60}\.$|^[\w.-]{1,60}\.$"
+)
 """What stands before a name without saying anything of it: a file and a line, the names it is below of."""
 _IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
 """How code names things: where a value may be an expression, that is none."""
@@ -578,7 +604,9 @@ _FIRST_ARGUMENT = re.compile(
 )
 """A call that gives what it names a value."""
 _SETTER = re.compile(r"(?i)(?:set|with)[_A-Z]")
-_SETS = re.compile(r"(?i)(?:^|\s)(?:ENV|ARG|setenv|setx|set|config|export)(?:\s-\w{1,4})*\s\S*$")
+_SETS = re.compile(
+    r"(?i)(?:^|\s)(?:ENV|ARG|setenv|setx|set|config|export|set-env|env:set)(?:\s--?\w{1,12}|\s\w{1,20}(?=\s))?[\s(]\S*$"
+)
 """Commands that are followed by a name and its value."""
 _LIST = re.compile(r"(?i)\b(?:user(?:name)?|login|machine|ssid|root|enable|admin)\b[^\n]{0,120}$")
 _WORDS_BEFORE = re.compile(
@@ -594,8 +622,10 @@ _PAIR = re.compile(r"[ \t]*(?:- )?[\w.-]+:(?:[ \t]+[^\s{\[(][^,;{(\n]*)?")
 _SETTING = re.compile(r"\s*(?:[\w.-]+\s*[=:]|[#;]|$)")
 _CONNECTED = re.compile(
     r"(?:[ \t]{1,2}[\w@.'-]{1,24}){0,3}?[ \t]from[ \t]\S{1,80}[ \t]to[ \t][\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)|"
-    r"(?:[ \t]{1,2}[\w@.'-]{1,24}){0,3}?(?:[ \t]{1,2}(?:is|was|to|from|be|are|as|now|set|=|:)|:)[ \t]{1,2}[\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)(?![(\[{])"
+    r"(?:[ \t;,]{1,2}[\w@.'-]{1,24}){0,4}?(?:[ \t]{1,2}(?:is|was|to|from|be|are|as|now|set|é|è|es|est|ist|=|:)|[:?][ \t]A:|:)[ \t]{1,2}[\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)(?![(\[{])"
 )
+_SPOKEN = re.compile(r"[\w!?'-]{1,20}(?: [\w!?'-]{1,20}){2,11}")
+_INSTRUCTION = re.compile(r"(?i)\b(?:enter|your|the|for|please|must|is|a|an|to|of|and|or|phrase|password)\b")
 _PHRASE = re.compile(r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}")
 
 
@@ -629,12 +659,17 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
     if not certainty:
         return
     before = text[max(0, start - _LINE_SIZE) : start].rpartition("\n")[2]
-    match = (_OPEN_VARIABLE.search(before) and _FALLBACK.match(text, end)) or _VALUE.match(text, end)
+    match = (_OPEN_VARIABLE.search(before) and _FALLBACK.match(text, end)) or (
+        (name.isupper() or _LINE_START.fullmatch(before)) and _WHOLE.match(text, end)
+    )
+    match = match or _VALUE.match(text, end)
+    if targets := _TARGETS.fullmatch(before):
+        match = _nth_literal(text, end, targets[0].count(",")) or match
     if match:
         place = cast("str", match.lastgroup)
         value = match[place].strip("\"'") if place not in _LITERAL_PLACES else match[place]
         value = value.rstrip(".:") if place in ("bare", "said", "flag") else value
-        known = "".join(value.split()) if place != "phrase" else value
+        known = "".join(value.split()) if place not in ("phrase", "spoken") else value
         if "=" in known and _certainty(known.partition("=")[0]) == 3:
             pass  # `password=password=…`: the next name has the value
         elif known and _is_secret(
@@ -642,13 +677,26 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
         ):
             at = match.start(place) + match[place].find(value)
             size = len(value)
-            if place == "bare" and (name.isupper() or not before.strip(" \t+-")):
-                rest = cast("re.Match[str]", _REST.match(text, at + size))
-                size += len(rest[0].rstrip(".:,;"))
+            if place in _LITERAL_PLACES and (changed := _CHANGED.match(text, match.end())):
+                yield SecretFinding("assignment", changed.start(1), changed.end(1))
             yield SecretFinding("assignment", at, at + size)
             return
     if certainty == 3 and name != "pass":
         yield from _near(text, end)
+
+
+def _nth_literal(text: str, at: int, number: int) -> re.Match[str] | None:
+    """`user, password = "bob", "…"`: the value in the place of its name."""
+    sign = _EQUALS.match(text, at)
+    literal = sign and _LITERAL.match(text, sign.end())
+    for _ in range(number):
+        literal = literal and _LITERAL.match(text, literal.end())
+    return literal
+
+
+_TARGETS = re.compile(r"[ \t]*(?:let |const |var |my )?(?:[\w.$@]{1,60},[ \t]?){1,4}")
+_EQUALS = re.compile(r"[ \t]{0,8}:?=[ \t]{0,8}(?=[\"'])")
+_LITERAL = re.compile(r"[\"'](?P<quoted>[^\s\"']{1,200})[\"'][ \t]*,?[ \t]*")
 
 
 def _near(text: str, end: int) -> Iterator[SecretFinding]:
@@ -657,7 +705,7 @@ def _near(text: str, end: int) -> Iterator[SecretFinding]:
     if said:
         group = cast("int", said.lastindex)
         value = said[group].rstrip(".,;:")
-        if (_chosen(value) and not TECHNICAL.fullmatch(value)) or _is_joined(value):
+        if (_chosen(value) and not TECHNICAL.fullmatch(value)) or _is_memorable(value):
             yield SecretFinding("assignment", said.start(group), said.start(group) + len(value))
     start, line = (
         text.rfind("\n", max(0, end - 120), end) + 1 or max(0, end - 120),
@@ -710,6 +758,8 @@ def _is_secret(
 ) -> bool:
     if place == "quoted" and "\\" in value and _PATTERN.search(value):
         return False
+    if place == "quoted" and sign[-2:-1] == "f" and "{" in value:
+        return False  # a template, which is filled in elsewhere
     if PLACEHOLDER.fullmatch(value) or (
         _is_place(value) and not (place in _LITERAL_PLACES and value[0] == "@")
     ):
@@ -735,7 +785,19 @@ def _is_secret(
             or (_DIRECTIVE.fullmatch(before) is not None and _generated(value))
             or (len(value) >= 20 and _is_body(value, 20))
         )
-    if place in ("typed", "passed", "default", "field", "phrase", "below", "flag", "wrapped", "constructed"):
+    if place in (
+        "typed",
+        "passed",
+        "default",
+        "field",
+        "phrase",
+        "below",
+        "flag",
+        "wrapped",
+        "constructed",
+        "entered",
+        "mapped",
+    ):
         return False
     if certainty == 2:
         return _looks_secret(name, place, sign, value, before)
@@ -798,25 +860,8 @@ def _stands(name: str, place: str, sign: str, value: str, text: str, before: str
         return _stands_bare(name, sign, value, text, before, end)
     if place in ("flag", "literal"):
         return _stands_behind(name, place, value, text, before, end)
-    if place == "below":
-        return _chosen(value) if _LINE_BEGINS.fullmatch(before) else _generated(value) or _is_joined(value)
-    if place in ("said", "told", "cell", "perl", "constructed", "fallback"):  # in prose, or as likely a name
-        if place == "cell" and not (" " in sign or before.lstrip().startswith("|")):
-            return False  # alternatives of a pattern
-        return _chosen(value) if name.lower() == "pass" else not _is_plain(value)
-    if place == "wrapped":
-        return _chosen(value) or (_TRANSPARENT.search(sign) is not None and not _is_plain(value))
-    if place == "phrase":
-        return _PHRASE.fullmatch(value) is not None or (
-            sign == "=" and name.isupper() and not before.strip(" -+") and " " in value
-        )
-    if place == "passed":
-        return (
-            name.isupper()
-            or _SETTER.match(name) is not None
-            or (before.endswith((".", "->")) and any(map(str.isdigit, value)) and not _is_plain(value))
-            or (name[:1].isupper() and (_chosen(value) or (value.isalnum() and value[-1].isdigit())))
-        )
+    if rule := _RULES.get(place):
+        return rule(name, sign, value, before)
     if "'" in before and sign.strip(" '") == "||":
         return False  # SQL, where it joins two texts
     # Not a name in a list of names, and not the name of a setting that holds the secret.
@@ -830,8 +875,71 @@ def _stands(name: str, place: str, sign: str, value: str, text: str, before: str
         and "," in sign
         and not before.endswith("{")
         and not _FIRST_ARGUMENT.search(before)
+        and not _is_memorable(value)
     )
-    return not listed and not is_name
+    return not listed and not (is_name and not _is_memorable(value))
+
+
+def _below(name: str, sign: str, value: str, before: str) -> bool:
+    """`Password for root:`, and the value in the next line."""
+    del name
+    if sign.strip().endswith((":", "?")) and _is_memorable(value):
+        return True
+    return _chosen(value) if _LINE_BEGINS.fullmatch(before) else _generated(value)
+
+
+def _said(name: str, sign: str, value: str, before: str) -> bool:
+    """In prose, or where a name is as likely: a word alone is one only where it is quoted."""
+    del before
+    if name.lower() == "pass":
+        return _chosen(value)
+    return not _is_plain(value) or (len(value) >= 8 and sign[-2:] in (" '", ' "') and value.islower())
+
+
+def _cell(name: str, sign: str, value: str, before: str) -> bool:
+    in_table = " " in sign or before.lstrip().startswith("|")  # and no alternatives of a pattern
+    return in_table and _said(name, "", value, before)
+
+
+def _default(name: str, sign: str, value: str, before: str) -> bool:
+    del name, before
+    return "{" in sign or not _is_plain(value)
+
+
+def _entered(name: str, sign: str, value: str, before: str) -> bool:
+    """What a script types into a field."""
+    del name, sign, before
+    return _is_memorable(value) or (_chosen(value) and not _is_plain(value))
+
+
+def _wrapped_value(name: str, sign: str, value: str, before: str) -> bool:
+    del name, before
+    return _chosen(value) or (_TRANSPARENT.search(sign) is not None and not _is_plain(value))
+
+
+def _phrase(name: str, sign: str, value: str, before: str) -> bool:
+    """Several words: text for people, unless the name or the place says otherwise."""
+    spoken = "phrase" in name.lower() and _SPOKEN.fullmatch(value) and not _INSTRUCTION.search(value)
+    in_environment = sign.strip("\"'") == "=" and name.isupper() and not before.strip(" -+")
+    return bool(spoken) or in_environment or _PHRASE.fullmatch(value) is not None
+
+
+def _passed(name: str, sign: str, value: str, before: str) -> bool:
+    """Behind a function's name: what sets a password, and no question for one."""
+    del sign
+    return (
+        name.isupper()
+        or _SETTER.match(name) is not None
+        or (before.endswith((".", "->")) and any(map(str.isdigit, value)) and not _is_plain(value))
+        or (name[:1].isupper() and (_chosen(value) or (value.isalnum() and value[-1].isdigit())))
+    )
+
+
+_RULES: dict[str, Callable[[str, str, str, str], bool]] = {
+    "below": _below, **dict.fromkeys(("said", "told", "perl", "constructed", "fallback", "mapped"), _said), "cell": _cell,
+    "default": _default, "entered": _entered, "wrapped": _wrapped_value, "phrase": _phrase, "spoken": _phrase, "passed": _passed,
+}  # fmt: skip
+"""What is a secret in places where something else may stand: of a name, what follows it, a value and the line before."""
 
 
 def _is_directive(before: str, name: str) -> bool:
@@ -843,8 +951,8 @@ def _stands_behind(name: str, place: str, value: str, text: str, before: str, en
     """A word after a word: behind a flag, a user's name, or a command that sets what it names."""
     is_flag = name.startswith("-") or before.endswith(("/", "-"))
     value = value.rstrip(".:")
-    if not is_flag and _SETS.search(before) and ("_" in name or name.isupper()):
-        return True
+    if not is_flag and _SETS.search(before):
+        return "_" in name or name.isupper() or not _is_plain(value)
     if (
         re.fullmatch(r"[\w.\s-]*", before)
         and text[end : end + 1] in ("", "\n", "\r", ";")
@@ -865,7 +973,8 @@ def _stands_behind(name: str, place: str, value: str, text: str, before: str, en
         or _LIST.search(before) is not None
         or "login" in text[max(0, end - 140) : end]
     )
-    return listed or (_chosen(value) and not TECHNICAL.fullmatch(value) and not re.search(r"[./:]", value))
+    likely = _chosen(value) or _is_memorable(value)
+    return listed or (likely and not TECHNICAL.fullmatch(value) and not re.search(r"[./:]", value))
 
 
 def _stands_bare(name: str, sign: str, value: str, text: str, before: str, end: int) -> bool:
@@ -891,12 +1000,12 @@ def _stands_bare(name: str, sign: str, value: str, text: str, before: str, end: 
         return not is_name or _WORDS_BEFORE.search(before) is not None
     if _chosen(value) and not TECHNICAL.fullmatch(value) and not re.search(r"[+*/%]", value):
         return True
-    alone = _LINE_BEGINS.fullmatch(_WHERE.sub("", before)) is not None and follows in ("", "\n", "\r")
+    alone = _LINE_BEGINS.fullmatch(_WHERE.sub("", before)) is not None and follows in ("", "\n", "\r", "<")
     if not alone:
         return False
-    if sign.strip() in ("=", ":=", "->", "=>"):
+    if sign.strip() in ("=", ":=", "->", "=>", "?=", "+="):
         return (
-            _is_joined(value)
+            _is_memorable(value)
             or (name.isupper() and value.isalpha() and value.islower())
             or _in_section(text, end)
         )
@@ -935,6 +1044,8 @@ def _chosen(value: str) -> bool:
     value = value.rstrip("=")
     if len(value) < 6 or PLACEHOLDER.fullmatch(value) or _is_place(value):
         return False
+    if value.endswith(_CLASS_ENDINGS):
+        return False
     if _DOTTED.fullmatch(value):
         return False
     if _WORD_AND_NUMBER.fullmatch(value) or _TYPED.fullmatch(value):
@@ -949,10 +1060,24 @@ def _chosen(value: str) -> bool:
 def _generated(value: str) -> bool:
     """What only a generator makes, or a person for a password: no name in code and no word in a text looks so."""
     if _TYPED.fullmatch(value):
-        return _EXPRESSION.search(value) is None
+        return _EXPRESSION.fullmatch(value) is None
     if _NUMBERED_NAME.fullmatch(value) and any(map(_is_word, re.findall(r"[A-Z]?[a-z]{4,}", value))):
         return False
     return len(value) >= 8 and value.isalnum() and len({*map(_class_of, value)}) == 3 and _chosen(value)
+
+
+def _is_memorable(value: str) -> bool:
+    """Words with a number and signs, as people choose them; code and prose have such words, too, but seldom there."""
+    return (
+        _MEMORABLE.fullmatch(value) is not None
+        and not value.isdigit()
+        and not _is_plain(value)
+        and not PLACEHOLDER.fullmatch(value)
+        and not _STANDARD.match(value)
+        and not _EXPRESSION.fullmatch(value)
+        and not (_certainty(value) and _IDENTIFIER.match(value))
+        and not _HEX.fullmatch(value)
+    )
 
 
 def _is_joined(value: str) -> bool:
@@ -966,6 +1091,7 @@ def _is_plain(value: str) -> bool:
         _WORD_ALONE.fullmatch(value) is not None
         or _IDENTIFIER.fullmatch(value) is not None
         or TECHNICAL.fullmatch(value) is not None
+        or value.endswith(_CLASS_ENDINGS)
         or re.search(r"[()\[\]\\]", value) is not None
     )
 

@@ -31,9 +31,10 @@ def _words(text: str) -> frozenset[str]:
 # ── names ───────────────────────────────────────────────────────────────────────────────────────
 
 PASSWORDS = _words(
-    "password passwd passwort passphrase passcode pass pwd passwrd pw psk secret apikey privatekey secretkey accesskey mnemonic userpwd"
+    "password passwd passwort passphrase passcode pass pwd passwrd pw psk secret apikey privatekey secretkey accesskey mnemonic userpwd authtok"
 )
 """Parts of a name that say: nothing but a secret."""
+PLURALS = {f"{word}s": word for word in ("password", "passphrase", "secret", "credential")}
 SECRET_ENDINGS = (
     "password",
     "passwd",
@@ -54,7 +55,7 @@ SECRET_ENDINGS = (
 )
 """The same, written together with the word before."""
 NOT_ENDINGS = _words(
-    "bypass compass surpass trespass encompass overpass underpass multipass onepass twopass spw pypass lowpass highpass bandpass"
+    "bypass surrogatepass compass surpass trespass encompass overpass underpass multipass onepass twopass spw pypass lowpass highpass bandpass"
 )
 TOKEN_QUALIFIERS = _words(
     "access auth api bearer refresh bot oauth deploy id csrf xsrf session security personal private user app service webhook device push registry authentication authorization verification reset invite admin client secret github gitlab npm slack vault"
@@ -137,19 +138,23 @@ _BARE = rf"[^{_CODE}$][^{_CODE}]"
 _QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
 _LINE_END = r"(?:(?:(?:\\|[>|][+-]?)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
 """The value may stand on the next line, further in, or quoted."""
-_AFTER_NAME = r"\\{0,3}[\"'\]]{0,2}[ \t]{0,16}(?:(?:\[[^\]\n]{0,30}\]|\([^)\n]{0,30}\))[ \t]{0,16})?"
+_AFTER_NAME = r"\\{0,3}[\"'\]]{0,4}[ \t]{0,16}(?:(?:\[[^\]\n]{0,30}\]|\([^)\n]{0,30}\))[ \t]{0,16})?"
 """What closes a name: quotes, a bracket, `[]`, a remark in parentheses."""
 _SIGNS = "|".join(
     (
         r":[ \t]{0,4}[&\w<>\[\]|.?]{1,40}[ \t]{0,4}=[ \t]{0,4}(?=[\"'])",  # `: &str = "`
-        r"[ \t]As[ \t]\w{1,20}[ \t]=[ \t]",  # Visual Basic
-        rf"(?:=>|:=|->|<-|[=!?+]?={{1,2}}|\|\|=?|\?\?=?|::?\*{{0,2}}|\*\*:)[ \t]{{0,16}}(?:</\w{{1,8}}>[ \t]{{0,4}}|[&!][\w-]{{1,20}}[ \t])?{_LINE_END}",
+        r"[ \t](?:As[ \t])?\w{1,20}(?:\(\d{1,5}\))?[ \t]{1,4}:?=[ \t]{0,4}(?=N?[\"'])",  # `As String = "`, `VARCHAR2(30) := '`
+        rf"(?:=>|:=|->|<-|[=!?+]?={{1,2}}|[—–]|\|\|=?|\?\?=?|::?\*{{0,2}}|\*\*:)[ \t]{{0,16}}(?:</\w{{1,8}}>[ \t]{{0,4}}|[&!][\w-]{{1,20}}[ \t])?{_LINE_END}",
         r"(?<=[\"']),[ \t]{0,16}",  # `"password", "…"`
         r",[ \t]{1,4}(?=\")",
     )
 )
 ASSIGNED = rf"{_AFTER_NAME}(?:{_SIGNS})"
 """What stands between a name and the value that is assigned to it."""
+PAIRED = (
+    Place("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>)?[\s,;>]{0,24}(?:/t[ \t]\w{1,20}[ \t]/d[ \t]|<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|<td(?:\s[^<>\n]{0,60})?>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)")
+)  # fmt: skip
+"""Read before the others: the name and the value are two fields of one thing."""
 ASSIGNED_VALUES: tuple[Place, ...] = (
     Place("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?=[\"'])"),
     Place("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}+)(?:(?P=quote)|$)"),
@@ -162,24 +167,26 @@ ASSIGNED_VALUES: tuple[Place, ...] = (
 """How an assigned value is written. The first that fits is taken."""
 OTHER_VALUES: tuple[Place, ...] = (
     Place("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>{_QUOTED}{{4,200}}+)[\"']\s{{0,4}}\}}"),
+    Place("spoken", '--passphrase "… … …"', r"(?:[ \t]{1,2}(?:is|was)?[ \t:]{0,3}|=)[\"'](?P<spoken>[^\s\"']{1,20}(?: [^\s\"']{1,20}){2,11})[\"']"),
     Place("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
-    Place("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
-    Place("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n:]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
+    Place("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah|with|to|now|—|–|=|->)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
+    Place("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
     Place("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
-    Place("default", 'variable "password" { default = "…" }', rf"\"[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?\bdefault[ \t]{{0,16}}=[ \t]{{0,4}}\"(?P<default>{_QUOTED}{{4,200}}+)\""),
+    Place("default", 'variable "password" { default = "…" }', rf"[\"']?(?:[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?|[^\n{{}}]{{0,80}}?)\bdefault[ \t]{{0,16}}[=:][ \t]{{0,4}}[\"'](?P<default>{_QUOTED}{{4,200}}+)[\"']"),
+    Place("entered", 'field("password").type("…")', rf"[\"'\])]{{1,4}}\.\w{{2,20}}\([\"'](?P<entered>{_QUOTED}{{4,200}}+)[\"']"),
+    Place("mapped", 'passwords = {{"bob": "…"}}', rf"[ \t]{{0,16}}[=:][ \t]{{0,16}}[\[{{(]{{1,2}}\s{{0,16}}[\"']?[\w@.-]{{1,60}}[\"']?(?:[ \t]{{0,4}}(?:=>|[:,=])[ \t]{{0,4}}|[ \t])[\"'](?P<mapped>{_QUOTED}{{4,200}}+)[\"']"),
     Place("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
-    Place("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>)?[\s,;>]{0,24}(?:<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)"),
     Place("element", "<password>…</password>", r"[\"']?(?:\s[^<>\n]{0,200})?>\s{0,16}(?:<(?:\w{1,12}:)?[Vv]alue>)?(?:[^\s<>]{1,60}\n[ \t]{0,16})?(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)\s{0,16}(?:\]\]>)?</"),
     Place("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
-    Place("literal", "password '…'", rf"[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
+    Place("literal", "password '…'", rf"[\"']?[ \t]{{1,4}}[\"']{{1,2}}(?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
     Place("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?:\d{{1,3}}:[a-z]:|s:)?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
-    Place("below", "password:\n…", rf"(?:[ \t][^\n:]{{0,80}})?:[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
+    Place("below", "password:\n…", rf"(?:[ \t][^\n:?]{{0,80}})?[:?]?[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
 )  # fmt: skip
 """Other places behind a name; the first that fits is taken."""
 
 # ── places ──────────────────────────────────────────────────────────────────────────────────────
 
-_Q, _USER, _ARGUMENT = "[\"']?", r"[^\s:,%\"']{1,100}", r"([^\s\"']{4,200})"
+_Q, _USER, _ARGUMENT = "(?:[\"'],[ \\t]{0,4}(?=[\"']))?[\"']?", r"[^\s:,%\"']{1,100}", r"([^\s\"']{4,200})"
 
 
 class PasswordFlag(NamedTuple):
@@ -195,15 +202,15 @@ _USER_FLAG = (
     r"(?:^|\s)(?:-[uUlDn]|-xu|--?user(?:name)?|--login|-\w{0,3}uid|/u(?:ser)?:\S{1,60}|/ru)[ =:'\"\s]"
 )
 PASSWORD_FLAGS: tuple[PasswordFlag, ...] = (
-    PasswordFlag("-p", r"sshpass|docker login|podman login|helm registry|mongo|exec|useradd|certutil|cqlsh|ncftp|login", rf"-p[ =]?{_Q}"),
+    PasswordFlag("-p", r"sshpass|docker login|podman login|helm registry|security |certutil|mongo|exec |useradd|certutil|cqlsh|ncftp|login", rf"-p[ =]?{_Q}"),
     PasswordFlag("-p|-hp", r"mysql|mariadb|\b7z|\brar\b|\bunrar\b", rf"-h?p{_Q}(?=[^\s\"'-])"),
     PasswordFlag("-P", r"zip\b|sqlcmd|bcp |mosquitto_|ipmitool|tsql|isql", rf"-P ?{_Q}"),
-    PasswordFlag("-w|-s", r"\bldap|\bsamba", rf"-[ws] ?{_Q}(?!ub|base|one|://|ldap)"),
+    PasswordFlag("-w|-s", r"\bldap|\bsamba|\bsecurity ", rf"-[ws] ?{_Q}(?!ub|base|one|://|ldap)"),
     PasswordFlag("-a|--pass", r"redis-cli|keydb-cli|valkey-cli", rf"(?:-a|--pass) ?{_Q}"),
     PasswordFlag("-c|-A|-X", r"\bsnmp", rf"-[cAX] ?{_Q}"),
-    PasswordFlag("/p:|/pass:|/rp|/p ", r"freerdp|cmdkey|schtasks|mstsc|net use|msbuild|psexec", rf"/(?:r?p|pass)[: ]{_Q}"),
+    PasswordFlag("/p:|/pass:|/rp|/p ", r"freerdp|cmdkey|schtasks|mstsc|signtool|net use|msbuild|psexec", rf"/(?:r?p|pass)[: ]{_Q}"),
     PasswordFlag("-pass|-k|-K", r"openssl ", rf"-(?:pass(?:in|out)?|k|K) {_Q}(?:pass:)?"),
-    PasswordFlag("--value|--body|-b", r" ssm put-parameter|gh secret set", rf"(?:--value|--body|-b)[ =]{_Q}"),
+    PasswordFlag("--value|--body|-b", r" ssm put-parameter|gh secret set", rf"(?:--value|--body|-b)[ =]?{_Q}"),
     PasswordFlag("-u|--user|--proxy-user", r"curl ", rf"(?:-u|--user|--proxy-user)[ =]?{_Q}{_USER}:"),
     PasswordFlag("-b|--cookie", r"curl ", rf"(?:-b|--cookie) {_Q}[\w.-]{{1,60}}=(?=\S{{12}})"),
     PasswordFlag("-a", r"https? ", rf"-a {_Q}{_USER}:"),
@@ -232,8 +239,8 @@ PASSWORD_COMMANDS: tuple[tuple[str, str], ...] = (
 
 def _commands() -> Iterator[SecretFormat]:
     for flags, programs, given in PASSWORD_FLAGS:
-        names = tuple(f" {flag}" for flag in flags.split("|"))
-        yield SecretFormat("command-line", names, rf" {given}{_ARGUMENT}", in_line=programs or _USER_FLAG)
+        pattern = rf"(?<=[\s\"']){given}{_ARGUMENT}"
+        yield SecretFormat("command-line", tuple(flags.split("|")), pattern, in_line=programs or _USER_FLAG)
     for programs, given in PASSWORD_COMMANDS:
         names = tuple(programs.split("|"))
         start = "|".join(map(re.escape, names))
@@ -257,7 +264,7 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("telegram-token", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{30,40}(?![\w-])", (8, 9, 10)),
     SecretFormat("masked-value", ("::add-mask::",), r"::add-mask::(\S{4,400})"),
     SecretFormat("ansible-vault", ("$ANSIBLE_VAULT;",), r"\$ANSIBLE_VAULT;[\w.;-]{3,80}\s{1,40}([0-9a-f]{8,200}(?:\s{1,40}[0-9a-f]{8,200}){0,2000}+)"),
-    SecretFormat("piped-password", ("echo ", "printf "), r"(?:echo|printf) (?:-[neE]{1,3} )?(?:[\"']%s(?:\\n)?[\"'] )?[\"']?(?:[\w.-]{1,60}:)?([^\s\"'|$][^\s\"'|]{3,200}?)(?:\\n)?[\"']?[ \t]{0,4}\|[ \t]{0,4}(?:sudo -S\b|(?:sudo )?(?:\w{0,8}passwd|kinit|cryptsetup)\b|[^\n|]{0,200}?(?:-stdin\b|\blogin\b|--with-token|-passphrase-fd|\bsecrets? |--pw-stdin|-fd 0|/dev/stdin))"),
+    SecretFormat("piped-password", ("echo ", "printf "), r"(?:echo|printf) (?:-[neE]{1,3} )?(?:[\"']%s(?:\\n)?[\"'] )?[\"']?(?:[\w.-]{1,60}:)?([^\s\"'|$][^\s\"'|]{3,200}?)(?:\\n)?[\"']?[ \t]{0,4}(?:;[^\n|]{0,120})?\)?[ \t]{0,4}\|[ \t]{0,4}(?:sudo -S\b|(?:sudo )?(?:\w{0,8}passwd|kinit|cryptsetup)\b|[^\n|]{0,200}?(?:-stdin\b|\blogin\b|--with-token|-passphrase-fd|\bsecrets? |\bpass (?:insert|add)|\bsecret-|--pw-stdin|-fd 0|/dev/stdin))"),
     SecretFormat("piped-password", ("-stdin ", "sudo -S ", "passwd ", "login ", "kinit ", "cryptsetup ", "-fd 0 "), r"[\w-]{2,8} [^\n|]{0,100}?<<<[ \t]{0,4}[\"']?([^\s\"'$]{4,200})"),
     SecretFormat("expect", ("assword:", "assphrase:"), r"(?:assword|assphrase):[^\n]{0,40}[\n;][^\n;]{0,20}\bsend(?: --)?(?: -s)? \\?[\"']([^\s\"']{4,200}?)(?:\\{1,2}[rn])?\\?[\"']"),
     SecretFormat("kubernetes-secret", ("kind: Secret",), r"kind: Secret\b(?:\n[^\n]{0,200}){0,20}?\n(?:stringD|d)ata:\n((?:[ \t]{1,16}[\w.-]{1,200}: [^\n]{1,4000}\n?)+)"),
@@ -266,12 +273,14 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("password-hash", ("$", "{SHA}", "{SSHA}", "{PLAIN}", "{CLEARTEXT}", "pbkdf2_sha"),
            r"(?:\$(?:apr1|\d[a-z]?|y|argon2(?:id|i|d)|scrypt|pbkdf2[\w-]{0,12}|gy|sha1|md5)\$(?:[\w=,./+-]{1,86}\$){0,4}[./\w+]{16,128}|\{S?SHA\}[\w+/]{27,80}={0,2}|\{(?:PLAIN|CLEARTEXT)\}[^\s:]{4,80}|pbkdf2_sha(?:1|256|512)\$\d{1,9}\$[\w+/.-]{1,64}\$[\w+/.]{27,90}={0,2})"),
     SecretFormat("password-hash", (":::",), r"(?<![0-9a-fA-F])[0-9a-fA-F]{32}:[0-9a-fA-F]{32}:::", (65,)),
-    SecretFormat("key-in-a-call", ("Fernet(", "KeySpec(", "hmac.new(", "AES.new(", "jwt.encode(", "jwt.sign(", "jwt.verify(", "Hmac(", "crypt(", "crypt.hash(", "hashpw(", "password_hash(", "password_verify("),
+    SecretFormat("key-in-a-call", ("Fernet(", "KeySpec(", "hmac.new(", "AES.new(", "jwt.encode(", "jwt.sign(", "jwt.verify(", "Hmac(", "crypt(", "password_hash(", "password_verify("),
            r"[\w.]{2,20}\((?:[^()\"'\n]{0,80}(?:\{[^{}\n]{0,200}\}|\"[\w-]{1,20}\"|'[\w-]{1,20}')?[ \t]{0,4},[ \t]{0,4})?b?[\"']([^\s\"']{12,200})[\"']"),
-    SecretFormat("login-call", ("ogin(", "uth(", "auth=(", "onnect(", "onnection(", "PDO(", "redential(", "redentials(", "uthenticate(", "mysqli(", "WiFi.begin(", "river("),
-           r"[\w.]{2,12}=?\((?:[^()\"'\n]{0,80},[ \t]{0,4})?(?:[\"'][\w.@:/;=-]{0,80}[\"'][ \t]{0,4},[ \t]{0,4}){1,2}(?:[a-z]{2,12}=\(?)?(?:[\"'][\w.@-]{0,40}[\"'][ \t]{0,4},[ \t]{0,4})?[\"']([^\s\"']{6,200})[\"']", (0,)),
-    SecretFormat("login", ("creds", "redentials", "ogin", "og in ", "ign in ", "USERPWD", "auth ", "user="), r"(?:creds|redentials|ogin|og in|ign in|USERPWD|auth|user)(?: (?:are|is|with|as|using))?[ \t]{0,2}[:=,]?[ \t]{0,4}[\"'`]?[\w.@+-]{1,60}[ \t]?[:/][ \t]?([^\s\"'`,;/:()<>{}\[\]]{6,100})(?=[\s\"'`.,;)]|$)"),
+    SecretFormat("key-in-a-call", ("hash(", "::make(", "hashpw(", "Wallet("), r"[\w:]{2,8}\(b?[\"']([^\s\"']{6,200})[\"']", in_line=r"(?i)pwd|passw|crypt|\bHash$|\bHash:|Wallet?$|\bW$"),
+    SecretFormat("login-call", ("ogin(", "uth(", "auth=(", "onnect(", "onnection(", "PDO(", "redential(", "redentials(", "uthenticate(", "uthentication(", "_user(", "superuser(", "mysqli(", "WiFi.begin(", "river("),
+           r"[\w.]{2,12}=?\((?:[^()\"'\n]{0,80},[ \t]{0,4})?(?:[\"'][\w.@:/;=-]{0,80}[\"'][ \t]{0,4},[ \t]{0,4}){1,2}(?:[a-z]{2,12}=\(?|Some\()?(?:[\"'][\w.@-]{0,40}[\"'][ \t]{0,4},[ \t]{0,4})?[\"']([^\s\"']{6,200})[\"']", (0,)),
+    SecretFormat("login", ("creds", "redentials", "ogin", "og in ", "ign in ", "USERPWD", "auth ", "user="), r"(?:creds|redentials|ogin|og in|ign in|USERPWD|auth|user)(?: (?:are|is|with|as|using))?[ \t]{0,2}[:=,]?[ \t]{0,4}[\"'`]?[\w.@+-]{1,60}[\"'`]?[ \t]?[:/][ \t]?[\"'`]?([^\s\"'`,;/:()<>{}\[\]]{6,100})(?=[\s\"'`.,;)]|$)"),
     SecretFormat("login", ("AUTH ", "PASS ", "LOGIN ", "IDENTIFY "), r"(?:AUTH(?: [A-Z][A-Z\d-]{3,20}| \w{1,20}(?= \S))?|PASS|LOGIN \S{1,80}|IDENTIFY(?: \S{1,40})?) [\"']?([^\s\"']{6,400})[\"']?(?=\s|\Z)"),
+    SecretFormat("login", (" p: ", " p=", " pw ", " pass ", " p "), r" p(?:w|ass)?(?:[:=] ?| )[\"'`]?([^\s\"'`,;)]{6,100})", in_line=r"(?i)\bu(?:ser)?[:= ] ?\S{1,60}[\s,;/] ?"),
     SecretFormat("login", (" USING ", " using "), r"(?<= )(?:using|USING) [\"']?([^\s\"';]{6,100})"),
     SecretFormat("login", ("user ",), r"user [\w.@-]{1,60} ([^\s\"']{6,100})(?=\s{0,4}(?:\n|\Z))", in_line=r"^\s*u$"),
     SecretFormat("assignment", ("PSK ", "EAP ", "XAUTH ", "community "), r"(?:(?:PSK|EAP|XAUTH) [\"']|community )([^\s\"']{4,200})", in_line=r":\s{1,4}[PEX]$|\bsnmp-server\s"),
