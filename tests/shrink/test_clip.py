@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from refold import messages as m
@@ -244,3 +247,43 @@ def test_R19_a_quoted_call_names_its_file_in_full() -> None:
 def test_R19_a_short_line_that_is_whole_stays() -> None:
     output = "Exit code 1\n" + "\n".join(f"{n}: " + "word " * 40 for n in range(30))
     assert clip(output, 24, "other").splitlines()[0] == "Exit code 1"
+
+
+@pytest.mark.parametrize("kind", ["bash", "read", "grep", "other"])
+def test_R19_a_marker_stands_where_lines_are_missing_and_nowhere_else(kind: ToolKind) -> None:
+    lines = [f"{n} {'error: ' if n % 7 < 2 else ''}step {n * n} of the long way" for n in range(120)]
+    for room in range(60, 900, 40):
+        clipped = clip_text("\n".join(lines), room, COUNTER, key="#3", kind=kind)
+        before, gap = -1, False
+        for row in clipped.split("\n"):
+            if row == "…" or row.startswith("[… "):
+                assert not gap, "one marker for each gap"
+                gap = True
+            else:
+                at = lines.index(row)
+                assert gap == (at != before + 1), (room, row)
+                before, gap = at, False
+        assert gap == (before != len(lines) - 1)
+        assert clipped.count("tokens, #3 …]") == 1
+
+
+def test_R19_values_of_one_record_do_not_end_another() -> None:
+    flights = [
+        {
+            "flight": f"HAT{n:03}",
+            "note": 'a "quoted}, {" word',
+            "prices": [{"economy": 100 + n}, {"first": 900 + n}],
+        }
+        for n in range(30)
+    ]
+    for said in (
+        json.dumps(flights),
+        json.dumps({"found": flights}),
+        json.dumps(flights, separators=(",", ":")),
+    ):
+        for room in range(30, 600, 20):
+            flight = ""
+            for row in clip_text(said, room, COUNTER, key="#3").split("\n"):
+                flight = row if '"flight"' in row else "" if row.startswith(("…", "[… ")) else flight
+                for price in re.findall(r'"(?:economy|first)": ?(\d{3})', row):
+                    assert f"HAT0{price[1:]}" in flight, (room, row)

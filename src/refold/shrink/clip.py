@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -30,7 +31,7 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output
-from refold.shrink.excerpt import SalientLines, without_numbers
+from refold.shrink.excerpt import Place, SalientLines, without_numbers
 from refold.text.frames import TAG
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
@@ -76,6 +77,8 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     bare_size: int
     salient: SalientLines
     """Of the bare text."""
+    line: int
+    """Characters of a line that is told whole or not at all."""
 
 
 class Texts:
@@ -108,8 +111,11 @@ class Texts:
             size, plain = self.size(text), bare_output(text)
             # Of a file every line may have to be matched.
             plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
+            by_record = _by_record(plain)
+            plain, line = (by_record, len(by_record)) if by_record else (plain, _LINE)
             plain_size = size if plain == text else self.counter.text(plain)
-            body = self._bodies[text] = Body(text, size, plain, plain_size, SalientLines(plain, kind))
+            body = Body(text, size, plain, plain_size, SalientLines(plain, kind), line)
+            self._bodies[text] = body
         return body
 
 
@@ -120,6 +126,25 @@ _RUN = re.compile(r"^(.{8,}+)\n(?:\1(?:\n|\Z)){2,}", re.M)
 def _once(text: str) -> str:
     """Lines that are the same one after the other as one, with their number."""
     return _RUN.sub(lambda run: f"{run[1]} [×{run[0].rstrip(chr(10)).count(chr(10)) + 1}]\n", text)
+
+
+_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{\]]|\}(\s*+,\s*+(?=\{))?')
+
+
+def _by_record(text: str) -> str | None:
+    """JSON on one line with a line for each record, so that no clip ends one with the values of another; None
+    where it has no records."""
+    if not text.lstrip().startswith(("[", "{")) or "\n" in text.strip():
+        return None
+    depth, ends = 0, dict[int, list[int]]()
+    for found in _JSON.finditer(text):
+        depth += 1 if found[0] in "[{" else -1 if found[0][0] in "]}" else 0
+        if found[1] is not None:
+            ends.setdefault(depth, []).append(found.end())
+    if not ends:
+        return None
+    places = pairwise((0, *ends[min(ends)], len(text)))
+    return "\n".join(text[start:end].rstrip() for start, end in places)
 
 
 def clip_message(
@@ -182,36 +207,52 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: ToolKi
         return text  # what a mark would cost is nearly all that is left to save
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
-    first, last, kept = _edges(text, room - between, size, counter, kind)
-    rows = list[str]()
+    first, last, kept = _edges(body, room - between, counter, kind)
+    places = list[Place]()
     if between:
-        rows, told = _between(body, len(first), len(text) - len(last), between, counter)
+        places, told = _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
-        if not rows:
-            first, last, kept = _edges(text, room, size, counter, kind)
+        if not places:
+            first, last, kept = _edges(body, room, counter, kind)
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
-    # The marker has a line of its own: nothing that it stands between reads as one.
-    if first and text[len(first)] != "\n":
-        first = f"{first.rstrip()} {_LEFT_OUT}"
-    if last and text[-len(last) - 1] != "\n":
-        last = f"{_LEFT_OUT} {last.lstrip()}"
-    return "\n".join(part for part in (first, mark, *rows, last) if part)
+    return _put_together(text, len(first), places, len(text) - len(last), mark)
 
 
-def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: ToolKind) -> tuple[str, str, int]:
+def _put_together(text: str, head: int, places: Sequence[Place], tail: int, mark: str) -> str:
+    """Beginning, lines and end. The marker stands in the first gap, on a line of its own, so that nothing it
+    stands between reads as one; further gaps have a shorter one."""
+    shown = [place for place in ((0, head), *places, (tail, len(text))) if place[0] < place[1]]
+    rows, before = list[str](), -1  # as if a line had ended before the text
+    for start, end in (*shown, (len(text) + 1, len(text) + 1)):
+        if start > before + 1:
+            rows.append(mark)
+            mark = _LEFT_OUT
+        row = text[start:end]
+        if start and start <= len(text) and text[start - 1] != "\n":
+            row = f"{_LEFT_OUT} {row.lstrip()}"
+        if end < len(text) and text[end] != "\n":
+            row = f"{row.rstrip()} {_LEFT_OUT}"
+        rows.append(row)
+        before = end
+    return "\n".join(rows[:-1])
+
+
+def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> tuple[str, str, int]:
     """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
     last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
+    text, size, longest = body.bare, body.bare_size, body.line
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
     line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
-        first, last = _whole_head(text, int(chars * share)), _whole_tail(text, chars - int(chars * share))
+        first = _whole_head(text, int(chars * share), longest)
+        last = _whole_tail(text, chars - int(chars * share), longest)
         if len(last) < len(line) and whole <= room:
-            first, last = _whole_head(text, len(first) * (room - whole) // room), line
+            first, last = _whole_head(text, len(first) * (room - whole) // room, longest), line
         elif not last:
-            first = _whole_head(text, chars)
+            first = _whole_head(text, chars, longest)
         elif not first:
-            last = _whole_tail(text, chars)
+            last = _whole_tail(text, chars, longest)
         used = counter.text(first) + counter.text(last)
         if used <= room:
             break
@@ -232,27 +273,27 @@ def _beginning(text: str, chars: int, room: int, counter: TokenCounter) -> tuple
     return "", "", 0
 
 
-def _whole_head(text: str, chars: int) -> str:
-    """A beginning without the half of a line at its end, where that is a line as people write them."""
+def _whole_head(text: str, chars: int, longest: int) -> str:
+    """A beginning without the half of a line at its end, where that line is not longer than `longest`."""
     first = head_lines(text, chars, _SPARE)
     start, end = first.rfind("\n"), text.find("\n", len(first))
-    short = (end if end >= 0 else len(text)) - start <= _LINE
+    short = (end if end >= 0 else len(text)) - start <= longest
     return first[: max(start, 0)] if end != len(first) and short else first
 
 
-def _whole_tail(text: str, chars: int) -> str:
+def _whole_tail(text: str, chars: int, longest: int) -> str:
     """An end without the half of a line at its start; nothing where it is no more than that."""
     last = tail_lines(text, chars, _SPARE)
     at = len(text) - len(last)
     start, end = text.rfind("\n", 0, at), text.find("\n", at)
     end = end if end >= 0 else len(text)
-    return last if start == at - 1 or end - start > _LINE else text[end + 1 :]
+    return last if start == at - 1 or end - start > longest else text[end + 1 :]
 
 
-def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[str], int]:
-    """The lines that tell most, in their order, and their tokens. Only whole lines are told; lines that were
-    left out before one are marked."""
-    text, sizes, kept, used = body.bare, body.salient.sizes, list[tuple[int, int]](), 0
+def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[Place], int]:
+    """The lines that tell most, in their order, and their tokens, gaps between them included; whole lines
+    only."""
+    text, sizes, kept, used = body.bare, body.salient.sizes, list[Place](), 0
     start, end = text.find("\n", start), text.rfind("\n", start, end)
     for place in body.salient.ranked(start + 1, end) if 0 <= start < end else ():
         size = sizes.get(place)
@@ -263,16 +304,11 @@ def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter)
             break
         used += size
         kept.append(place)
-    rows: list[str] = []
-    before = -1
-    for first, last in sorted(kept):
-        if rows and first > before + 1:
-            rows.append(_LEFT_OUT)
-        rows.append(text[first:last])
-        before = last
-    if rows and before < end:
-        rows.append(_LEFT_OUT)
-    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT)
+    kept.sort()
+    gaps = sum(after[0] > before[1] + 1 for before, after in pairwise(kept)) + (
+        bool(kept) and kept[-1][1] < end
+    )
+    return kept, used + gaps * counter.text(_LEFT_OUT)
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
