@@ -44,8 +44,8 @@ SHARED = {
 TWO_MEANINGS = {
     "CHARS", "Check", "FRAME", "Fact", "Failure", "Form", "HEADING", "Kind", "LEAST", "LIMIT", "LINES", "Limits",
     "Line", "Lines", "MANY", "NOTE", "OWN_TAGS", "PROMPT", "Place", "READ", "SPARE", "STALE", "STEP", "SHOWN", "Said",
-    "Source", "WANTED", "WORDS", "Watch", "checkpoint", "counted", "fields",
-    "quoted", "refused", "sentences", "text", "verbatim",
+    "Source", "WANTED", "Watch", "checkpoint", "counted", "fields",
+    "quoted", "refused", "sentences", "text",
 }  # fmt: skip
 """Names that still mean different things in different modules. None may be added."""
 

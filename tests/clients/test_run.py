@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -251,7 +250,7 @@ def test_where_the_gateway_dies_the_program_and_the_user_are_told_how_to_go_on(
     program: str, tmp_path: Path
 ) -> None:
     client = Run(program, tmp_path)
-    pause = f"6.{random.randrange(10**9):09}"  # by which this command is recognised
+    pause = f"6.{os.getpid():09}"  # by which this command is recognised
     call = m.call("c1", "Bash", command=f"sleep {pause}", description="wait") if program == "claude" else m.call(
         "c1", "exec_command", cmd=f"sleep {pause}", yield_time_ms=9000)  # fmt: skip
     with WireServer(m.assistant("Wait.", call), then=lambda _: "Never said.") as server:

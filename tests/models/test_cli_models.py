@@ -63,7 +63,7 @@ def test_one_model_and_one_that_nobody_knows() -> None:
     assert (row["name"], row["input"]) == ("gpt-5", 1.25)
     result = run("openai:nobody")
     assert result.exit_code == 2
-    assert "--window" in result.output
+    assert "unknown model 'openai:nobody'; `refold models --all`" in result.output
 
 
 def test_all_lists_everything(tmp_path) -> None:

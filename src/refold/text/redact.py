@@ -898,7 +898,10 @@ def _said(name: str, sign: str, value: str, before: str) -> bool:
 
 def _cell(name: str, sign: str, value: str, before: str) -> bool:
     in_table = " " in sign or before.lstrip().startswith("|")  # and no alternatives of a pattern
-    return in_table and _said(name, "", value, before)
+    alone = not before.rpartition("|")[2].strip(
+        " \t`*\"'"
+    )  # a cell that only mentions a name says nothing of the next
+    return in_table and alone and _said(name, "", value, before)
 
 
 def _default(name: str, sign: str, value: str, before: str) -> bool:
