@@ -20,6 +20,7 @@ from typing import cast
 import msgspec
 
 from refold.text.canonical import Canonical
+from refold.text.patterns import lazy_pattern
 from refold.text.secrets import (
     ASSIGNED,
     ASSIGNED_VALUES,
@@ -67,7 +68,7 @@ SECRET_KINDS: tuple[str, ...] = (
 
 # ── the pass ────────────────────────────────────────────────────────────────────────────────────
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
+_COLOUR = lazy_pattern(r"\x1b\[[0-9;]{0,16}m")
 _SHORT = 240
 """Characters of a text in which one look for all literals is faster than a look for each of them."""
 _LITERALS = {
@@ -79,7 +80,7 @@ _WORD_OF = {
     literal: max(literal.lower().translate(_LETTERS).split(), key=len, default=b"") for literal in _LITERALS
 }
 """The longest word of each literal: a text that has none of its words does not have the literal."""
-_ANY_LITERAL = re.compile(b"|".join(map(re.escape, _LITERALS)))
+_ANY_LITERAL = lazy_pattern(b"|".join(map(re.escape, _LITERALS)))
 _KNOWN = 50
 """Values of one text that are looked for elsewhere in it."""
 _LINE_SIZE = 1000
@@ -211,10 +212,10 @@ _UNBROKEN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 _SHAPE = bytes(ord("a") if code in _UNBROKEN else ord(" ") for code in range(256))
 _LINES = bytes(code if code == 10 else 10 if code == 13 else _SHAPE[code] for code in range(256))
 _LINE_OF_RUN = b"a" * 8 + b"\n"
-_WRAP = re.compile(rb"([\w+/=.:~-]{8,300}+)\r?\n[ \t]{0,16}+([\w+/=.~-]{4,300}+)")
+_WRAP = lazy_pattern(rb"([\w+/=.:~-]{8,300}+)\r?\n[ \t]{0,16}+([\w+/=.~-]{4,300}+)")
 _PLAIN = b"abcdefghijklmnopqrstuvwxyz_+/=.:~-"
 _KINDS = (*TOKEN_SHAPES, *PREFIXES)
-_KNOWN_TOKEN = re.compile(
+_KNOWN_TOKEN = lazy_pattern(
     r"(?<![A-Za-z0-9])(?:"
     + "|".join(
         (
@@ -224,17 +225,17 @@ _KNOWN_TOKEN = re.compile(
     )
     + ")"
 )  # fmt: skip
-_PIECE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~-]{18,400}+")
-_BASE64 = re.compile(
+_PIECE = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_.~-]{18,400}+")
+_BASE64 = lazy_pattern(
     r"(?<![A-Za-z0-9+/._-])(?:[A-Za-z][A-Za-z0-9]{1,11}_)?[A-Za-z0-9+][A-Za-z0-9+/]{31,200}+={0,2}(?![\w+/=.-])"
 )
-_HEAD = re.compile(r"(?=\d{0,15}[A-Za-z])[A-Za-z0-9]{1,16}[_.~-]|(?<=[_.~-])v?\d{1,2}[_.~-]")
-_CACHE_KEY = re.compile(r"[A-Za-z][\w.-]{0,200}-[0-9a-f]{32,64}")
-_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-_HEXES = re.compile(r"[0-9a-f]{10,}(?:[_-][0-9a-f]{10,})*")
-_UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-")
-_SEGMENT = re.compile(r"[A-Za-z0-9]{8,}")
-_HASHED = re.compile(r"(?i)(?:sha\d*|md5|hash\w*|digest|integrity|checksum|fingerprint|etag|commit|revision|blob|h1|base64|uuid|certificate[\w-]*|public[\w-]*|image|nonce|boundary|trace\w*|span\w*)[^\w\n]{0,8}[\w ]{0,12}[^\w\n]{0,4}$")  # fmt: skip
+_HEAD = lazy_pattern(r"(?=\d{0,15}[A-Za-z])[A-Za-z0-9]{1,16}[_.~-]|(?<=[_.~-])v?\d{1,2}[_.~-]")
+_CACHE_KEY = lazy_pattern(r"[A-Za-z][\w.-]{0,200}-[0-9a-f]{32,64}")
+_HEX = lazy_pattern(r"[0-9a-f]+|[0-9A-F]+")
+_HEXES = lazy_pattern(r"[0-9a-f]{10,}(?:[_-][0-9a-f]{10,})*")
+_UUID = lazy_pattern(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-")
+_SEGMENT = lazy_pattern(r"[A-Za-z0-9]{8,}")
+_HASHED = lazy_pattern(r"(?i)(?:sha\d*|md5|hash\w*|digest|integrity|checksum|fingerprint|etag|commit|revision|blob|h1|base64|uuid|certificate[\w-]*|public[\w-]*|image|nonce|boundary|trace\w*|span\w*)[^\w\n]{0,8}[\w ]{0,12}[^\w\n]{0,4}$")  # fmt: skip
 
 
 def _runs(raw: bytes) -> Iterator[tuple[int, int]]:
@@ -334,7 +335,7 @@ def _names_content(text: str, run: int, start: int, end: int) -> bool:
     return any(_BLOB.search(side) and not _KNOWN_TOKEN.match(side) for side in sides)
 
 
-_BLOB = re.compile(r"^[A-Za-z0-9+/=]{16,}$")
+_BLOB = lazy_pattern(r"^[A-Za-z0-9+/=]{16,}$")
 
 
 def _wrapped(raw: bytes) -> Iterator[SecretFinding]:
@@ -368,17 +369,17 @@ def _wraps(raw: bytes) -> Iterator[re.Match[bytes]]:
 
 # ── cookies, tables, rows ───────────────────────────────────────────────────────────────────────
 
-_COOKIE = re.compile(r"(?i)(?<![\w])cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
-_CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,4000})")
-_HEADING = re.compile(
+_COOKIE = lazy_pattern(r"(?i)(?<![\w])cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
+_CRUMB = lazy_pattern(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,4000})")
+_HEADING = lazy_pattern(
     r"(?P<cells>(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?P<mark>[,;\t])(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?:(?P=mark)(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})){0,40})\r?\n"
     r"|(?P<row>[ \t]{0,16}\|?[\w \"`*.-]{1,60}(?P<bar>\|)[\w \"`*.|-]{1,2000})\r?\n[ \t]{0,16}[-+|: =]{3,2000}(?:\r?\n|$)"
 )
 """The first line of a table: names and nothing else, or names between bars with a line drawn below."""
-_LINE = re.compile(r"[^\n]{1,4000}")
-_INSERT = re.compile(r"(?i)\(([^()\n]{1,600})\)\s{0,8}VALUES\s{0,8}(?=\()")
-_TUPLE = re.compile(r"\s{0,8}\(((?:[^()'\n]|'(?:[^'\n]|''){0,400}'){1,2000}+)\)\s{0,4},?")
-_FIELD = re.compile(r"\s{0,8}+(?:'((?:[^'\n]|''){0,400}+)'|[^,'\n]{1,400}+)\s{0,8}+(?:,|$)")
+_LINE = lazy_pattern(r"[^\n]{1,4000}")
+_INSERT = lazy_pattern(r"(?i)\(([^()\n]{1,600})\)\s{0,8}VALUES\s{0,8}(?=\()")
+_TUPLE = lazy_pattern(r"\s{0,8}\(((?:[^()'\n]|'(?:[^'\n]|''){0,400}'){1,2000}+)\)\s{0,4},?")
+_FIELD = lazy_pattern(r"\s{0,8}+(?:'((?:[^'\n]|''){0,400}+)'|[^,'\n]{1,400}+)\s{0,8}+(?:,|$)")
 
 
 def _cookies(text: str, lowered: bytes) -> Iterator[SecretFinding]:
@@ -450,13 +451,13 @@ def _rows(text: str, lowered: bytes) -> Iterator[SecretFinding]:
         at = lowered.find(b"insert into ", at + 12)
 
 
-_MAIL_AND_PASSWORD = re.compile(
+_MAIL_AND_PASSWORD = lazy_pattern(
     r"@[\w-]{1,60}+\.[\w.]{2,20}+:([^\s\"'`,;/:()<>{}\[\]@]{6,100}+)(?=[\s\"'`.,;)|]|$)"
 )
-_USER_AND_PASSWORD = re.compile(r"[\w.\\/+%-]{1,80}:([^\s:/@\"'<>`(){}\[\]]{4,100})")
+_USER_AND_PASSWORD = lazy_pattern(r"[\w.\\/+%-]{1,80}:([^\s:/@\"'<>`(){}\[\]]{4,100})")
 
 
-_HOST = re.compile(r"(?!sha256)[A-Za-z][\w-]{0,60}(?:\.[\w-]{1,60}){0,6}(?::\d{2,5}|(?=[/\s\"']|$))")
+_HOST = lazy_pattern(r"(?!sha256)[A-Za-z][\w-]{0,60}(?:\.[\w-]{1,60}){0,6}(?::\d{2,5}|(?=[/\s\"']|$))")
 
 
 def _before_hosts(text: str) -> Iterator[SecretFinding]:
@@ -489,7 +490,7 @@ def _before_hosts(text: str) -> Iterator[SecretFinding]:
 
 _STEMS = (b"pass", b"pwd", b"pw", b"secret", b"token", b"key", b"cred", b"auth", b"sess", b"psk", b"salt", b"sig", b"sid", b"pin",
           b"otp", b"code", b"jwt", b"dsn", b"mnemonic", b"login", b"community", b"hmac", b"cvv")  # fmt: skip
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAME_SHAPE = (
     bytes(ord("a") if chr(code).isalnum() or chr(code) in "_-" else ord(" ") for code in range(128))
     + b" " * 128
@@ -539,7 +540,7 @@ def _ends(part: str) -> bool:
 
 # ── values that stand where a secret stands ─────────────────────────────────────────────────────
 
-_VALUE = re.compile(
+_VALUE = lazy_pattern(
     "|".join(
         (
             PAIRED.pattern,
@@ -550,83 +551,85 @@ _VALUE = re.compile(
     re.M,
 )
 """What follows a name that says secret: a value in one of the places where values stand."""
-_TYPED = re.compile(
+_TYPED = lazy_pattern(
     r"(?=[^\s]{0,40}[a-z])(?=[^\s]{0,40}\d)(?=[\w.-]{1,40}[!#$%^*?~+@&])[A-Za-z\d](?:[\w!#$%^*?~+&.-]|@(?![\w-]+\.)){5,40}"
 )
 """Letters, digits and signs as people put them together in a password, and as nothing else is written."""
-_EXPRESSION = re.compile(
+_EXPRESSION = lazy_pattern(
     r"(?:[A-Za-z_]++\d?+|\d++)[*+]{1,2}+[\w*+.-]*+|[\w-]++#(?:\d++|[a-z]++-[\d.]++)|v?\d++(?:\.\d++)++[*+]|[^%]++%[0-9A-F]{2}[^\s]*+|.{0,20}?a-zA-Z.{0,20}"
 )
 """What looks like a password and is a sum, a reference to an issue, a version, an address or a class of characters."""
-_NUMBERED_NAME = re.compile(r"[A-Za-z]++\d{1,4}")
-_MEMORABLE = re.compile(r"(?=[^\d\s]{0,60}\d)[A-Za-z\d][\w!#$%^*?~+@&-]{5,60}")
-_STANDARD = re.compile(
+_NUMBERED_NAME = lazy_pattern(r"[A-Za-z]++\d{1,4}")
+_MEMORABLE = lazy_pattern(r"(?=[^\d\s]{0,60}\d)[A-Za-z\d][\w!#$%^*?~+@&-]{5,60}")
+_STANDARD = lazy_pattern(
     r"(?i)(?:sha|pbkdf|argon|aes|rsa|utf|tls|ssl|oauth|http|base|scram|md|hmac|[hre]s|ecdsa|iso|cp|latin|x|v|py|python|ipv?|rfc|pep|gh|issue|pr)[\d_#-]"
 )
 """How names of algorithms, encodings and versions begin."""
-_JOINED = re.compile(
+_JOINED = lazy_pattern(
     r"(?=[^\d\s]{1,60}\d)[A-Za-z]{3,20}(?:-[A-Za-z\d]{2,20}){1,5}|\d{2,10}(?:-[A-Za-z\d]{2,20}){1,5}"
 )
-_PATTERN = re.compile(r"\\[wWdDsSbB.*+?()|$]|\[\^")
+_PATTERN = lazy_pattern(r"\\[wWdDsSbB.*+?()|$]|\[\^")
 """What a value with a backslash is where it is no value: a regular expression."""
 _CLASS_ENDINGS = ("Key", "Token", "Secret", "Password")
 """How names of classes end that hold one, such as Ed25519PrivateKey."""
 _LITERAL_PLACES = ("quoted", "divided", "escaped")
-_OPEN_VARIABLE = re.compile(r"\$\{[\w.]{0,60}$")
-_FALLBACK = re.compile(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
+_OPEN_VARIABLE = lazy_pattern(r"\$\{[\w.]{0,60}$")
+_FALLBACK = lazy_pattern(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
 """What a variable is where it is not set: `${DB_PASSWORD:-…}`."""
-_LINE_START = re.compile(r"\s*(?:export\s|set\s|[+-]{1,2}\s?|\d+[|\t]\s*)?[\w.]*")
-_WHOLE = re.compile(
+_LINE_START = lazy_pattern(r"\s*(?:export\s|set\s|[+-]{1,2}\s?|\d+[|\t]\s*)?[\w.]*")
+_WHOLE = lazy_pattern(
     r"=(?P<bare>(?![A-Za-z_][\w.]*[(\[{])[^\s\"'`$(\[{<](?:(?![&;,][\w.-]{1,40}[=:])[^\s\"'`]){3,4000}+)(?<![,;)])[ \t]*\r?$",
     re.M,
 )
 """A line that is an assignment and nothing else: the value is all of the rest."""
-_CHANGED = re.compile(r"[ \t]{0,8}(?:->|=>|→)[ \t]{0,8}[\"']([^\s\"']{4,200})[\"']")
+_CHANGED = lazy_pattern(r"[ \t]{0,8}(?:->|=>|→)[ \t]{0,8}[\"']([^\s\"']{4,200})[\"']")
 """`"old" -> "new"`: both are."""
-_TRANSPARENT = re.compile(
+_TRANSPARENT = lazy_pattern(
     r"(?:^|[^\w.])(?:Some|Ok|Just|Optional\.of|String|String::from|(?:std::)?string|SecretStr|Secret|SecretString|Text|bytes|str|Buffer\.from|b64decode|atob|N)?[({\[]\s*[@bruNfL]?[\"']$"
 )
 """A value in brackets, or in what only changes its type."""
-_DIRECTIVE = re.compile(r"\s*(?:[\w.-]+\s){1,6}")
-_WHERE = re.compile(
+_DIRECTIVE = lazy_pattern(r"\s*(?:[\w.-]+\s){1,6}")
+_WHERE = lazy_pattern(
     r"^(?:<\w{1,8}>){1,2}|^[\w./-]{1,200}:\d{1,7}[:-]|(?<=[\s>+*(-])[\w.-]{1,60}\.$|^[\w.-]{1,60}\.$"
 )
 """What stands before a name without saying anything of it: a file and a line, the names it is below of."""
-_IDENTIFIER = re.compile(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
+_IDENTIFIER = lazy_pattern(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
 """How code names things: where a value may be an expression, that is none."""
-_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
-_WORD_ALONE = re.compile(r"[a-z]+|[A-Z_]+|[A-Z][a-z]+")
-_WORD_AND_NUMBER = re.compile(r"[A-Za-z]{4,}(?:\d{2,}|[_.-]\d{3,})")
-_FIRST_ARGUMENT = re.compile(
+_CAMEL = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_DOTTED = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_WORD = lazy_pattern(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
+_WORD_ALONE = lazy_pattern(r"[a-z]+|[A-Z_]+|[A-Z][a-z]+")
+_WORD_AND_NUMBER = lazy_pattern(r"[A-Za-z]{4,}(?:\d{2,}|[_.-]\d{3,})")
+_FIRST_ARGUMENT = lazy_pattern(
     r"(?i)(?:set\w{0,20}|define|put|putenv|add|insert|getenv|get|environ\.get)\(\s?[\"'][\w.]{0,40}$"
 )
 """A call that gives what it names a value."""
-_SETTER = re.compile(r"(?i)(?:set|with)[_A-Z]")
-_SETS = re.compile(
+_SETTER = lazy_pattern(r"(?i)(?:set|with)[_A-Z]")
+_SETS = lazy_pattern(
     r"(?i)(?:^|\s)(?:ENV|ARG|setenv|setx|set|config|export|set-env|env:set)(?:\s--?\w{1,12}|\s\w{1,20}(?=\s))?[\s(]\S*$"
 )
 """Commands that are followed by a name and its value."""
-_LIST = re.compile(r"(?i)\b(?:user(?:name)?|login|machine|ssid|root|enable|admin)\b[^\n]{0,120}$")
-_WORDS_BEFORE = re.compile(
+_LIST = lazy_pattern(r"(?i)\b(?:user(?:name)?|login|machine|ssid|root|enable|admin)\b[^\n]{0,120}$")
+_WORDS_BEFORE = lazy_pattern(
     r"^(?!\s*(?:def|class|return|if|elif|lambda|assert)\b)[^(]*[\w'\"/:\]-]\s(?<!\bwhere\s)(?<!\band\s)(?<!\bset\s)$",
     re.I,
 )
 """A command or a log, in which pairs follow each other without commas."""
-_LINE_BEGINS = re.compile(
+_LINE_BEGINS = lazy_pattern(
     r"(?i)[\s>+*(-]*(?:(?:my|our|the|your|old|new|temporary|initial|default)\s(?:\w{1,20}\s)?)?"
 )
-_SECTION = re.compile(r"\[[^\]\n]{1,80}\]\s*")
-_PAIR = re.compile(r"[ \t]*(?:- )?[\w.-]+:(?:[ \t]+[^\s{\[(][^,;{(\n]*)?")
-_SETTING = re.compile(r"\s*(?:[\w.-]+\s*[=:]|[#;]|$)")
-_CONNECTED = re.compile(
+_SECTION = lazy_pattern(r"\[[^\]\n]{1,80}\]\s*")
+_PAIR = lazy_pattern(r"[ \t]*(?:- )?[\w.-]+:(?:[ \t]+[^\s{\[(][^,;{(\n]*)?")
+_SETTING = lazy_pattern(r"\s*(?:[\w.-]+\s*[=:]|[#;]|$)")
+_CONNECTED = lazy_pattern(
     r"(?:[ \t]{1,2}[\w@.'-]{1,24}){0,3}?[ \t]from[ \t]\S{1,80}[ \t]to[ \t][\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)|"
     r"(?:[ \t;,]{1,2}[\w@.'-]{1,24}){0,4}?(?:[ \t]{1,2}(?:is|was|to|from|be|are|as|now|set|é|è|es|est|ist|=|:)|[:?][ \t]A:|:)[ \t]{1,2}[\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)(?![(\[{])"
 )
-_SPOKEN = re.compile(r"[\w!?'-]{1,20}(?: [\w!?'-]{1,20}){2,11}")
-_INSTRUCTION = re.compile(r"(?i)\b(?:enter|your|the|for|please|must|is|a|an|to|of|and|or|phrase|password)\b")
-_PHRASE = re.compile(r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}")
+_SPOKEN = lazy_pattern(r"[\w!?'-]{1,20}(?: [\w!?'-]{1,20}){2,11}")
+_INSTRUCTION = lazy_pattern(
+    r"(?i)\b(?:enter|your|the|for|please|must|is|a|an|to|of|and|or|phrase|password)\b"
+)
+_PHRASE = lazy_pattern(r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}")
 
 
 def _assignments(text: str, lowered: bytes) -> Iterator[SecretFinding]:
@@ -694,9 +697,9 @@ def _nth_literal(text: str, at: int, number: int) -> re.Match[str] | None:
     return literal
 
 
-_TARGETS = re.compile(r"[ \t]*(?:let |const |var |my )?(?:[\w.$@]{1,60},[ \t]?){1,4}")
-_EQUALS = re.compile(r"[ \t]{0,8}:?=[ \t]{0,8}(?=[\"'])")
-_LITERAL = re.compile(r"[\"'](?P<quoted>[^\s\"']{1,200})[\"'][ \t]*,?[ \t]*")
+_TARGETS = lazy_pattern(r"[ \t]*(?:let |const |var |my )?(?:[\w.$@]{1,60},[ \t]?){1,4}")
+_EQUALS = lazy_pattern(r"[ \t]{0,8}:?=[ \t]{0,8}(?=[\"'])")
+_LITERAL = lazy_pattern(r"[\"'](?P<quoted>[^\s\"']{1,200})[\"'][ \t]*,?[ \t]*")
 
 
 def _near(text: str, end: int) -> Iterator[SecretFinding]:
@@ -745,12 +748,12 @@ def _beside(text: str, lowered: bytes) -> Iterator[SecretFinding]:
             at = lowered.find(cue, end)
 
 
-_ALONE = re.compile(
+_ALONE = lazy_pattern(
     r"(?<![^\s\"'`(\[{=:,;|>@])(?=[^\s\d]{0,39}\d)[A-Za-z0-9!#%][\w!#$%^*?~+&.-]{7,39}+(?![^\s\"'`)\]},;|<:@])"
 )
 """A token between spaces, quotes or brackets that has a digit."""
-_SAYS_SO = re.compile(r"(?i)key|pass|token|secret|credential|auth|\.\w*[A-Z]")
-_TOKEN = re.compile(r"[^\s\"'`()\[\]{}<>|]{1,80}")
+_SAYS_SO = lazy_pattern(r"(?i)key|pass|token|secret|credential|auth|\.\w*[A-Z]")
+_TOKEN = lazy_pattern(r"[^\s\"'`()\[\]{}<>|]{1,80}")
 
 
 def _is_secret(

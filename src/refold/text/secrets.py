@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from refold.text.patterns import lazy_pattern
+
 
 class SecretFormat(NamedTuple):
     kind: str
@@ -85,7 +87,7 @@ NEUTRAL = _words(
 PLAIN_NAMES = _words("public max min num count total is has tokens per")
 """Names with such a part are no secret's."""
 
-PLACEHOLDER = re.compile(
+PLACEHOLDER = lazy_pattern(
     r"(?i)(?:<|\$|\{|\[redacted|enc\[|op://|vault:|ssm:|arn:|%[({%]).*|%\w+%|%[a-z]|\*+|(.)\1*|x[x-]+|\.{2,}.*|…+|your[a-z_-]*|my[_-]?(?:password|secret|token|key)"
     r"|(?:some|new|old|a|the|test|dummy|fake|sample|example|user|db|admin|current|confirm)?[_-]?(?:password|passwd|passphrase|pass|pwd|secret|token|(?:api|secret|access|private)?[_-]?key|credentials?)"
     r"|change[_-]?(?:me|it|this)|replace[_-]?me|placeholder|dummy|example|sample|redacted|hidden|masked|prompt|none|null|nil|undefined|true|false|yes|no|on|off"
@@ -109,7 +111,7 @@ IDS = _words(
     "sha1 sha224 sha256 sha384 sha512 md5 h1 build commit git rev id uid uuid msg call toolu tool chatcmpl resp req request run thread asst file batch trace span evt event job task item node chunk main bundle gen fc rs cmpl srvtoolu snapshot image layer img fig build tmp test diff"
 )
 """Beginnings of what names a thing and opens nothing."""
-TECHNICAL = re.compile(
+TECHNICAL = lazy_pattern(
     r"(?i)(?:(?:sha|md|utf|base|u?int|float|complex|py|python|oauth|pbkdf|argon|ip|ipv|win|http|aes|rsa|hmac|ascii|latin|cp|x|v|[rheps]s|ed|curve|secp|user|test|item|token|key|password|pass|pw|secret|line|step|page|version|node|level|[a-z])[_-]?v?\d{1,3}|(?:rfc|bpo|issue|iso|pep|gh|cve)[_-]?\d+)[a-z]?"
 )
 """Words with a number that people write about."""
