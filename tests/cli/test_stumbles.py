@@ -655,3 +655,18 @@ def test_windows_of_the_gateway_are_written_as_everywhere_else(tmp_path: Path) -
     for command in (("serve",), ("run", "codex")):
         done = refold(command[0], "--window", "much", *command[1:])
         assert done.exit_code == 2 and "'much' is not a number of tokens" in done.output
+
+
+@pytest.mark.parametrize("passes", [(), ("--passes", "2")])
+def test_the_fallback_of_a_preset_is_honoured_where_its_own_folds_leave_too_much(
+    own: str, passes: tuple[str, ...], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.jsonl"
+    shutil.copy(own, copy)
+    options = ("--preset", "layered", "--budget", "2k", *passes, "--json")
+    without = refold("compact", own, *options)
+    assert without.exit_code == 1 and not json.loads(without.output)["fits"]
+    done = refold("compact", str(copy), *options, "--set", "fallback=digest")
+    made = json.loads(done.output)
+    assert done.exit_code == 0 and made["fits"], made["why"]
+    assert made["folds"][-1]["rung"] == "fallback"
