@@ -16,7 +16,8 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
-from refold.errors import Conflict, EntryNotFound, StorageError, UsageError
+from refold.compaction.plan import Plan
+from refold.errors import Conflict, EntryNotFound, FoldError, StorageError, UsageError
 from refold.format import encode
 from refold.loop import run
 from refold.models.scripted import Scripted
@@ -112,16 +113,90 @@ def test_what_a_fold_had_replaced_shows_again_and_undo_brings_nothing_back(place
     session, ids = filled(place)
     forget(session, [ids["result"]])
     engine = Engine(presets.get("refold"))
-    for _ in range(2):
-        view = engine.view(session)
-        assert "Read the settings." in view.text
-        assert SECRET[:20] not in view.text and "Umbrella" not in view.text.replace(PHRASE, "")
-        assert validate_view(view, partial=True) == []
-        if session.path[-1].id == session.leaf and not isinstance(session.path[-1], e.Undo):
-            engine.undo(session, ids["fold"])
-    clip = session[ids["fold"]]
-    assert isinstance(clip, e.Fold)
-    assert [edit.kind for edit in clip.edits] == ["clip"], "edits of other messages stay"
+    view = engine.view(session)
+    assert "Read the settings." in view.text
+    assert SECRET[:20] not in view.text and "Umbrella" not in view.text.replace(PHRASE, "")
+    assert validate_view(view, partial=True) == []
+    shown = [item.entries for item in view.items]
+    assert shown == [(x.id,) for x in session.path if isinstance(x, (e.MessageEntry, e.Note))], "not in part"
+    with pytest.raises(FoldError, match="undone already"):
+        engine.undo(session, ids["fold"])
+
+
+def long_session() -> Session:
+    session = refold.open("memory:")
+    for n in range(24):
+        session.append(m.user(f"Please take step {n}."))
+        session.append(
+            m.assistant(f"Step {n}.", m.call(f"c{n}", "Write", path=f"f{n}.py", content=f"x = {n}\n" * 150))
+        )
+        session.append(m.result(f"c{n}", f"wrote {n}, and the tests say:\n" + f"passed {n}\n" * 60))
+        session.append(m.assistant(f"done {n}"))
+    return session  # fmt: skip
+
+
+def untold(engine: Engine, session: Session) -> set[str]:
+    """The messages of the path that no item of the view stands for, and no record in the view tells of."""
+    path = session.path
+    place = {entry.id: at for at, entry in enumerate(path)}
+    items = engine.view(session).items
+    told = {id for item in items for id in item.entries}
+    for fold in (entry for entry in path if isinstance(entry, e.Fold)):
+        if any(item.fold == fold.id and item.message in fold.edits[0].put for item in items):
+            for edit in (edit for edit in fold.edits if edit.kind == e.LEFT):
+                told |= {entry.id for entry in path[place[edit.first] : place[edit.last] + 1]}
+    return {entry.id for entry in path if isinstance(entry, e.MessageEntry)} - told
+
+
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_no_other_message_is_lost_with_a_record(name: str) -> None:
+    session = long_session()
+    engine = Engine(presets.get(name, budget=3000), model=Scripted(then=lambda _: "## Goal\nAll well."))
+    for more in ("", "And one thing more. " * 300):
+        if more:
+            session.append(m.user(more))
+        plan = engine.plan(session, force=True)
+        if isinstance(plan, Plan):
+            run(engine.apply(session, plan))
+    before = untold(engine, session)
+    entries = list(session.entries)
+    for target in [entry.id for entry in session.path if isinstance(entry, e.MessageEntry)][::3]:
+        copy = Session(entries=entries)
+        forget(copy, [target])
+        assert untold(engine, copy) <= before
+
+
+def test_messages_that_left_for_a_record_return_with_it_in_stores_of_0_1(tmp_path: Path) -> None:
+    """There, `forget` took the record and left the edits of messages that only it told of."""
+    session = refold.open(f"jsonl:{tmp_path / 's.jsonl'}")
+    ids = [
+        session.append(m.user(f"asked {n}") if n % 2 == 0 else m.assistant(f"said {n}")).id for n in range(6)
+    ]
+    fold = session.make(e.Fold, edits=(e.Edit(ids[3], ids[4], (), e.LEFT),), preset="refold")
+    session.append(fold)
+    again = refold.open(f"jsonl:{tmp_path / 's.jsonl'}")
+    engine = Engine(presets.get("refold"))
+    assert [item.entries[0] for item in engine.view(again).items] == ids
+    with pytest.raises(FoldError, match="no fold to undo"):
+        engine.undo(again)
+
+
+def test_a_later_fold_of_the_record_is_undone_too_and_an_earlier_one_stays() -> None:
+    session = Session()
+    ids = [
+        session.append(m.user(f"asked {n}") if n % 2 == 0 else m.assistant(f"said {n}")).id for n in range(8)
+    ]
+    steps = [
+        (e.Edit(ids[0], ids[1], (m.user("in short"),)),),
+        (e.Edit(ids[0], ids[3], (m.user("in short, 5 left"),)), e.Edit(ids[5], ids[5], (), e.LEFT)),
+        (e.Edit(ids[0], ids[4], (m.user("what 5 told, in other words"),)),),
+    ]
+    folds = [
+        session.append(session.make(e.Fold, edits=edits, preset="refold", summary="s")).id for edits in steps
+    ]
+    assert forget(session, [ids[5]]).folds == (folds[1], folds[2])
+    view = Engine(presets.get("refold")).view(session)
+    assert [item.entries for item in view.items] == [tuple(ids[:2]), *((id,) for id in ids[2:])]
 
 
 def test_a_call_that_is_forgotten_keeps_its_result(place: str) -> None:

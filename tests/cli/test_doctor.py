@@ -86,3 +86,25 @@ def test_what_is_wrong_is_said_with_the_file_and_ends_with_1(home: Path) -> None
     }
     assert found["configuration"][0]["fix"].endswith("config.toml")
     assert found["store"][0]["fix"].endswith("sessions doctor --repair")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("[presets.refold]\nword_share = 0.2", "word_share"),
+        ("[presets.layered]\nkeep_rounds = -1", "keep_rounds"),
+        ("preset = 'refolded'", "refolded"),
+        ("[gateway.models.'gpt-5*']\npreset = 'laird'", "laird"),
+    ],
+)
+def test_a_preset_that_commands_refuse_is_wrong(home: Path, written: str, told: str) -> None:
+    (home / "refold" / "config.toml").write_text(written)
+    [wrong] = findings(code=1)["configuration"]
+    assert wrong["state"] == "wrong" and told in wrong["text"]
+
+
+def test_presets_with_settings_that_commands_take_are_in_order(home: Path) -> None:
+    (home / "refold" / "config.toml").write_text(
+        "preset = 'layered'\n[presets.layered]\nkeep_rounds = 4\n[gateway]\nport = 1\npreset = 'rounds'"
+    )
+    assert [one["state"] for one in findings()["configuration"]] == ["ok"]

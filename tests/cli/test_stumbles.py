@@ -633,3 +633,40 @@ def test_parameters_for_a_preset_that_takes_none_are_refused(own: str, tmp_path:
 def test_conditions_that_nothing_meets_are_not_called_words(own: str) -> None:
     assert "Nothing found; no entry meets these conditions" in refold("recall", own, "--tool", "Nope").output
     assert "Nothing found; try other words" in refold("recall", own, "qwertyuiop").output
+
+
+def test_the_id_of_a_session_that_a_client_named_is_listed_as_it_is_and_can_be_used(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 's.db'}"
+    id = "t81.8e1f0c3b5a7d92e46f10b8c7d3a5e962"
+    library.open(store, id=id).append(m.user("hello there, the key is " + "sk-ant-api03-" + "Zq7Rt2Lp9X" * 8))
+    assert id in refold("sessions", "--store", store).output
+    assert id in refold("sessions", "--store", store, "--search", "hello").output
+    [row] = json.loads(refold("sessions", "--store", store, "--json").output)["sessions"]
+    assert row["id"] == id and "redacted" in row["title"]
+    assert "hello there" in refold("show", f"{store}#{row['id']}").output
+
+
+def test_windows_of_the_gateway_are_written_as_everywhere_else(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = refold("serve", "--upstream", "http://localhost:1", "--window", "12k", "--port", port)
+    assert f"Port {port} is in use" in done.output
+    assert "is not on the PATH" in refold("run", "--window", "1.5m", "codex", PATH=str(tmp_path)).output
+    for command in (("serve",), ("run", "codex")):
+        done = refold(command[0], "--window", "much", *command[1:])
+        assert done.exit_code == 2 and "'much' is not a number of tokens" in done.output
+
+
+@pytest.mark.parametrize("passes", [(), ("--passes", "2")])
+def test_the_fallback_of_a_preset_is_honoured_where_its_own_folds_leave_too_much(
+    own: str, passes: tuple[str, ...], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.jsonl"
+    shutil.copy(own, copy)
+    options = ("--preset", "layered", "--budget", "2k", *passes, "--json")
+    without = refold("compact", own, *options)
+    assert without.exit_code == 1 and not json.loads(without.output)["fits"]
+    done = refold("compact", str(copy), *options, "--set", "fallback=digest")
+    made = json.loads(done.output)
+    assert done.exit_code == 0 and made["fits"], made["why"]
+    assert made["folds"][-1]["rung"] == "fallback"

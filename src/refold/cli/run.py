@@ -16,7 +16,7 @@ from types import FrameType
 import click
 import msgspec
 
-from refold.cli.options import NameChoice
+from refold.cli.options import NameChoice, Tokens
 from refold.cli.output import echo
 from refold.text.plural import counted
 
@@ -26,7 +26,7 @@ from refold.text.plural import counted
     "--upstream", metavar="URL", help="Address of the model.  [default: as configured in the program]"
 )
 @click.option("--store", help="Where sessions are kept.  [default: yours]")
-@click.option("--window", type=click.IntRange(1), help="Window for unlisted models.")
+@click.option("--window", type=Tokens(), help="Window for unlisted models.")
 @click.option("--preset", help="Preset; see `refold presets`.")
 @click.option("--own-summary", is_flag=True, help="Leave the program's compaction to its own model.")
 @click.argument("program", type=NameChoice("refold.gateway.client_settings:program_names"))

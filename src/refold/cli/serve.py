@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from refold.cli.options import Tokens
 from refold.cli.output import echo
 
 
@@ -23,7 +24,7 @@ from refold.cli.output import echo
 )
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one.  [default: 8787]")
 @click.option("--store", help="Where sessions are kept.  [default: yours]")
-@click.option("--window", type=click.IntRange(1), help="Window for unlisted models.")
+@click.option("--window", type=Tokens(), help="Window for unlisted models.")
 @click.option("--preset", help="Preset; see `refold presets`.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Another configuration file.")
 def command(config: str | None, **given: str | int | None) -> None:

@@ -79,8 +79,6 @@ def command(
 
     Without a command, lists the sessions, newest first.
     """
-    from refold.session import redacted
-
     ctx.obj = spec
     if ctx.invoked_subcommand is not None:
         return
@@ -95,7 +93,7 @@ def command(
             total, rows = _said(store, search, found, limit)
         else:
             total, rows = len(found), [asdict(info) for info in found[:limit]]
-        rows = [redacted.values(row) for row in rows]
+        rows = [_without_secrets(row) for row in rows]
         for row in rows:
             row["title"] = titles.get(row["id"]) or row["name"] or ""
         if as_json:
@@ -236,6 +234,14 @@ def _titles(store: Store, infos: Sequence[SessionInfo]) -> dict[str, str]:
     from refold.registry.sessions import session_title
 
     return {info.id: session_title(store, info) for info in progress("reading", infos)}
+
+
+def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the list without secrets. Its id stays: refold makes ids, and other commands take them."""
+    from refold.session import redacted
+
+    own = {key: value for key, value in row.items() if value == row["id"]}
+    return {**redacted.values(row), **own}
 
 
 def _path(store: Store, spec: str | None) -> str:

@@ -334,9 +334,8 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
         why = fold["reason"].partition(": ")[2] or fold["reason"]
         out.print(styled(name, f"{state} {fold['preset']}, strategy {fold['rung']}: {sizes}; {why}"))
         gone = sum(row["size"] for row in fold["lost"])
-        out.print(
-            f"  {counted(len(fold['lost']), 'entry')} ({gone:,} tokens) left the view; the log keeps them:"
-        )
+        end = "; the log keeps them:" if fold["lost"] else ""
+        out.print(f"  {counted(len(fold['lost']), 'entry')} ({gone:,} tokens) left the view{end}")
         for name, found in fold["check"].items():
             out.print(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim")
         lost = fold["lost"] if full else fold["lost"][:10]

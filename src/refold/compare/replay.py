@@ -9,8 +9,9 @@ import msgspec
 
 from refold import entries as e
 from refold.batch.results import short_digest
-from refold.compaction.plan import Failed, Reason
+from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.plan_context import PlanRequest
+from refold.compaction.planning import fallback_plan
 from refold.engine.maintenance import maintain
 from refold.errors import DoesNotFit
 from refold.registry.engine import Engine
@@ -101,7 +102,20 @@ async def replay(
 
 
 async def one_pass(engine: Engine, session: Session, *, instructions: str | None = None) -> Replayed:
-    """One explicit fold, then whatever the preset's own trigger requires before the user's next message."""
+    """One explicit fold, then whatever the preset's own trigger requires before the user's next message, and
+    the fallback if one is set and that leaves more than the window."""
+    done = await _own_folds(engine, session, instructions)
+    context = engine.planner.context(session, PlanRequest(instructions=instructions))
+    if not context.sizes.passes(engine.preset.window, as_we_count=True):
+        return done
+    plan = fallback_plan(engine.preset, context)
+    fold = await engine.apply(session, plan) if isinstance(plan, Plan) else None
+    if isinstance(fold, Failed):
+        return msgspec.structs.replace(done, failures=(*done.failures, fold))
+    return msgspec.structs.replace(done, folds=(*done.folds, fold)) if fold else done
+
+
+async def _own_folds(engine: Engine, session: Session, instructions: str | None) -> Replayed:
     folds, known = list[e.Fold](), len(session.annotations(e.Failure))
 
     def replayed(*failed: Failed, reason: Reason | None = None) -> Replayed:

@@ -72,17 +72,25 @@ def undone_folds(path: Iterable[e.Entry]) -> list[e.Fold]:
 
 
 def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]]:
-    """All folds, and the ids of those that are undone."""
+    """All folds except forgotten ones, and the ids of those that are undone."""
     folds: dict[str, e.Fold] = {}
     gone: dict[str, None] = {}
     for entry in path:
         if isinstance(entry, e.Fold):
-            folds[entry.id] = entry
+            if not _is_forgotten(entry):
+                folds[entry.id] = entry
         elif isinstance(entry, e.Undo):
             gone[entry.fold] = None
         elif isinstance(entry, e.Redo):
             gone.pop(entry.fold, None)
     return folds, gone
+
+
+def _is_forgotten(fold: e.Fold) -> bool:
+    """True if `forget` took the edits of a fold. 0.1 took only those that covered the forgotten entry, the
+    record among them, and left edits that rely on that record."""
+    kinds = {edit.kind for edit in fold.edits}
+    return not kinds or (e.LEFT in kinds and "summary" not in kinds)
 
 
 Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]

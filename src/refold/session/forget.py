@@ -1,9 +1,10 @@
 """Deletes content from the log for good: the only operation that changes history.
 
 A forgotten entry becomes a hole with the same id, parent, role and call id. Copies are deleted as well: folds
-that covered the entry lose their text (the original messages are shown again and may be folded again); its
-labels, and lines and branch summaries made from it, become holes; notes, states and labels lose verbatim
-quotations. Other messages that contain part of it are listed but not changed.
+that covered the entry, and later folds that contain their records, are undone (the original messages are
+shown again and may be folded again); its labels, and lines and branch summaries made from it, become holes;
+notes, states, labels and other folds lose verbatim quotations. Other messages that contain part of it are
+listed but not changed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from refold import entries as e
 from refold.errors import StorageError, UsageError, expect
 from refold.messages import Assistant, Bash, Call, Message, Result, Text, leaves
 from refold.protocols import Forgets
+from refold.session.edits import edit_stretches
 from refold.session.find import find
 from refold.session.history import starts_turn
 from refold.session.tree import Session
@@ -32,9 +34,9 @@ class Forgotten(msgspec.Struct, frozen=True):
 
     entries: tuple[str, ...]
     folds: tuple[str, ...] = ()
-    """Folds that covered the entries; what they replaced is shown again."""
+    """Folds that are undone; what they replaced is shown again."""
     quoting: tuple[str, ...] = ()
-    """Lines, notes, summaries and other entries from which text was deleted."""
+    """Lines, notes, summaries, other folds and other entries from which text was deleted."""
     also: tuple[str, ...] = ()
     """Other messages that contain part of it, unchanged."""
 
@@ -55,11 +57,12 @@ def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotte
         raise UsageError("nothing to forget: name ids, numbers on the path or recall keys")
     pieces = sorted({piece for entry in targets.values() for piece in _pieces(entry)}, key=len, reverse=True)
     changed: dict[str, e.AnyEntry] = {id: hole(entry) for id, entry in targets.items()}
-    folds: list[str] = []
+    folds = _folds_of(session, targets)
+    changed |= {fold.id: hole(fold) for fold in folds}
     quoting: list[str] = []
     also: list[str] = []
     for entry in session.entries:
-        if entry.id in targets:
+        if entry.id in changed:
             continue
         made = _without(session, entry, targets, pieces)
         if made == entry:
@@ -67,11 +70,11 @@ def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotte
         if isinstance(entry, e.MessageEntry):
             also.append(entry.id)
             continue
-        (folds if isinstance(entry, e.Fold) else quoting).append(entry.id)
+        quoting.append(entry.id)
         changed[entry.id] = made
     if not dry_run:
         _write(session, changed)
-    return Forgotten(tuple(targets), tuple(folds), tuple(quoting), tuple(also))
+    return Forgotten(tuple(targets), tuple(fold.id for fold in folds), tuple(quoting), tuple(also))
 
 
 def _write(session: Session, changed: dict[str, e.AnyEntry]) -> None:
@@ -96,7 +99,9 @@ def hole(entry: e.AnyEntry) -> e.AnyEntry:
         case e.Note():
             return replace(entry, content=(Text(FORGOTTEN_MARK),), meta={})
         case e.Fold():
-            return _unfolded(entry, set())
+            return replace(
+                entry, edits=(), summary="", left=(), ledger=(), files=e.Files(), check={}, details={}
+            )
         case e.BranchSummary():
             return replace(entry, summary=FORGOTTEN_MARK, files=e.Files(), meta={})
         case e.Other():
@@ -126,14 +131,6 @@ def _empty(message: Message) -> Message:
     return type(message)((Text(FORGOTTEN_MARK, texts[0].origin if texts else None),))
 
 
-def _unfolded(fold: e.Fold, kept: set[int]) -> e.Fold:
-    edits = tuple(edit for number, edit in enumerate(fold.edits) if number in kept)
-    ledger = tuple(msgspec.structs.replace(row, hash="") for row in fold.ledger)
-    return msgspec.structs.replace(
-        fold, edits=edits, summary="", ledger=ledger, files=e.Files(), check={}, details={}
-    )
-
-
 # ── where it was copied ─────────────────────────────────────────────────────────────────────────
 
 
@@ -149,11 +146,7 @@ def _pieces(entry: e.AnyEntry) -> Iterator[str]:
 def _without(
     session: Session, entry: e.AnyEntry, targets: dict[str, e.AnyEntry], pieces: list[str]
 ) -> e.AnyEntry:
-    if isinstance(entry, e.Fold):
-        apart = {n for n, edit in enumerate(entry.edits) if not _covers(session, entry, edit, targets)}
-        if len(apart) < len(entry.edits):
-            entry = _unfolded(entry, apart)
-    elif (
+    if (
         (isinstance(entry, e.Label) and entry.target in targets)
         or (isinstance(entry, e.TurnLine) and _turn_of(session, entry.target) & targets.keys())
         or (isinstance(entry, e.BranchSummary) and _left(session, entry, targets))
@@ -164,16 +157,24 @@ def _without(
     return entry if clean == raw else msgspec.convert(clean, type(entry))
 
 
-def _covers(session: Session, fold: e.Fold, edit: e.Edit, targets: dict[str, e.AnyEntry]) -> bool:
-    """True if an edit covers one of the targets, on the path on which the fold was made."""
-    inside = False
-    for entry in session.ancestors(fold.parent):  # from the fold back to the root
-        inside = inside or entry.id == edit.last
-        if inside and entry.id in targets:
-            return True
-        if entry.id == edit.first:
-            return False
-    return False
+def _folds_of(session: Session, targets: Collection[str]) -> list[e.Fold]:
+    """The folds whose edits cover a target, or the record of a fold found before, on the path on which they
+    were made. Such a fold is undone as a whole: what it removed elsewhere is told by its record alone."""
+    found: list[e.Fold] = []
+    for fold in (entry for entry in session.entries if isinstance(entry, e.Fold)):
+        path = session.path_to(fold.parent)
+        place = {entry.id: position for position, entry in enumerate(path)}
+        records = (
+            (stretch.first, stretch.last)
+            for stretch in edit_stretches((older for older in found if older.id in place), place.get)
+            if stretch.edit.kind == "summary"
+        )
+        unsafe = [*((place[id], place[id]) for id in targets if id in place), *records]
+        own = edit_stretches((fold,), place.get)
+        covers = any(edit.first <= last and first <= edit.last for edit in own for first, last in unsafe)
+        if covers or fold.id in targets:
+            found.append(fold)
+    return [fold for fold in found if fold.id not in targets]
 
 
 def _left(session: Session, summary: e.BranchSummary, targets: dict[str, e.AnyEntry]) -> bool:

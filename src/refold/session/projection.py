@@ -222,7 +222,7 @@ class Projection:
         elif not folds:
             return
         else:
-            self._active = [*self._active, *folds]
+            self._active = [*self._active, *edits.active_folds(folds)]
         self._rebuild(accepted(self.accepts, self._active) if self._active else ())
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
