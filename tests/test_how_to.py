@@ -83,15 +83,29 @@ def test_every_task_has_its_answer() -> None:
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("title", BLOCKS)
 def test_the_answer_runs(title: str) -> None:
+    key = ""
     for language, text in BLOCKS[title]:
         if language == "python":
             code = compile(text, f"{PAGE.name}: {title}", "exec", dont_inherit=True)
             exec(code, {"__name__": "answer"})
             continue
         for line in text.splitlines():
-            done = CliRunner().invoke(main, shlex.split(line.partition("  #")[0])[1:])
+            words = shlex.split(line.partition("  #")[0])[1:]
+            done = CliRunner().invoke(main, [key if word == "KEY" else word for word in words])
             assert done.exit_code == 0, f"{line}\n{done.output[-600:]}"
             assert done.output.strip() or " -o " in line, line
+            if words[0] == "recall" and (hit := re.match(r"turn \d+ +\w+ +(\w+)", done.output)):
+                key = hit[1]
+
+
+def test_a_secret_is_gone_as_the_answer_says(folder: Path) -> None:
+    def refold(*words: str) -> str:
+        return CliRunner().invoke(main, words).output
+
+    assert "sk-ant-api03-abc" in refold("show", "session.jsonl", "--full")
+    test_the_answer_runs("Remove a secret")
+    assert "sk-ant-api03-abc" not in refold("show", "session.jsonl", "--full")
+    assert "sk-ant-api03-abc" not in (folder / "session.jsonl").read_text()
 
 
 def test_the_program_for_langchain_is_whole() -> None:

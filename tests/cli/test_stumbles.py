@@ -332,13 +332,76 @@ def test_where_nothing_matches_that_is_said_and_not_that_there_is_nothing(store:
 def test_the_ledger_says_what_left_how_large_it_was_and_how_to_get_it_back(own: str) -> None:
     refold("compact", own, "--budget", "3k")
     said = refold("show", own, "--ledger").output
-    assert re.search(r"\d+ entries \([\d,]+ tokens\) left the view; the log keeps them:", said)
-    key = re.search(r"  (\w{7}) +[\d,]+ tokens  result of Read: some code", said)
+    assert re.search(r"folds or clips \d+ messages \([\d,]+ tokens\); the log keeps them:", said)
+    key = re.search(
+        r"  (\w{7}) +[\d,]+ tokens  (?:clipped|as one line|not shown) +result of Read: some code", said
+    )
     back = re.search(r"to read one: `refold recall FILE --keys (\w{7}) --full`", said)
     assert key
     assert back
     assert refold("recall", own, "--keys", back[1], "--full").exit_code == 0
     assert "some code" in refold("recall", own, "--keys", key[1], "--full").output
+
+
+def test_one_fold_is_counted_alike_by_compact_show_and_compare(own: str, tmp_path: Path) -> None:
+    shutil.copy(own, tmp_path / "same.jsonl")
+    compared = refold(
+        "compare", str(tmp_path / "same.jsonl"), "--presets", "refold", "--budgets", "3k"
+    ).output
+    outputs = [refold("compact", own, "--budget", "3k").output, refold("show", own).output]
+    outputs += [refold("show", own, "--ledger").output, compared]
+    sentences = {re.search(r"(?i)of 48 messages: [^.;\n]+\)", output) for output in outputs}
+    assert None not in sentences
+    assert len({found[0].lower() for found in sentences if found}) == 1
+    assert re.search(r"folds \d+ of 48 messages; ", refold("plan", own, "--budget", "2k").output)
+
+
+def test_the_ledger_says_of_each_message_its_form_in_the_view(own: str) -> None:
+    refold("compact", own, "--budget", "3k")
+    value = json.loads(refold("show", own, "--ledger", "--json").output)
+    view = json.loads(refold("show", own, "--json").output)
+    assert value["forms"] == view["forms"] and sum(value["forms"].values()) == 48
+    shown = str(view["messages"])
+    [fold] = value["folds"]
+    assert {row["form"] for row in fold["lost"]} >= {"lines"}
+    for row in fold["lost"]:
+        text = library.load(own)[row["id"]].message.text.strip()  # pyright: ignore
+        assert row["form"] != "whole" or text in shown
+        assert row["form"] != "clipped" or text not in shown
+    refold("undo", own)
+    [fold] = json.loads(refold("show", own, "--ledger", "--json").output)["folds"]
+    assert {row["form"] for row in fold["lost"]} == {"whole"}
+
+
+def test_a_tree_is_indented_only_where_it_branches(tmp_path: Path) -> None:
+    session = Session()
+    first = session.append(m.user("start")).id
+    for number in range(5):
+        session.append(m.assistant(f"rejected {number}"))
+        session.move(first)
+        first = session.append(m.user(f"instead {number}")).id
+    save(session, tmp_path / "s.jsonl")
+    lines = refold("show", str(tmp_path / "s.jsonl"), "--tree").output.splitlines()
+    assert len({len(line) - len(line.lstrip("├ ")) for line in lines if "instead" in line}) == 1
+    assert all(line.startswith("  ") for line in lines if "rejected" in line)
+
+
+def test_what_a_format_cannot_hold_is_one_line(own: str, tmp_path: Path) -> None:
+    refold("compact", own, "--budget", "3k")
+    done = refold("export", own, "--to", "openai", "-o", str(tmp_path / "out.json"))
+    [line] = done.stderr.splitlines()
+    assert line.startswith("refold: 2 notes: 1 fold not exported")
+
+
+def test_transcripts_that_fit_as_they_are_are_counted(own: str, tmp_path: Path) -> None:
+    for name in ("small", "smaller"):
+        session = Session()
+        session.append(m.user(name))
+        save(session, tmp_path / f"{name}.jsonl")
+    words = (own, str(tmp_path / "small.jsonl"), "--presets", "refold", "--budgets", "3k", "--on", "here")
+    assert "\n2 transcripts\n\nfolded to 3k tokens; 1 fits as it is\n" in refold("compare", *words).output
+    words = (str(tmp_path / "smaller.jsonl"), *words)
+    assert "\n3 transcripts\n\nfolded to 3k tokens; 2 fit as they are\n" in refold("compare", *words).output
 
 
 def test_a_fold_of_another_program_is_said_to_be_one_and_its_entries_are_counted(tmp_path: Path) -> None:
@@ -349,7 +412,7 @@ def test_a_fold_of_another_program_is_said_to_be_one_and_its_entries_are_counted
     file = tmp_path / "s.jsonl"
     file.write_text("\n".join((records(None, "u0", "u1"), json.dumps(boundary), json.dumps(summary))))
     said = "Claude Code made this fold; its 3 entries are in the log"
-    assert refold("show", str(file), "--ledger").output == f"s {said}\n"
+    assert refold("show", str(file), "--ledger").output.endswith(f"\ns {said}\n")
     why = refold("show", str(file), "--why").output
     assert said in why and "earlier release" not in why
     [fold] = json.loads(refold("show", str(file), "--ledger", "--json").output)["folds"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -321,3 +322,24 @@ def test_another_model_writes_the_summaries_of_any_preset(name: str, monkeypatch
     chat = Scripted(then="Yes.", name="a:chat")
     engine = Engine(presets.get(name, summary_model="a:small"), model=chat)
     assert (engine.summariser.name, engine.model) == ("a:small", chat)
+
+
+class Wordy(presets.Refold, frozen=True, kw_only=True):
+    """More of the user's words."""
+
+    words_share: float = 0.25
+
+    def build(self) -> Preset:
+        return dataclasses.replace(super().build(), name="wordy")
+
+
+def test_an_overridden_setting_keeps_its_meaning_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presets, "_registered", {})
+    presets.register("wordy", Wordy)
+
+    def setting(name: str) -> dict[str, Any]:
+        [preset] = json.loads(CliRunner().invoke(main, ["presets", name, "--json"]).output)["presets"]
+        return next(row for row in preset["settings"] if row["name"] == "words_share")
+
+    assert setting("refold")["meaning"]
+    assert setting("wordy") == {**setting("refold"), "default": 0.25}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,10 @@ from refold.cli.output import (
 )
 from refold.cli.session_argument import open_session, tell_problems
 from refold.cli.show import about_fold, view_dict
-from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from refold.compaction.preset import Preset
+    from refold.compare.forms import MessageForm
     from refold.compare.replay import Replayed
     from refold.registry.client_sessions import InPlace, Written
     from refold.registry.engine import Engine
@@ -90,6 +91,7 @@ def command(
     backed up, its content stays, and a session that is in use is not changed.
     """
     from refold import loop
+    from refold.compare.forms import message_forms
     from refold.hooks import Hooks
     from refold.registry.engine import Engine
     from refold.registry.sessions import save
@@ -111,13 +113,14 @@ def command(
     view = engine.view(done.session)
     limit = preset.budget
     fits, why = done.verdict(engine, view, limit)
+    forms = Counter(message_forms(done.session, preset.accepts).values())
     new = _exported(done.session, resume) if resume and fits else None
     if as_json:
-        more = {"in_place": written and _fields(written), "resume": new}
+        more = {"forms": forms, "in_place": written and _fields(written), "resume": new}
         emit({**fold_json(done, view, limit, passes or 1, fits, why), **more})
     else:
         tell_problems(session)
-        _print(done, view, limit, output, fits, why)
+        _print(done, view, forms, limit, output, fits, why)
         if written is not None:
             echo(f"folded {written.file}; backup: {written.backup}\nnext: {written.command}")
         elif new is not None:
@@ -217,21 +220,27 @@ def fold_json(
     }
 
 
-def _print(done: Replayed, view: View, limit: int, output: str | None, fits: bool, why: str | None) -> None:
+def _print(
+    done: Replayed,
+    view: View,
+    forms: Counter[MessageForm],
+    limit: int,
+    output: str | None,
+    fits: bool,
+    why: str | None,
+) -> None:
     from refold.compaction.details import LayeredDetails
+    from refold.compare.forms import forms_sentence
 
     out = console()
     if done.folds:
         rows = (
             (fold.id, fold.rung, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}",
-             "no model" if fold.author == "rule" else fold.author,
-             sum(one.entries for one in fold.left))
+             "no model" if fold.author == "rule" else fold.author)
             for fold in done.folds
         )  # fmt: skip
-        right = ("before", "after", "left the view")
-        out.print(
-            text_table(("fold", "strategy", "before", "after", "by", "left the view"), rows, right=right)
-        )
+        right = ("before", "after")
+        out.print(text_table(("fold", "strategy", "before", "after", "by"), rows, right=right))
     for failed in done.failures:
         if (failed.rung or not fits) and failed.text not in (why or ""):  # said below
             where = f"strategy {failed.rung} failed" if failed.rung else "no further fold"
@@ -239,9 +248,9 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
     verdict = ("fits", "green") if fits else (f"does not fit, {_last_rung(done)}", "red")
-    out.print(
-        styled(f"view: {counted(len(view), 'message')}, {view.tokens:,} tokens of {limit:,}: ", verdict)
-    )
+    if forms["whole"] < sum(forms.values()):
+        out.print(forms_sentence(forms))
+    out.print(styled(f"view: {view.tokens:,} tokens of {limit:,}: ", verdict))
     if why is not None:
         out.print(why.removeprefix("does not fit; "))  # the line above says so
     if output:

@@ -187,7 +187,7 @@ def print_tables(out: Console, done: Compared) -> None:
     for about in done.transcripts if len(done.transcripts) <= MAX_SHOWN_FILES else ():
         _print_transcript(out, about, done.of(about.file))
     if len(done.transcripts) > 1:
-        out.print(f"\nall {len(done.transcripts):,} transcripts", style="bold")
+        out.print(f"\n{len(done.transcripts):,} transcripts", style="bold")
         _print_groups(out, done.cells)
     if done.skipped:
         are = "is not a transcript" if done.skipped == 1 else "are not transcripts"
@@ -213,6 +213,14 @@ def _print_transcript(out: Console, about: About, cells: Sequence[Cell]) -> None
     _print_groups(out, cells)
 
 
+def _fitting_as_is(cells: Sequence[Cell], asked: str, rows: Sequence[PresetGroup]) -> str:
+    """How many transcripts are not folded, because they fit the budget as they are."""
+    if not rows:
+        return ": fits as it is"
+    small = {cell.file for cell in cells if cell.asked == asked and not cell.needs_folding}
+    return f"; {len(small):,} {'fits as it is' if len(small) == 1 else 'fit as they are'}" if small else ""
+
+
 def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
     """A table for each budget and number of passes."""
     from refold.compare.verdict import budget, preset_groups
@@ -221,7 +229,7 @@ def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
     for asked, passes in dict.fromkeys((cell.asked, cell.passes) for cell in cells):
         rows = [group for group in listed if group.kind == (asked, passes)]
         times = f", {passes} times" if passes > 1 else ""
-        fits = "" if rows else ": fits as it is"
+        fits = _fitting_as_is(cells, asked, rows)
         out.print(f"\nfolded to {budget(asked)}{times}{fits}")
         if rows:
             _print_table(out, rows)

@@ -88,8 +88,9 @@ def command(
     if not output:
         click.echo(_shown(target, exported.data), nl=False)
     tell_problems(session)
-    for sentence in exported.lost:
-        echo(f"refold: {sentence}", err=True)
+    if exported.lost:
+        number = f"{len(exported.lost)} notes: " if len(exported.lost) > 1 else ""
+        echo(f"refold: {number}{'; '.join(exported.lost)}", err=True)
     if output:
         echo(f"written to {output}")
     if isinstance(exported, Resumable):

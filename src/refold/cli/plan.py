@@ -115,6 +115,8 @@ def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | 
 
 def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:
     from refold.compaction.plan import Plan
+    from refold.session import redacted
+    from refold.session.edits import said_by
 
     out = console()
     trigger = ("due", "yellow") if due else "not due"
@@ -140,7 +142,8 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     folded = len(plan.fold) + len(plan.turn_prefix)
     split = "; the cut falls inside a turn" if plan.split else ""
     clipped = len(plan.clipped) + len(plan.masked)
-    out.print(f"folds {counted(folded, 'message')}{split}; clips {clipped:,}; first kept: {plan.first_kept}")
+    messages = counted(sum(said_by(entry) is not None for entry in session.path), "message")
+    out.print(f"folds {folded:,} of {messages}{split}; clips {clipped:,}; first kept: {plan.first_kept}")
     if plan.words_left_out:
         left = len(plan.words_left_out)
         out.print(f"not all of the user's words fit: {left:,} messages are clipped or left out")
@@ -152,9 +155,6 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     out.print(_money(plan))
     if plan.fold or plan.turn_prefix:
         out.print("\nfirst messages to fold", style="dim")
-    from refold.session import redacted
-    from refold.session.edits import said_by
-
     for id in (*plan.fold, *plan.turn_prefix)[:5]:
         message = said_by(session[id])
         if message is not None:

@@ -58,7 +58,7 @@ store_option = click.option(
 @click.option("--folder", help="Only sessions of this folder or below.")
 @click.option("--since", metavar="DATE", help="Only sessions active since: 2026-05-31, 12h, 7d, 3w.")
 @click.option("--until", metavar="DATE", help="Only sessions last active before this.")
-@click.option("--search", metavar="TEXT", help="Only sessions that contain these words, best first.")
+@click.option("--search", metavar="TEXT", help="Only sessions that contain any of these words, best first.")
 @click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Sessions to list at most."
 )

@@ -87,10 +87,12 @@ def about_fold(fold: Fold) -> dict[str, Any]:
 
 def _view(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.exchanges import sequence_numbers
+    from refold.compare.forms import message_forms
 
     view = engine.view(session)
     shown = view_dict(view)
     shown["entries"] = len(session)
+    shown["forms"] = Counter(message_forms(session, engine.preset.accepts).values())
     for message, key in zip(shown["messages"], sequence_numbers(session, view.items), strict=True):
         message["sequence"] = key
     return shown
@@ -181,23 +183,26 @@ def _origin(session: Session, fold: Fold) -> str | None:
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.details import rows
+    from refold.compare.forms import message_forms
     from refold.entries import Fold
     from refold.session.edits import active_folds
 
     active = {fold.id for fold in active_folds(session.path)}
+    forms = message_forms(session, engine.preset.accepts)
     return {
+        "forms": Counter(forms.values()),
         "folds": [
             {
                 **about_fold(fold),
                 "active": fold.id in active,
                 "origin": _origin(session, fold),
                 "lost": [
-                    {**asdict(row), "what": _what(session, row.id)}
+                    {**asdict(row), "form": forms.get(row.id), "what": _what(session, row.id)}
                     for row in rows(session, fold, engine.counter)
                 ],
             }
             for fold in session.annotations(Fold)
-        ]
+        ],
     }
 
 
@@ -277,13 +282,15 @@ def _print_why(out: Any, value: dict[str, Any], full: bool) -> None:
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
+    from refold.compare.forms import forms_sentence
+
     for row in value["messages"]:
         body = "\n".join(getattr(part, "text", "") or _part(part) for part in row["content"])
         role = (f"{row['role']:9}", "bold magenta" if "fold" in row else "bold")
-        stands = f" [{len(row['entries'])} entries]" if len(row["entries"]) > 1 else ""
+        stands = " [fold]" if len(row["entries"]) > 1 else ""
         said = clean(body) if full else first_line(body, max(out.columns - 20, 40))
         out.print(styled(role, (stands, "dim"), f" {said}"))
-    sizes = f"{counted(len(value['messages']), 'message')}, {value['tokens']:,} tokens"
+    sizes = f"{value['tokens']:,} tokens; {forms_sentence(value['forms'])}"
     out.print(f"{sizes}; the log has {counted(value['entries'], 'entry')}", style="dim")
 
 
@@ -297,11 +304,11 @@ def _part(part: Any) -> str:
 
 def print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
     depth: dict[str | None, int] = {None: 0}
-    siblings = Counter(row["parent"] for row in value["entries"])
+    siblings = Counter(row["parent"] for row in value["entries"] if row["type"] != "other" or row["children"])
     records = 0
     for row in value["entries"]:
         branched = siblings[row["parent"]] > 1
-        depth[row["id"]] = depth.get(row["parent"], 0) + (1 if branched else 0)
+        depth[row["id"]] = depth.get(row["parent"], 0) + (1 if branched and not row["on_path"] else 0)
         if row["type"] == "other" and not full:
             records += 1
             continue
@@ -322,8 +329,12 @@ def print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
 
 
 def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
+    from refold.compare.forms import FORM_WORDS, forms_sentence
+
     if not value["folds"]:
         out.print("no folds: nothing has left the view")
+    else:
+        out.print(f"now {forms_sentence(value['forms'])}")
     for fold in value["folds"]:
         state = "" if fold["active"] else " (undone)"
         name = (fold["id"], "bold magenta")
@@ -335,12 +346,13 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
         out.print(styled(name, f"{state} {fold['preset']}, strategy {fold['rung']}: {sizes}; {why}"))
         gone = sum(row["size"] for row in fold["lost"])
         end = "; the log keeps them:" if fold["lost"] else ""
-        out.print(f"  {counted(len(fold['lost']), 'entry')} ({gone:,} tokens) left the view{end}")
+        out.print(f"  folds or clips {counted(len(fold['lost']), 'message')} ({gone:,} tokens){end}")
         for name, found in fold["check"].items():
             out.print(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim")
         lost = fold["lost"] if full else fold["lost"][:10]
         for row in lost:
-            out.print(f"  {row['key']}  {row['size']:7,} tokens  {row['what']}")
+            form = FORM_WORDS[row["form"]].partition(" (")[0] if row["form"] else "other branch"
+            out.print(f"  {row['key']}  {row['size']:7,} tokens  {form:12} {row['what']}")
         if lost:
             out.print(f"  to read one: `refold recall FILE --keys {lost[0]['key']} --full`")
         if len(lost) < len(fold["lost"]):

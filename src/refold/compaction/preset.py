@@ -297,10 +297,22 @@ def describe(kind: type[Settings]) -> list[Setting]:
     """The settings of a preset as a table."""
     rows: list[Setting] = []
     for field in fields(kind):
-        meta = next((m for m in getattr(field.type, "__metadata__", ()) if isinstance(m, msgspec.Meta)), None)
+        meta = _meta(kind, field.name)
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
         extra = (meta.extra or {}) if meta else {}
         rows.append(
             Setting(field.name, default, (meta.description or "") if meta else "", extra.get("rule", ""))
         )
     return rows
+
+
+def _meta(kind: type[Settings], name: str) -> msgspec.Meta | None:
+    """What is said of a setting, by the class or the first of its bases that says something."""
+    for base in kind.__mro__:
+        if not issubclass(base, Settings):
+            continue
+        annotated = next((field.type for field in fields(base) if field.name == name), None)
+        for meta in getattr(annotated, "__metadata__", ()):
+            if isinstance(meta, msgspec.Meta):
+                return meta
+    return None

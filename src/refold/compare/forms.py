@@ -18,7 +18,9 @@ from refold import entries as e
 from refold.compare.measures import flat, readable_text
 from refold.messages import Assistant, Call, Message, Result, leaves
 from refold.session import Session
-from refold.session.edits import Stretch, active_folds, outermost, said_by
+from refold.session.edits import Accepts, Stretch, accepted, active_folds, outermost, said_by
+from refold.session.projection import accept_all
+from refold.text.plural import counted
 from refold.text.sentences import sentences
 
 MessageForm: TypeAlias = Literal["whole", "clipped", "lines", "gone"]
@@ -42,21 +44,29 @@ class RecordPart(msgspec.Struct, frozen=True):
 
 def forms_of(session: Session, sizes: Sequence[int]) -> dict[MessageForm, RecordPart]:
     """Number of messages in each form, and their tokens; `sizes` are those of the path."""
-    said = [entry for entry in session.path if said_by(entry) is not None]
-    found = _covered(session)
     parts = dict.fromkeys(FORM_WORDS, RecordPart())
-    for entry, size in zip(said, sizes, strict=True):
-        form = found.get(entry.id, "whole")
+    for form, size in zip(message_forms(session).values(), sizes, strict=True):
         parts[form] = RecordPart(parts[form].messages + 1, parts[form].tokens + size)
     return parts
 
 
-def _covered(session: Session) -> dict[str, MessageForm]:
-    """The messages that edits cover."""
-    found: dict[str, MessageForm] = {}
-    for stretch in outermost(active_folds(session.path), session.position):
+def message_forms(session: Session, accepts: Accepts = accept_all) -> dict[str, MessageForm]:
+    """The form of each message of the path, by its id; `accepts` says which folds count."""
+    found: dict[str, MessageForm] = {
+        entry.id: "whole" for entry in session.path if said_by(entry) is not None
+    }
+    for stretch in outermost(accepted(accepts, active_folds(session.path)), session.position):
         found |= stretch_forms(session, stretch, record_of_stretch(stretch))
     return found
+
+
+def forms_sentence(counts: Mapping[MessageForm, int]) -> str:
+    """`of 210 messages: 113 whole, 41 clipped …`, or just `210 messages` if all are whole."""
+    messages = counted(sum(counts.values()), "message")
+    if sum(counts.values()) == counts.get("whole", 0):
+        return messages
+    parts = ", ".join(f"{counts[form]:,} {words}" for form, words in FORM_WORDS.items() if counts.get(form))
+    return f"of {messages}: {parts}"
 
 
 def record_of_stretch(stretch: Stretch) -> FoldRecord:

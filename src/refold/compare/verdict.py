@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from refold.compare.forms import FORM_WORDS, MessageForm
+from refold.compare.forms import FORM_WORDS, MessageForm, forms_sentence
 from refold.compare.measures import DECIDING, MEASURES, CountOf
 from refold.compare.run import Cell
 from refold.text.plural import counted
@@ -210,9 +210,8 @@ def _loses(best: PresetGroup, fitting: Sequence[PresetGroup]) -> str:
 
 def _size(best: PresetGroup) -> str:
     before = sum(cell.log_tokens for cell in best.good)
-    parts = [f"{best.form(form):,} {FORM_WORDS[form]}" for form in FORM_WORDS if best.form(form)]
-    messages = sum(map(best.form, FORM_WORDS))
-    return f"{before:,} tokens became {best.tokens:,}. Of {counted(messages, 'message')}: {', '.join(parts)}."
+    forms = forms_sentence({form: best.form(form) for form in FORM_WORDS})
+    return f"{before:,} tokens became {best.tokens:,}. {forms.capitalize()}."
 
 
 def _costs(best: PresetGroup) -> str:

@@ -74,7 +74,7 @@ def _entry_losses(session: Session, *, view: bool, keeps: Sequence[str]) -> Iter
         if entry.on_path and entry.id not in on_path:
             yield "{entry} from other branches not exported"
         elif isinstance(entry, e.Fold) and not view:
-            yield "{fold} not exported; the original messages are written instead"
+            yield "{fold} not exported (the original messages are written instead)"
         elif isinstance(entry, e.MessageEntry):
             if entry.usage is not None and "usage" not in keeps:
                 yield "usage of {reply} not exported"
