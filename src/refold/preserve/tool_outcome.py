@@ -114,7 +114,8 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
     if isinstance(error, dict):
         error = cast("dict[str, Any]", error).get("message")
     bodies = (error, value.get("output"), value.get("stderr"), printed_output(text), value.get("text"))
-    return next((b for b in bodies if isinstance(b, str) and b), text), code, failed
+    empty = any(fields.get(name) == "" for fields in inside for name in ("output", "stdout"))
+    return next((b for b in bodies if isinstance(b, str) and b), "" if empty else text), code, failed
 
 
 # ── failure without a status ────────────────────────────────────────────────────────────────────
