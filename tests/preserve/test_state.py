@@ -254,6 +254,21 @@ def test_R10_the_newest_change_of_a_file(name: str, arguments: dict[str, Any], c
     assert note(done((name, arguments, "ok")), suffix).change == change
 
 
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("How the record names the files of a session that nobody has touched", "How the record names the files of a session that nobody has"),
+        ("What the gateway does where it is first asked for `GET /v1/models`", "What the gateway does where it is first asked for"),
+        ("What the gateway does where it is asked for models (a list of all)", "What the gateway does where it is asked for models"),
+        ("Short `name`", "Short `name`"),
+    ],
+)  # fmt: skip
+def test_R10_a_heading_is_cut_at_a_word_and_through_no_quotation(heading: str, name: str) -> None:
+    new = f"## {heading}\n\nText.\n"
+    made = done(("Edit", {"file_path": "a.md", "old_string": "x", "new_string": new}, "ok"))
+    assert note(made, "a.md").defines == (name,)
+
+
 def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
     made = done(
         ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "def login(user):\n    x"}, "ok"),
