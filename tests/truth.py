@@ -57,7 +57,7 @@ class Done:
         if re.match(r"(?i)read|view|grep|glob|search|ls$|list", self.call.name):
             return None
         ends = self.text[:200] + "\n" + self.text[-600:]
-        found = re.findall(r'(?im)(?:^\[?(?:the command completed|command finished) with exit code|^exit code:?|^command exited with code|^\(exit(?: code)?|"exit_code":|<exit_code>|exit code:) ?(-?\d+)', ends)  # fmt: skip
+        found = re.findall(r'(?im)(?:^\[?(?:the command completed|command finished) with exit code|^exit code:?|^command exited with code|^<shellId: \w+ completed with exit code|^\(exit(?: code)?|"exit_code":|<exit_code>|exit code:) ?(-?\d+)', ends)  # fmt: skip
         return int(found[-1]) if found else None
 
     @property
@@ -274,12 +274,13 @@ class Judge:
         return "" if how == "gone" else f"nothing set it back ({how or path})"
 
     def _read(self, one: Statement) -> str:
-        """Named by a call that did not fail, and not changed since by an edit tool."""
+        """Named by a call that did not fail and, in a shell, printed something; not changed since by an edit tool."""
         base = posixpath.basename(one.text.rstrip("/"))
         for x in self.done:
             if not x.refused and base in quote(" ".join(map(str, x.call.arguments.values()))):
                 missing = re.search(rf"{re.escape(base)}[^\n]*(No such file|does not exist)", x.text)
-                if not missing and not (x.failed and not shell(x.call)):
+                mute = shell(x.call) and not re.sub(r"<shellId: [^>\n]*>", "", x.text).strip()
+                if not missing and not mute and not (x.failed and not shell(x.call)):
                     return ""
         return "no call that succeeded names it"
 

@@ -86,10 +86,30 @@ def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
         ("Perfect! The login works now. All 12 tests pass.", "The login works now. All 12 tests pass."),
         ("| a | b |\n|---|---|\n| 1 | 2 |\nThe table shows both.", "The table shows both."),
         ("Done.", "Done."),
+        ("Merged", "Merged"),
+        (
+            "# Main Heading\n## Subheading\nThe theme is loaded from a file.",
+            "The theme is loaded from a file.",
+        ),
+        (
+            "I changed two things.\n- the parser reads `a.py`\n- the writer\n  keeps order\nThe tests pass now.",
+            "I changed two things. the parser reads `a.py`; the writer keeps order; The tests pass now.",
+        ),
+        (
+            "The exporter now streams\nits rows to the client.",
+            "The exporter now streams its rows to the client.",
+        ),
     ],
 )
 def test_R23_a_reply_that_ends_a_turn_is_told_by_its_telling_sentences(text: str, told: str) -> None:
     assert [one.text for one in lines_of(m.assistant(text), {}.get)] == [told]
+
+
+@pytest.mark.parametrize(
+    "text", ["# Main Heading\n## Subheading", "- Item one\n- Item two", "# Only this", "**A title**\nA row"]
+)
+def test_R23_a_reply_without_a_sentence_has_no_line(text: str) -> None:
+    assert lines_of(m.assistant(text), {}.get) == ()
 
 
 def test_R23_the_line_of_a_long_answer_has_whole_sentences_from_all_of_it() -> None:
@@ -130,6 +150,15 @@ def test_R11_a_line_names_the_folder_where_that_is_not_the_projects(
 ) -> None:
     call = m.call("c", "Bash", arguments)
     assert lines_of(m.assistant("", call), {}.get, cwd="/w/app")[0].text == line
+
+
+def test_R11_a_command_is_quoted_as_it_is_and_shorter_where_the_root_is_stated() -> None:
+    call = m.call("c", "Bash", command="ls -l /w/app/src")
+    lines = lines_of(m.assistant("", call), {}.get, cwd="/w/app")
+    assert lines[0].text == "Bash ls -l /w/app/src"
+    entry = EntryLines(3, 1, lines)
+    assert [row.text for row in render([entry], 100, COUNTER)] == ["- Bash ls -l /w/app/src #3"]
+    assert [row.text for row in render([entry], 100, COUNTER, root="/w/app/")] == ["- Bash ls -l src #3"]
 
 
 def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
@@ -212,6 +241,18 @@ def test_R11_the_outcome_of_a_tool_only_where_it_failed() -> None:
     for tool in ("Edit", "Grep", "Skill"):
         refusal = "<tool_use_error>File has not been read yet.</tool_use_error>"
         assert ended(tool, {"file_path": "a.py"}, refusal, True) == "File has not been read yet."
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_R11_the_outcome_of_a_tool_is_what_it_says_first(failed: bool) -> None:
+    rows = "".join(
+        f"  shellId: {n}, status: completed\n    current command: ls src/{n}; exit 1.\n" for n in range(9)
+    )
+    said = f"shellId: 30 was already stopped via stop_bash.\n\nActive shell sessions:\n{rows}"
+    assert (
+        ended("read_bash", {"shellId": "30"}, said, failed)
+        == "shellId: 30 was already stopped via stop_bash."
+    )
 
 
 def test_R11_an_error_names_files_from_where_the_session_works() -> None:

@@ -85,7 +85,7 @@ def test_R10_swe_agents_edits_change_the_file_that_their_answer_names() -> None:
     said = "[File: /w/src/a.py (20 lines total)]\n(Open file: /w/src/a.py)\n(Current directory: /w)\nbash-$"
     edit = {"command": "edit 3:4\nx = y > z\nrm b\nend_of_edit"}
     files = done(("open", {"path": "src/a.py"}, said), ("edit", edit, said)).files()
-    assert (files.modified, files.created, files.deleted) == (("/w/src/a.py",), (), ())
+    assert (files.modified, files.created, files.deleted) == (("src/a.py",), (), ())
     refused = said.replace("[File", "Your proposed edit has introduced new syntax error(s).\n[File")
     assert done(("edit", edit, refused)).files().modified == ()
 
@@ -199,6 +199,31 @@ def test_R10_a_file_counts_once_however_it_is_spelled(cwd: str, steps: list[Step
     assert files.read == files.created == ()
 
 
+def patch(path: str, workdir: str = "") -> Step:
+    text = f"*** Begin Patch\n*** Update File: {path}\n+x\n*** End Patch"
+    return ("apply_patch", {"input": text} | ({"workdir": workdir} if workdir else {}), "ok")
+
+
+@pytest.mark.parametrize(
+    ("steps", "count"),
+    [
+        ([patch("src/a.py", "/w/app"), patch("src/a.py")], 1),
+        ([patch("src/a.py"), patch("src/a.py", "/w/app")], 1),
+        ([patch("src/a.py"), patch("b.py", "/w/app"), ("edit", {"path": "/w/app/src/a.py"}, "ok")], 2),
+        ([patch("src/a.py"), bash("git stash"), patch("src/a.py", "/w/app"), bash("git stash pop")], 1),
+        ([patch("src/a.py"), ("edit", {"path": "/w/app/src/a.py"}, "ok")], 2),
+        ([patch("src/a.py", "/w/one"), patch("src/a.py", "/w/two"), patch("src/a.py")], 3),
+        ([patch("a.py", "/w/app"), patch("src/a.py")], 2),
+    ],
+)
+def test_R10_without_a_directory_of_the_session_a_file_counts_once_where_a_call_states_it(
+    steps: list[Step], count: int
+) -> None:
+    made = done(*steps)
+    assert len(made.notes()) == count
+    assert sum(len(names) for names in (made.files().modified, made.files().read)) <= count
+
+
 # ── what last changed ───────────────────────────────────────────────────────────────────────────
 
 BEFORE, AFTER = (
@@ -227,6 +252,21 @@ BEFORE, AFTER = (
 def test_R10_the_newest_change_of_a_file(name: str, arguments: dict[str, Any], change: str) -> None:
     suffix = "a.json" if "a.json" in str(arguments) else "a.py"
     assert note(done((name, arguments, "ok")), suffix).change == change
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("How the record names the files of a session that nobody has touched", "How the record names the files of a session that nobody has"),
+        ("What the gateway does where it is first asked for `GET /v1/models`", "What the gateway does where it is first asked for"),
+        ("What the gateway does where it is asked for models (a list of all)", "What the gateway does where it is asked for models"),
+        ("Short `name`", "Short `name`"),
+    ],
+)  # fmt: skip
+def test_R10_a_heading_is_cut_at_a_word_and_through_no_quotation(heading: str, name: str) -> None:
+    new = f"## {heading}\n\nText.\n"
+    made = done(("Edit", {"file_path": "a.md", "old_string": "x", "new_string": new}, "ok"))
+    assert note(made, "a.md").defines == (name,)
 
 
 def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:

@@ -151,7 +151,34 @@ def test_A16_the_table_is_extensible() -> None:
     ],
 )
 def test_R10_files_that_a_command_line_prints(command: str, expected: list[str]) -> None:
-    assert sorted(ran(command).files().read) == expected
+    assert sorted(ran(command, "text").files().read) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "read"),
+    [
+        ("cat a.json", "", False),
+        ("cat a.json", "<shellId: 21 completed with exit code 0>", False),
+        ("cat a.json", '{"output":"","metadata":{"exit_code":0}}', False),
+        ("cat a.json", '{"output":"{}","metadata":{"exit_code":0}}', True),
+        ('cat a.json 2>/dev/null | head -100 || echo "not found"', "", False),
+        ('cat a.json 2>/dev/null | head -100 || echo "not found"', "not found", False),
+        ('cat a.json 2>/dev/null | head -100 || echo "not found"', '{"a": 1}', True),
+        ('cat a.json 2>/dev/null; echo "status: $?"', "status: 1", False),
+        ('cat a.json 2>/dev/null; echo "status: $?"', '{"a": 1}\nstatus: 0', True),
+        ("cat a.json || echo none", "cat: a.json: No such file or directory\nnone", False),
+        ("cat a.json | head -3", "cat: a.json: No such file or directory", False),
+        ("cat a.json 2>/dev/null; ls", "src", False),
+        ("cat a.json 2>/dev/null | wc -l", "0", False),
+        ("ls && cat a.json 2>/dev/null", "src\n{}\nExit code: 0", True),
+        ("ls && cat a.json 2>/dev/null", "src", False),
+        ("cat a.json 2>/dev/null; ls", "src\nExit code: 0", False),
+        ("(cat a.json; ls) 2>/dev/null", "src", False),
+        ("cat a.json; ls src 2>/dev/null", '{"a": 1}\nsrc', True),
+    ],
+)
+def test_R10_a_command_line_read_what_its_output_proves(command: str, output: str, read: bool) -> None:
+    assert ran(command, output).files().read == (("a.json",) if read else ())
 
 
 @pytest.mark.parametrize(

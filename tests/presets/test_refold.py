@@ -505,7 +505,7 @@ def test_R24_what_is_being_done_stands_in_the_frame_for_it_is_not_the_users_word
     forced(engine, session)
     before, framed = engine.view(session).messages[0].text.split("<refold-record", 1)
     assert "I write it down." not in before
-    assert f"Last step: I write it down. #{len(session.path) - 3}" in framed
+    assert f"Last step: Write NOTES.md (1 lines) #{len(session.path) - 3}" in framed
 
 
 @pytest.mark.parametrize("budget", [2_000, 4_000])

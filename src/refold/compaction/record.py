@@ -428,11 +428,14 @@ def opening(s: PlanContext, index: PathIndex) -> list[Row]:
 
 
 def doing(index: PathIndex) -> list[Row]:
-    """What was done last. These are others' words: they stand in the frame."""
+    """What was done last: the last call, or what was said where nothing was called. These are others' words:
+    they stand in the frame."""
     newest = next((x for x in index.lines_before(index.length) if x.lines and not x.lines[0].outcome), None)
     if newest is None:
         return []
-    return [Row(f"Last step: {in_short(newest.lines[0].text, STANDS)} #{newest.number}", (newest.number,))]
+    called = (line for line in reversed(newest.lines) if line.call)
+    last = next(called, newest.lines[0])
+    return [Row(f"Last step: {in_short(last.text, STANDS)} #{newest.number}", (newest.number,))]
 
 
 def go_on(tool: str, session: str = "") -> str:

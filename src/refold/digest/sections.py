@@ -97,7 +97,8 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     if state.error:
         _add(rows, "Blocked", [f"- {state.error.what}: {one_line(state.error.error, 200)}"])
     worked = (turn for turn in turns if turn.response and (turn.modified or turn.created or turn.commands))
-    _add(rows, "Key decisions", [f"- {conclusion(turn.response)}" for turn in worked])
+    decisions = filter(None, (conclusion(turn.response) for turn in worked))
+    _add(rows, "Key decisions", [f"- {decision}" for decision in decisions])
     _add(rows, "Next steps", [f"{n}. {todo.text}" for n, todo in enumerate(state.open_todos, 1)])
     # What was called gives way to what was said, which comes last.
     done = _done(sources, budget // 5, counter)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import Any, cast
+from itertools import takewhile
+from typing import Any, NamedTuple, cast
 
 from refold.messages import Call, compact_json
 from refold.preserve.hunks import short_change
@@ -45,6 +46,10 @@ _MARKUP = lazy_pattern(
     r"|</\w[\w:-]{0,40}>$|(?<=[^\W\d_][:;!?])1[.)]$"  # a tag around it; the number of what comes next
 )
 _FENCE = re.compile(r"^```[^\n]*\n(?s:.*?)(?:^```|\Z)", re.M)
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s")
+_ITEM = re.compile(r"\s{0,40}(?:[*\-+•]|\d{1,3}[.)])\s")
+_WHOLE = lazy_pattern(r"[.!?…:。！？；：][\"'”’)\]」』）`*_]{0,8}$")
+"""The end of a sentence."""
 _DRAWN = ("|", "├", "│", "└", "┌", "<", "{", "[")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -81,20 +86,64 @@ _WEIGHTY = lazy_pattern(
 _LEADS_IN = re.compile(r"(?:Here(?:'s| is| are)|Let me|I'll|Now|Great|Perfect|Excellent|Sure)\b|.*:$", re.I)
 
 
+class _Piece(NamedTuple):
+    """A sentence, or a row that is none."""
+
+    text: str
+    item: bool
+    """It stands in a list."""
+    whole: bool
+    """It ends like a sentence."""
+
+
 def telling(text: str) -> list[str]:
-    """The sentences of a text that say something, without code, drawings and marks; at least the first."""
-    found = _sentences(text[: 2 * _READ])
-    return [line for line in found if _tells(line)] or found[:1]
+    """The sentences and items of lists of a text that say something, without code, drawings, headings and
+    marks; at least the first row."""
+    found = _pieces(text)
+    return [piece.text for piece in found if piece.whole or piece.item] or [x.text for x in found[:1]]
+
+
+def _pieces(text: str) -> list[_Piece]:
+    """What says something: all of a text but headings, code and drawings."""
+    rows: list[str] = []
+    for row in _FENCE.sub("\n", text[: 2 * _READ]).split("\n"):
+        if rows and _continues(row, rows[-1].rstrip()):
+            rows[-1] = f"{rows[-1].rstrip()} {row.lstrip()}"
+        else:
+            rows.append(row)
+    found = [
+        _Piece(line, _ITEM.match(row) is not None, _WHOLE.search(line) is not None)
+        for row in rows
+        if not _HEADING.match(row)
+        for line in _sentences(row)
+    ]
+    return [piece for piece in found if _tells(piece.text)] or found[:1]
+
+
+def _continues(row: str, before: str) -> bool:
+    """Whether a row goes on with a sentence of the one before: it begins with a small letter, below it."""
+    small = row.lstrip()[:1].islower() and before and not _HEADING.match(before)
+    below = _ITEM.match(before) or not row[:1].isspace()
+    return bool(small and below and not _WHOLE.search(before))
+
+
+def _joined(pieces: Sequence[_Piece]) -> str:
+    """In one line; what does not end like a sentence is set apart."""
+    *before, last = (piece.text for piece in pieces)
+    return "".join(f"{text} " if _WHOLE.search(text) else f"{text}; " for text in before) + last
 
 
 def conclusion(text: str, limit: int = CONCLUSION) -> str:
     """The sentences that carry a reply, a plan or a report, in their order (R23): those that name something,
     decide something or ask come before those that only lead in. Lists of words rank; none decides."""
-    found = telling(text)
+    pieces = _pieces(text)
+    found = [piece for piece in pieces if piece.whole or piece.item] if len(pieces) > 1 else pieces
+    if len(pieces) > 1 and not any(piece.whole for piece in found):
+        return ""  # headings and names of things say nothing of how it ended
     last = len(found) - 1
 
     def weight(at: int) -> int:
-        line = found[at]
+        line = found[at].text
         edge = (at == 0) + (at == last)
         return (
             edge
@@ -105,26 +154,38 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
 
     left, chosen = limit, set[int]()
     for at in sorted(range(len(found)), key=lambda at: (-weight(at), at)):
-        left -= len(found[at]) + 1
+        left -= len(found[at].text) + 1
         if chosen and (left < 0 or weight(at) < 0):
             break
         chosen.add(at)
     told = [
-        found[at] if at == 0 or at - 1 in chosen or at == min(chosen) else f"… {found[at]}"
+        found[at]
+        if at == 0 or at - 1 in chosen or at == min(chosen)
+        else found[at]._replace(text=f"… {found[at].text}")
         for at in sorted(chosen)
     ]
-    return clipped(" ".join(told), limit)
+    return clipped(_joined(told), limit) if told else ""
 
 
 def report(text: str, limit: int) -> str:
-    """The same of an answer: of JSON its short values, of the hits of a search their names; nothing of a
+    """What an answer says first: of JSON its short values, of the hits of a search their names; nothing of a
     drawing or a page."""
     begins = text[:400].lstrip()
     if begins.startswith(("{", "[")):
         return clipped(_values(text), limit)
     if hits := _HITS.search(text[:_LARGEST]):
         return clipped(_values(hits[1]), limit)
-    return "" if begins.startswith(_DRAWN) else conclusion(text, limit)
+    pieces = [] if begins.startswith(_DRAWN) else _pieces(text)
+    rest = takewhile(lambda piece: piece.whole or piece.item, pieces[1:])
+    told, room = pieces[:1], limit - len(pieces[0].text) if pieces else 0
+    for piece in rest:
+        room -= len(piece.text) + 2
+        if room < 0:
+            break
+        told.append(piece)
+    while len(told) > 1 and told[-1].text.endswith(":"):  # what it announces is not told
+        told.pop()
+    return clipped(_joined(told), limit) if told else ""
 
 
 _HITS = re.compile(r"^Links: (\[\{.*\}\])$", re.M)
@@ -188,7 +249,8 @@ _NAMES = ("message", "task", "subject", "name", "title", "plan")
 
 
 def main_argument(call: Call, cwd: str = "") -> str:
-    """What a call is about, in at most `ARGUMENT` characters; paths below `cwd` from there."""
+    """What a call is about, in at most `ARGUMENT` characters. Paths below `cwd` are given from there, but in
+    commands."""
     what = kind(call.name)
     if what == "bash":
         text = _command(call, cwd)
@@ -203,7 +265,8 @@ def main_argument(call: Call, cwd: str = "") -> str:
         # SWE-agent's edit names no file: it changes the one that is open.
         text = _files(call, actions(call, "the open file"), cwd)
     text = (text or _other(call))[: ARGUMENT * 16]
-    return clipped(text.replace(f"{cwd}/", "") if cwd else text, ARGUMENT)
+    # A command is quoted as it is: its paths become shorter only where the root of them is stated.
+    return clipped(text.replace(f"{cwd}/", "") if cwd and what != "bash" else text, ARGUMENT)
 
 
 def _command(call: Call, cwd: str) -> str:

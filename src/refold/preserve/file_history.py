@@ -24,6 +24,8 @@ Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "gone"]
 """Last known state of a file. `gone`: it may be deleted, moved or set back; nothing is told of it."""
 _NAMES = 6
 """Names of what changed in a file that are kept: the newest."""
+_BASES = 32
+"""Directories that are kept: the first."""
 
 
 class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -52,6 +54,8 @@ class FileHistory:
         self.stashed = False
         """The changes of the work are put away."""
         self._stash: dict[str, FileNote] = {}
+        self._bases: dict[str, None] = {}
+        """Directories that calls name for their relative paths to start from."""
 
     def files(self, most: int | None = None) -> Files:
         """Names by fate, in order of first appearance; `read` are those never changed. At most so many: those
@@ -66,7 +70,7 @@ class FileHistory:
 
     def take(self, action: Action, base: str, number: int, entry: str, *, created: bool) -> None:
         """One more action that succeeded. `base`: where relative paths start; `created`: the tool says so."""
-        path = absolute(action.path, base)
+        path = self._key(action.path, base)
         known = self.notes.get(path)
         if action.verb == "view":
             if known is None or known.fate in ("read", "deleted", "gone"):
@@ -137,12 +141,31 @@ class FileHistory:
         named = self._parts.get(word.rsplit("/", 1)[-1], ())
         return [path for path in named if inside in f"/{path}/" or whole.endswith(f"/{path}")]
 
+    def _key(self, name: str, base: str) -> str:
+        """The path of a file. One that a call gives without a directory to start from is the file of that
+        name in the directory that another call states, where one alone is known."""
+        path = absolute(name, base)
+        if base and len(self._bases) < _BASES:
+            self._bases[base] = None
+        if not path.startswith(("/", "~")):
+            stated = [full for folder in self._bases if (full := absolute(name, folder)) in self.notes]
+            return stated[0] if path not in self.notes and len(stated) == 1 else path
+        short = (path.removeprefix(f"{folder}/") for folder in self._bases)
+        if path not in self.notes and (alone := next((one for one in short if one in self.notes), "")):
+            self._index(path)
+            self.notes[path] = self.notes.pop(alone)
+            self._stash |= {path: self._stash.pop(alone)} if alone in self._stash else {}
+        return path
+
+    def _index(self, path: str) -> None:
+        for part in path.split("/")[-40:]:
+            self._parts.setdefault(part, {})[path] = None
+
     def _put(self, path: str, note: FileNote) -> None:
         known = self.notes.pop(path, None)
         if known is None:
             self._count += 1
-            for part in path.split("/")[-40:]:
-                self._parts.setdefault(part, {})[path] = None
+            self._index(path)
         self.notes[path] = msgspec.structs.replace(note, first=known.first if known else self._count)
 
 

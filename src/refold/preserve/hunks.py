@@ -22,7 +22,9 @@ _DEFINES = lazy_pattern(
     r"|module|namespace|record|(?<=export )(?:const|let)) ([\w$]{1,60})"
 )
 _CODE_BLOCK = re.compile(r"^ {0,3}```(?s:.*?)(?:\n {0,3}```.*$|\Z)", re.M)
-_HEADING = re.compile(r"#{1,4} (\S.{0,60})")
+_HEADING = re.compile(r"#{1,4} (\S.{0,200})")
+_TITLE = 60
+"""Characters of a heading."""
 
 
 def defined(action: Action) -> list[str]:
@@ -31,7 +33,20 @@ def defined(action: Action) -> list[str]:
     if document := action.path.endswith((".md", ".mdx")):
         text = _CODE_BLOCK.sub("", text[:_READ])  # a comment of a shell looks like a heading
     pattern, rows = _HEADING if document else _DEFINES, (row.strip()[:200] for row in _lines(text))
-    return list(dict.fromkeys(found[1] for row in rows if (found := pattern.match(row))))
+    names = (_title(found[1]) for row in rows if (found := pattern.match(row)))
+    return list(dict.fromkeys(filter(None, names)))
+
+
+def _title(text: str) -> str:
+    """A heading, or the words at its beginning; nothing that is quoted or in brackets is cut through."""
+    if len(text) <= _TITLE:
+        return text
+    cut = text[: _TITLE + 1].rpartition(" ")[0]
+    if cut.count("`") % 2:
+        cut = cut[: cut.rfind("`")]
+    if cut.count("(") > cut.count(")"):
+        cut = cut[: cut.rfind("(")]
+    return cut.rstrip()
 
 
 def hunk(action: Action) -> str:

@@ -45,6 +45,8 @@ class Simple(msgspec.Struct, frozen=True):
     start: int = 0
     end: int = 0
     """Where it stands in the line, without the redirections at its end."""
+    silent: bool = False
+    """What it says of errors is thrown away."""
 
     @property
     def program(self) -> str:
@@ -59,6 +61,8 @@ class CommandLine(msgspec.Struct, frozen=True):
     """Every command runs, one after the other, unless `&&`, `||` or `|` stands in front of it."""
     closed: bool
     """Nothing comes after the last command: it is not sent to the background either."""
+    silent: bool = False
+    """What some of it says of errors is thrown away."""
 
 
 @lru_cache(maxsize=64)
@@ -67,25 +71,26 @@ def parse(line: str) -> CommandLine:
     text = line[:LIMIT].replace("\\\n", " ")
     text = _HEREDOC.sub(r"\2", text) if "<<" in text else text
     made, operator, plain = list[Simple](), "", len(line) <= LIMIT
-    words, start, end, skip = list[str](), 0, 0, False
+    words, start, end, redirect, silent, any_silent = list[str](), 0, 0, "", False, False
     for token in _TOKEN.finditer(text + "\n"):
         if token["redirect"]:
-            skip = True
-        elif token["word"] and skip:
-            skip = False
+            redirect = token[0]
+        elif token["word"] and redirect:
+            silent = silent or (token[0] == "/dev/null" and redirect.startswith(("2>", "&>")))
+            redirect, any_silent = "", any_silent or silent
         elif token["word"]:
             start, end = (start if words else token.start()), token.end()
             words.append(_QUOTED.sub(lambda part: part[1] or part[2] or part[3] or "", token[0]))
         elif sign := token["operator"]:
             if words:
                 plain = plain and words[0] not in _KEYWORDS
-                made.append(Simple(_bare(words), operator, start, end))
-                words, operator = [], ""
+                made.append(Simple(_bare(words), operator, start, end, silent))
+                words, operator, silent = [], "", False
             plain = plain and sign not in "()"
             operator = sign if sign != "\n" else operator or (";" if made else "")
     if len(made) == 1 and made[0].program in SHELLS and made[0].words[1:2] in (("-c",), ("-lc",)):
         return parse("".join(made[0].words[2:3]))
-    return CommandLine(text, tuple(made), plain, operator in ("", ";"))
+    return CommandLine(text, tuple(made), plain, operator in ("", ";"), any_silent)
 
 
 def _bare(words: Sequence[str]) -> tuple[str, ...]:

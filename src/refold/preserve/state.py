@@ -20,7 +20,7 @@ from refold.preserve.file_history import FileHistory, FileNote, absolute
 from refold.preserve.shell import CommandLine, operands, parse, without_folder
 from refold.preserve.todos import Todo, plan, todos, with_task
 from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
-from refold.preserve.tools import actions
+from refold.preserve.tools import actions, printed_files
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import one_line
 
@@ -149,9 +149,12 @@ class WorkState:
         elif self._running:
             self._ends(outcome.body, outcome, at)
         opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
+        printed = printed_files(call, outcome.body, outcome.exit) if what == "bash" else ()
         for action in actions(call, opened[1] if opened else ""):
             path = absolute(action.path, base)
             self._errors.pop(path, None)
+            if what == "bash" and action.verb == "view" and action.path not in printed:
+                continue
             if not outcome.failed:
                 self.history.take(action, base, *step.at, created=outcome.created)
             elif action.verb != "view" and what != "bash":

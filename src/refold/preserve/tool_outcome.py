@@ -71,7 +71,8 @@ def outcome_of(result: Result, tool: ToolKind = "other") -> ToolOutcome:
     if refused or (code is None and not failed and _says_failed(body, tool)):
         return ToolOutcome(True, refused, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
     if result.is_error or failed or code:
-        return ToolOutcome(True, False, code, error_line(body), body, cwd, marked=result.is_error)
+        error = error_line(body, first=tool != "bash")
+        return ToolOutcome(True, False, code, error, body, cwd, marked=result.is_error)
     ends = body[-_EDGE:] if tool in ("bash", "other") and code is None else ""
     raised = in_short(_raised(_rows(ends), last=True), 300) if _TRACEBACK in ends else ""
     return ToolOutcome(False, False, code, raised, body, cwd, _CREATED.match(result.text) is not None)
@@ -114,7 +115,8 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
     if isinstance(error, dict):
         error = cast("dict[str, Any]", error).get("message")
     bodies = (error, value.get("output"), value.get("stderr"), printed_output(text), value.get("text"))
-    return next((b for b in bodies if isinstance(b, str) and b), text), code, failed
+    empty = any(fields.get(name) == "" for fields in inside for name in ("output", "stdout"))
+    return next((b for b in bodies if isinstance(b, str) and b), "" if empty else text), code, failed
 
 
 # ── failure without a status ────────────────────────────────────────────────────────────────────
@@ -155,12 +157,14 @@ _BROKEN = lazy_pattern(
 )
 
 
-def error_line(text: str) -> str:
+def error_line(text: str, *, first: bool = False) -> str:
     """The line that says what went wrong: that it was stopped, the last of a traceback, the first that names
-    an error, or else the last that was printed."""
+    an error, or else the last that was printed. `first`: else the first; a tool says it there, a program at
+    its end."""
     rows = _rows(text)
     last = rows[-1] if rows else ""
-    said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or last
+    plain = rows[0] if first and rows else last
+    said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or plain
     return in_short(said.strip(), 300)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from refold.entries import Files
 from refold.messages import Call, Message
-from refold.preserve.shell import folder_before, operands, parse
+from refold.preserve.shell import CommandLine, Simple, folder_before, operands, parse
 from refold.session.dialects.common import list_or_empty
 from refold.session.toolnames import (
     CONTENTS,
@@ -29,6 +30,7 @@ from refold.session.toolnames import (
     kind,
     text_argument,
 )
+from refold.session.toolstatus import is_framing
 
 Names: TypeAlias = Mapping[str, ToolKind]
 """Further tool names (canonical spelling) and what they do."""
@@ -208,6 +210,9 @@ _LOOKERS: Mapping[str, ToolKind] = {
     **dict.fromkeys(("ls", "find", "tree", "fd"), "ls"),
 }
 """Commands whose output is that of a tool that only looks."""
+_PIPES = ("|", "|&")
+_EXPANDED = re.compile(r"[$`%\\]")
+"""From here on what is printed is not what is written."""
 _UNSURE = frozenset("*?$`{}|<>\n")
 """A word with one of these may be no name of a file, or of several."""
 
@@ -217,15 +222,65 @@ def _bash(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
     if "*** Begin Patch" in line[:_LONGEST]:
         yield from _patched(line)
         return
-    parsed = parse(line)
-    for index, simple in enumerate(parsed.commands):
-        if simple.program in _PRINTS and simple.joined not in ("|", "|&"):
-            folder, named = folder_before(parsed, index), operands(simple.words)
+    for _, _, path in _views(parse(line)):
+        yield Action("view", path)
+
+
+def _views(line: CommandLine) -> Iterator[tuple[int, str, str]]:
+    """Files that a command line is to print: which command, the name as it stands there, the path."""
+    for index, simple in enumerate(line.commands):
+        if simple.program in _PRINTS and simple.joined not in _PIPES:
+            folder, named = folder_before(line, index), operands(simple.words)
             if simple.program == "sed":
                 named = named[1:] if "-n" in simple.words else []
             for word in named:
                 if not word.isdigit() and len(word) < 1_000 and not _UNSURE & set(word):
-                    yield Action("view", tidy(posixpath.join(folder, word)))
+                    yield index, word, tidy(posixpath.join(folder, word))
+
+
+def printed_files(call: Call, output: str, status: int | None) -> frozenset[str]:
+    """Paths that a command line printed, as its output proves: none where that is empty, and none that the
+    program complains of. Where the line hides that a file is missing, only its status, or text that nothing
+    else of the line can have printed, proves that the file is there."""
+    line = parse(command_line(call))
+    rows = [row.strip() for row in output[:_LONGEST].splitlines() if row.strip()]
+    if not any(not is_framing(row) for row in rows):
+        return frozenset()
+    complaints = [row for row in rows if row.partition(":")[0] in _PRINTS]
+    views = list(_views(line))
+    return frozenset(
+        path
+        for index, word, path in views
+        if not any(word in row for row in complaints)
+        and (not _hides(line, index, status) or (len(views) == 1 and _only_shows(line, index, rows)))
+    )
+
+
+def _hides(line: CommandLine, index: int, status: int | None) -> bool:
+    """Whether the output and the status of a line may not tell that a command of it failed."""
+    after = [simple.joined for simple in line.commands[index + 1 :]]
+    if line.plain and status == 0 and all(sign == "&&" for sign in after):
+        return False
+    chain = list(takewhile(lambda sign: sign in (*_PIPES, "&&"), after))
+    return "||" in after[len(chain) :][:1] or (line.commands[index].silent if line.plain else line.silent)
+
+
+def _only_shows(line: CommandLine, index: int, rows: Sequence[str]) -> bool:
+    """Whether some of the rows can come from one command of a line alone."""
+    echoes: list[str] = []
+    for at, simple in enumerate(line.commands):
+        if simple.program in ("echo", "printf"):
+            texts = " ".join(operands(simple.words)).strip().splitlines()
+            echoes += [_EXPANDED.split(text, maxsplit=1)[0].strip() for text in texts]
+        elif at != index and simple.program != "cd" and not (at > index and _filters(simple)):
+            return False
+    own = (row for row in rows if not is_framing(row) and row.partition(":")[0] not in _PRINTS)
+    return any(not row.startswith(tuple(echoes)) for row in own)
+
+
+def _filters(simple: Simple) -> bool:
+    """Whether a command prints nothing but rows of what it is piped."""
+    return simple.joined in _PIPES and _LOOKERS.get(simple.program) in ("read", "grep")
 
 
 def shown_by(call: Call | None) -> ToolKind:
@@ -234,9 +289,7 @@ def shown_by(call: Call | None) -> ToolKind:
     if call is None or what != "bash":
         viewed = call is not None and what == "editor" and call.arguments.get("command") == "view"
         return "read" if viewed else what
-    first = [
-        x for x in parse(command_line(call)).commands if x.joined not in ("|", "|&") and x.program != "cd"
-    ]
+    first = [x for x in parse(command_line(call)).commands if x.joined not in _PIPES and x.program != "cd"]
     kinds: set[ToolKind] = {
         "bash" if "-i" in simple.words else _LOOKERS.get(simple.program, "bash") for simple in first
     }

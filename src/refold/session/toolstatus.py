@@ -12,6 +12,7 @@ from refold.text.patterns import lazy_pattern
 _STATUS = lazy_pattern(
     r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
     r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})[^\]]{0,80}\]"
+    r"|<shellId: \w{1,40} completed with exit code (-?\d{1,9})>$"
     r"|\(exit (?:code )?(-?\d{1,9})\)$|<(?:exit_code|returncode)>(-?\d{1,9})</",
     re.I,
 )
