@@ -362,3 +362,16 @@ def _last_change(session: History) -> int:
     marks = (session.annotations(kind) for kind in (e.Fold, e.Undo, e.Redo))
     positions = ((session.position(mark.id) for mark in reversed(kind)) for kind in marks)
     return max(next((at for at in kind if at is not None), -1) for kind in positions)
+
+
+def size_of(entry: e.Entry, measure: TokenCounter) -> int:
+    """Tokens of what an entry says."""
+    match entry:
+        case e.MessageEntry(message=message):
+            return measure.message(message)
+        case e.Note(content=content):
+            return measure.message(User(content))
+        case e.BranchSummary(summary=summary) | e.Fold(summary=summary):
+            return measure.text(summary)
+        case _:
+            return 0

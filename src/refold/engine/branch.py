@@ -15,7 +15,7 @@ from refold.compaction import transcript
 from refold.compaction.plan import Ask, Failed
 from refold.compaction.preset import Preset
 from refold.compaction.requests import focus_line, listing, prompt, stand_alone
-from refold.compaction.strategies.budget_summary import size_of
+from refold.compaction.sizes import size_of
 from refold.compaction.transcript import Source, message_of
 from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner

@@ -16,6 +16,7 @@ from refold.compaction import transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
+from refold.compaction.sizes import size_of
 from refold.compaction.transcript import Source, sources
 from refold.digest import Source as DigestSource
 from refold.digest.sections import checkpoint, turn_prefix
@@ -232,18 +233,6 @@ def begins_turn(entry: e.Entry) -> bool:
     if isinstance(entry, e.MessageEntry):
         return isinstance(entry.message, (User, Bash))
     return _speaks_for_user(entry)
-
-
-def size_of(entry: e.Entry, measure: TokenCounter) -> int:
-    match entry:
-        case e.MessageEntry(message=message):
-            return measure.message(message)
-        case e.Note(content=content):
-            return measure.message(User(content))
-        case e.BranchSummary(summary=summary) | e.Fold(summary=summary):
-            return measure.text(summary)
-        case _:
-            return 0
 
 
 def cut_by_budget(
