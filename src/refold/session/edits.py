@@ -86,11 +86,15 @@ def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]
     return folds, gone
 
 
+FORGOTTEN_REASON = "forgotten"
+"""Reason of a fold whose edits `forget` deleted."""
+
+
 def _is_forgotten(fold: e.Fold) -> bool:
     """True if `forget` took the edits of a fold. 0.1 took only those that covered the forgotten entry, the
     record among them, and left edits that rely on that record."""
     kinds = {edit.kind for edit in fold.edits}
-    return not kinds or (e.LEFT in kinds and "summary" not in kinds)
+    return (not kinds and fold.reason == FORGOTTEN_REASON) or (e.LEFT in kinds and "summary" not in kinds)
 
 
 Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]

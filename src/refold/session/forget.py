@@ -18,7 +18,7 @@ from refold import entries as e
 from refold.errors import StorageError, UsageError, expect
 from refold.messages import Assistant, Bash, Call, Message, Result, Text, leaves
 from refold.protocols import Forgets
-from refold.session.edits import edit_stretches
+from refold.session.edits import FORGOTTEN_REASON, edit_stretches
 from refold.session.find import find
 from refold.session.history import starts_turn
 from refold.session.tree import Session
@@ -100,7 +100,15 @@ def hole(entry: e.AnyEntry) -> e.AnyEntry:
             return replace(entry, content=(Text(FORGOTTEN_MARK),), meta={})
         case e.Fold():
             return replace(
-                entry, edits=(), summary="", left=(), ledger=(), files=e.Files(), check={}, details={}
+                entry,
+                edits=(),
+                reason=FORGOTTEN_REASON,
+                summary="",
+                left=(),
+                ledger=(),
+                files=e.Files(),
+                check={},
+                details={},
             )
         case e.BranchSummary():
             return replace(entry, summary=FORGOTTEN_MARK, files=e.Files(), meta={})
