@@ -148,7 +148,7 @@ def test_keys_pressed_during_a_turn_do_not_stand_in_its_text_but_in_the_next_pro
     run.type("Go")
     run.until("waiting for the model")
     run.type("abc", end="")
-    run.until("First.", "› ")
+    run.until("First.", "› ", "abc")
     run.settle()
     assert run.screen.shown.count("abc") == 1
     assert "\n› abc\n" in run.screen.shown
