@@ -495,3 +495,13 @@ def test_shrunk_it_keeps_command_status_and_edges(bench: Bench) -> None:
     assert small is not None
     assert '"exit_code":2' in small.text
     assert "exit 2\\n(500 lines)\\n1\\n2\\n3\\n4\\n5\\n… (490 lines)\\n496" in small.text
+
+
+def test_a_directory_on_the_path_that_cannot_be_looked_into_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unreadable = (
+        f"/{'x' * 5_000}"  # as a directory of another user: stat fails, and not because it is missing
+    )
+    monkeypatch.setenv("PATH", os.pathsep.join((unreadable, str(tmp_path))))
+    assert str(tmp_path) in sandbox.readable_paths() and unreadable not in sandbox.readable_paths()

@@ -179,7 +179,8 @@ def readable_paths() -> list[str]:
     found += [str(home / name) for name in _HOME]
     found += [path for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith("/")]
     found += [str(Path("/etc/resolv.conf").resolve())]  # a link into /run on many machines
-    paths = [Path(os.path.normpath(path)) for path in found if path and Path(path).exists()]
+    # A directory on the PATH that may not be looked into counts as missing.
+    paths = [Path(os.path.normpath(path)) for path in found if path and os.access(path, os.F_OK)]
     return list(_outermost(path for path in paths if not home.is_relative_to(path)))
 
 
