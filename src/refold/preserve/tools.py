@@ -16,7 +16,7 @@ import msgspec
 
 from refold.entries import Files
 from refold.messages import Call, Message
-from refold.preserve.shell import CommandLine, Simple, folder_before, operands, parse
+from refold.preserve.shell import CommandLine, folder_before, operands, parse
 from refold.session.dialects.common import list_or_empty
 from refold.session.toolnames import (
     CONTENTS,
@@ -211,7 +211,6 @@ _LOOKERS: Mapping[str, ToolKind] = {
 }
 """Commands whose output is that of a tool that only looks."""
 _PIPES = ("|", "|&")
-_EXPANDED = re.compile(r"[$`%\\]")
 """From here on what is printed is not what is written."""
 _UNSURE = frozenset("*?$`{}|<>\n")
 """A word with one of these may be no name of a file, or of several."""
@@ -240,19 +239,16 @@ def _views(line: CommandLine) -> Iterator[tuple[int, str, str]]:
 
 def printed_files(call: Call, output: str, status: int | None) -> frozenset[str]:
     """Paths that a command line printed, as its output proves: none where that is empty, and none that the
-    program complains of. Where the line hides that a file is missing, only its status, or text that nothing
-    else of the line can have printed, proves that the file is there."""
+    program complains of, nor any where the line hides that a file is missing."""
     line = parse(command_line(call))
     rows = [row.strip() for row in output[:_LONGEST].splitlines() if row.strip()]
     if not any(not is_framing(row) for row in rows):
         return frozenset()
     complaints = [row for row in rows if row.partition(":")[0] in _PRINTS]
-    views = list(_views(line))
     return frozenset(
         path
-        for index, word, path in views
-        if not any(word in row for row in complaints)
-        and (not _hides(line, index, status) or (len(views) == 1 and _only_shows(line, index, rows)))
+        for index, word, path in _views(line)
+        if not any(word in row for row in complaints) and not _hides(line, index, status)
     )
 
 
@@ -263,24 +259,6 @@ def _hides(line: CommandLine, index: int, status: int | None) -> bool:
         return False
     chain = list(takewhile(lambda sign: sign in (*_PIPES, "&&"), after))
     return "||" in after[len(chain) :][:1] or (line.commands[index].silent if line.plain else line.silent)
-
-
-def _only_shows(line: CommandLine, index: int, rows: Sequence[str]) -> bool:
-    """Whether some of the rows can come from one command of a line alone."""
-    echoes: list[str] = []
-    for at, simple in enumerate(line.commands):
-        if simple.program in ("echo", "printf"):
-            texts = " ".join(operands(simple.words)).strip().splitlines()
-            echoes += [_EXPANDED.split(text, maxsplit=1)[0].strip() for text in texts]
-        elif at != index and simple.program != "cd" and not (at > index and _filters(simple)):
-            return False
-    own = (row for row in rows if not is_framing(row) and row.partition(":")[0] not in _PRINTS)
-    return any(not row.startswith(tuple(echoes)) for row in own)
-
-
-def _filters(simple: Simple) -> bool:
-    """Whether a command prints nothing but rows of what it is piped."""
-    return simple.joined in _PIPES and _LOOKERS.get(simple.program) in ("read", "grep")
 
 
 def shown_by(call: Call | None) -> ToolKind:
