@@ -17,6 +17,9 @@ from refold.errors import StorageError, UsageError
 
 QUEUED = 2
 """Calls for each core of the cluster: so that none waits for the next one to be sent."""
+TRIES = 3
+"""Tries to connect to a cluster. Its proxy forks a server for each client while gRPC threads run, and at
+times that server dies before its first line (`ConnectionAbortedError`), and the next one lives."""
 PASSED_VARIABLES = "REFOLD_"
 """Variables of this beginning go along: settings of presets, and no keys of providers."""
 
@@ -32,11 +35,7 @@ class OnRay:
         given: dict[str, Any] = {"runtime_env": {"env_vars": settings}} if settings else {}
         if address == "local":
             given |= {"include_dashboard": False, "log_to_driver": False}
-        try:
-            self._ray.init(address, logging_level=logging.CRITICAL, **given)
-        except Exception as error:
-            hint = "" if address == "local" else "; one that wants a token needs RAY_AUTH_MODE=token"
-            raise StorageError(f"no Ray at {address} ({type(error).__name__}: {error}){hint}") from error
+        self._connect(address, given)
         self._call = self._ray.remote(num_cpus=1, max_retries=0)(attempt_job)
         self._running: dict[Any, None] = {}
         first = self._returned(self._call.remote(str, ""))
@@ -45,6 +44,18 @@ class OnRay:
             raise StorageError(f"the workers of this Ray cluster fail: {first.error}")
         cores = int(self._ray.cluster_resources().get("CPU", 1))
         self.room = QUEUED * max(cores, 1)
+
+    def _connect(self, address: str, given: dict[str, Any]) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                self._ray.init(address, logging_level=logging.CRITICAL, **given)
+            except Exception as error:
+                if left and isinstance(error, ConnectionAbortedError):
+                    continue
+                hint = "" if address == "local" else "; one that wants a token needs RAY_AUTH_MODE=token"
+                raise StorageError(f"no Ray at {address} ({type(error).__name__}: {error}){hint}") from error
+            else:
+                return
 
     def start(self, work: Work, argument: Any) -> Any:
         place = self._call.remote(work, argument)
