@@ -151,6 +151,7 @@ def _found_in(text: str, raw: bytes) -> Iterator[SecretFinding]:
     yield from _rows(text, lowered)
     yield from _before_hosts(text)
     yield from _beside(text, lowered)
+    yield from _printed(text)
     yield from (token for token in tokens if token.kind == "token")  # the least telling name
 
 
@@ -601,7 +602,7 @@ _WORD = lazy_pattern(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a
 _WORD_ALONE = lazy_pattern(r"[a-z]+|[A-Z_]+|[A-Z][a-z]+")
 _WORD_AND_NUMBER = lazy_pattern(r"[A-Za-z]{4,}(?:\d{2,}|[_.-]\d{3,})")
 _FIRST_ARGUMENT = lazy_pattern(
-    r"(?i)(?:set\w{0,20}|define|put|putenv|add|insert|getenv|get|environ\.get)\(\s?[\"'][\w.]{0,40}$"
+    r"(?i)(?:set\w{0,20}|define|put|putenv|add|insert|getenv|get|fetch|environ\.get|\w{1,30}field)\(\s?(?:[\"']\w{1,20}[\"'],\s?)?[\"'][\w.]{0,40}$"
 )
 """A call that gives what it names a value."""
 _SETTER = lazy_pattern(r"(?i)(?:set|with)[_A-Z]")
@@ -622,9 +623,9 @@ _SECTION = lazy_pattern(r"\[[^\]\n]{1,80}\]\s*")
 _PAIR = lazy_pattern(r"[ \t]*(?:- )?[\w.-]+:(?:[ \t]+[^\s{\[(][^,;{(\n]*)?")
 _SETTING = lazy_pattern(r"\s*(?:[\w.-]+\s*[=:]|[#;]|$)")
 _CONNECTED = lazy_pattern(
-    r"(?:[ \t]{1,2}[\w@.'-]{1,24}){0,3}?[ \t]from[ \t]\S{1,80}[ \t]to[ \t][\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)|"
-    r"(?:[ \t;,]{1,2}[\w@.'-]{1,24}){0,4}?(?:[ \t]{1,2}(?:is|was|to|from|be|are|as|now|set|é|è|es|est|ist|=|:)|[:?][ \t]A:|:)[ \t]{1,2}[\"'`]?([^\s\"'`()\[\]{}<>|]{6,80}+)(?![(\[{])"
+    r"(?:[ \t](?:from[ \t]\S{1,80}[ \t]to|is|was|to|from|be|are|as|now|set|é|è|es|est|ist|lautet|=)|[:?][ \t]A:|:)[ \t]{1,2}[\"'`«“]?([^\s\"'`«»“”()\[\]{}<>|]{6,80}+)(?![(\[{])"
 )
+"""What connects a word for a password with the password, in a sentence."""
 _SPOKEN = lazy_pattern(r"[\w!?'-]{1,20}(?: [\w!?'-]{1,20}){2,11}")
 _INSTRUCTION = lazy_pattern(
     r"(?i)\b(?:enter|your|the|for|please|must|is|a|an|to|of|and|or|phrase|password)\b"
@@ -686,6 +687,12 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
             return
     if certainty == 3 and name != "pass":
         yield from _near(text, end)
+    elif certainty == 4:
+        yield from (
+            SecretFinding("assignment", said.start(1), said.start(1) + len(said[1].rstrip(".,;:")))
+            for said in _connected(text, end)
+            if said[1].rstrip(".,;:").isdigit()
+        )
 
 
 def _nth_literal(text: str, at: int, number: int) -> re.Match[str] | None:
@@ -702,14 +709,21 @@ _EQUALS = lazy_pattern(r"[ \t]{0,8}:?=[ \t]{0,8}(?=[\"'])")
 _LITERAL = lazy_pattern(r"[\"'](?P<quoted>[^\s\"']{1,200})[\"'][ \t]*,?[ \t]*")
 
 
+def _connected(text: str, end: int) -> Iterator[re.Match[str]]:
+    """What may be the value of a word, in the rest of its line."""
+    stop = text.find("\n", end, end + 180)
+    return _CONNECTED.finditer(text, end, stop if stop >= 0 else min(len(text), end + 180))
+
+
 def _near(text: str, end: int) -> Iterator[SecretFinding]:
     """What can only be a password, in the line of a word for one: `set the root password to …`, `use … as the password`."""
-    said = _CONNECTED.match(text, end, end + 180)
-    if said:
-        group = cast("int", said.lastindex)
-        value = said[group].rstrip(".,;:")
+    if announced := _ANNOUNCED.match(text, end):
+        yield from _alone_in_lines(text, announced.end())
+    for said in _connected(text, end):
+        value = said[1].rstrip(".,;:")
         if (_chosen(value) and not TECHNICAL.fullmatch(value)) or _is_memorable(value):
-            yield SecretFinding("assignment", said.start(group), said.start(group) + len(value))
+            yield SecretFinding("assignment", said.start(1), said.start(1) + len(value))
+            break
     start, line = (
         text.rfind("\n", max(0, end - 120), end) + 1 or max(0, end - 120),
         text.find("\n", end, end + 120),
@@ -724,6 +738,36 @@ def _near(text: str, end: int) -> Iterator[SecretFinding]:
             continue  # a name, or a commit
         if _TYPED.fullmatch(value) or (len(value) >= 8 and value.isalnum() and _chosen(value)):
             yield SecretFinding("assignment", token.start(), token.start() + len(value))
+
+
+_ANNOUNCED = lazy_pattern(r"[^\n]{0,100}:[ \t]*\r?\n(?:[ \t]*\r?\n){0,2}")
+_ALONE_IN_LINE = lazy_pattern(
+    r"[ \t]{0,16}(?:\d{1,2}[.)][ \t]{1,2}|[-*•][ \t]{1,2})?([\w+/=.~!#$%^*?@&-]{8,200}+)[ \t]*(?:\r?\n|$)"
+)
+_PROMPT = lazy_pattern(r"[$#%>] ([a-zA-Z][^\n]{3,400})\n")
+_PRINTS = lazy_pattern(
+    r"(?:sudo )?(?:(?:go)?pass|op|bw|pwgen|openssl rand|security|vault|cat|head|tail|less|more|bat|type|Get-Content|echo|printenv|kubectl|oc|docker|aws|gcloud|az|gh|heroku|git config|grep)\b"
+)
+_ABOUT_SECRETS = lazy_pattern(
+    r"passw?|secret|token|credential|\.key\b|keyvault|pwgen|openssl rand|\bop read|\bbw get"
+)
+
+
+def _printed(text: str) -> Iterator[SecretFinding]:
+    """What a command at a prompt prints that shows a secret, or a file that is named after one."""
+    for prompt in _PROMPT.finditer(text):
+        if _PRINTS.match(prompt[1]) and _ABOUT_SECRETS.search(prompt[1]):
+            yield from _alone_in_lines(text, prompt.end())
+
+
+def _alone_in_lines(text: str, at: int) -> Iterator[SecretFinding]:
+    """Lines from there on that are nothing but a value, where a secret was announced."""
+    while line := _ALONE_IN_LINE.match(text, at):
+        value = line[1]
+        if not (_random(value) or _chosen(value) or _is_memorable(value)) or TECHNICAL.fullmatch(value):
+            return
+        yield SecretFinding("assignment", line.start(1), line.end(1))
+        at = line.end()
 
 
 def _beside(text: str, lowered: bytes) -> Iterator[SecretFinding]:
@@ -886,7 +930,7 @@ def _stands(name: str, place: str, sign: str, value: str, text: str, before: str
 def _below(name: str, sign: str, value: str, before: str) -> bool:
     """`Password for root:`, and the value in the next line."""
     del name
-    if sign.strip().endswith((":", "?")) and _is_memorable(value):
+    if sign.strip().endswith((":", "?")) and (_is_memorable(value) or _random(value)):
         return True
     return _chosen(value) if _LINE_BEGINS.fullmatch(before) else _generated(value)
 
@@ -966,7 +1010,7 @@ def _stands_behind(name: str, place: str, value: str, text: str, before: str, en
     ):
         return not _is_plain(value)
     if not is_flag and ("_" in name or name.isupper()):
-        return _random(value) or (place == "literal" and _chosen(value))
+        return _random(value) or (place == "literal" and (_chosen(value) or _is_memorable(value)))
     if _WORD_ALONE.fullmatch(value) or _IDENTIFIER.fullmatch(value):
         # Prose speaks of flags, too; one after another they are a command's.
         follows = "machine" in text[max(0, end - 240) : end] and "login" in text[max(0, end - 240) : end]

@@ -75,7 +75,7 @@ CUES = tuple(
     )
 )
 """Words in whose line a password may stand without a name: there only what looks like nothing else is one."""
-CODES = _words("pin otp totp code mpin cvv")
+CODES = _words("pin otp totp code passcode mpin cvv")
 """Names of short numbers. `code` needs one of the words before it."""
 CODE_QUALIFIERS = _words(
     "verification access security auth backup recovery otp 2fa mfa fa sms login confirmation authentication one-time time pin unlock your"
@@ -154,7 +154,7 @@ _SIGNS = "|".join(
 ASSIGNED = rf"{_AFTER_NAME}(?:{_SIGNS})"
 """What stands between a name and the value that is assigned to it."""
 PAIRED = (
-    Place("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>)?[\s,;>]{0,24}(?:/t[ \t]\w{1,20}[ \t]/d[ \t]|<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|<td(?:\s[^<>\n]{0,60})?>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)")
+    Place("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>|:\s{0,4}\{[^{}]{0,120})?[\s,;>]{0,24}(?:/t[ \t]\w{1,20}[ \t]/d[ \t]|<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|<td(?:\s[^<>\n]{0,60})?>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)")
 )  # fmt: skip
 """Read before the others: the name and the value are two fields of one thing."""
 ASSIGNED_VALUES: tuple[Place, ...] = (
@@ -232,6 +232,7 @@ PASSWORD_COMMANDS: tuple[tuple[str, str], ...] = (
     ("net user ", rf"(?<=net user )[^\s/]{{1,60}} (?!/){_Q}"),
     ("sqlplus |expdp |impdp |rman |sqlldr |jdbc:oracle:thin:", r"(?<=[ :])[\"']?[\w$#-]{1,60}/\"?"),
     ("nmcli ", rf"password {_Q}"),
+    ("ACL SETUSER |acl setuser ", r"(?<= )>"),
     ("config http-basic.|+login ", rf"(?<=[. ])\S{{1,100}} {_Q}"),
     ("rclone obscure ", rf"(?<= ){_Q}"),
     ("ConvertTo-SecureString ", r"(?:-String )?[\"']"),
@@ -256,6 +257,7 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("ssh2-key", ("---- BEGIN SSH2",), r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----(?:(?!---- )[\w+/=\s:,.()@\"-]){40,20000}+(?:---- END [A-Z0-9 ]{0,40}----)?"),
     SecretFormat("putty-key", ("Private-Lines: ",), r"Private-Lines: \d{1,4}\s{1,4}([A-Za-z0-9+/=]{16,80}(?:\r?\n[ \t]{0,8}[A-Za-z0-9+/=]{4,80}(?=\s|$)){0,400}+)"),
     SecretFormat("json-web-key", ('"kty"', "'kty'"), r"(?:[\"']kty[\"'][^{}]{0,4000}?[\"'](?:d|k)[\"']\s{0,3}:\s{0,3}[\"']([\w-]{20,2000}))"),
+    SecretFormat("generated-password", ('"random_password"',), r'"random_password"(?:(?!"random_)[^\x00]){0,1200}?"result":\s{0,3}"([^"\n]{4,200})"'),
     SecretFormat("authorization", ("earer ", "EARER "), r"\b[Bb](?:earer|EARER) ([\w.~+/-]{20,2000}=*)", (1,)),
     SecretFormat("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)\\?[\"']?\s{0,3}[:=,]?\s{0,3}\\?[\"']?(?:[A-Za-z][\w-]{2,20} )([\w.~+/-]{8,2000}={0,2})(?=[\s\"'\\,;>`]|$)"),
     SecretFormat("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)\\?[\"']?\s{0,3}:\s{0,3}[\w-]{3,20} [^\n]{0,600}?(?:response|[Ss]ignature|mac)=\"?([\w+/=%-]{16,400})"),
@@ -289,6 +291,8 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("assignment", ("WIFI:",), r"WIFI:[^\n]{0,200}?;P:([^;\n]{4,100});"),
     SecretFormat("assignment", ("user ",), r"user \S{1,60} (?:on|off) [^\n]{0,200}?>(\S{4,200})"),
     SecretFormat("assignment", ("IDENTIFIED ", "identified ", "Identified "), r"(?i:identified (?:with \S{1,60} )?(?:by|as)(?: password)? )[\"']?([^\s\"';]{4,200})", in_line=r"(?i)\b(?:user|grant|role|login)\b"),
+    SecretFormat("url-token", ("reset", "verif", "confirm", "invit", "magic", "unlock"), r"(?:reset|verif|confirm|invit|magic|unlock)[\w-]{0,20}[/=]([\w-]{20,200})(?![\w/.-])"),
+    SecretFormat("wifi-key", ("Key Content", "Schl\u00fcsselinhalt"), r"(?:Key Content|Schl\u00fcsselinhalt)[ \t]{0,20}: ([^\s\"'`<>]{8,63})"),
     SecretFormat("url-token", ("://",), r"://([\w-]{20,200})(?::[^\s:/@\"'<>`]{0,200})?@[\w.\[-]"),
     SecretFormat("url-credentials", ("://",), r"://[^\s:/@\"'<>`]{0,100}:([^\s:/\"'<>`]{3,200})@[\w.\[{$-]"),
     *_commands(),
