@@ -1,4 +1,4 @@
-"""What is known about current models, and what a configuration says differently."""
+"""Known models, and corrections from the configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from refold.data import data_table
 from refold.errors import SettingError, nearest
 
 Overrides = Mapping[str, Mapping[str, Any]]
-"""Model name → fields of `Known` or `Prices`, as in the `[models]` table of the configuration."""
+"""Model name → fields of `KnownModel` or `Prices`, as in the `[models]` table of the configuration."""
 
 _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
 _PRICE_FIELDS = frozenset(Prices.__struct_fields__)
@@ -31,14 +31,14 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     temperature: bool = True
     reasoning: bool = False
     images: bool = False
-    """It takes pictures."""
+    """Accepts pictures."""
     source: str = ""
     date: str = ""
 
 
 def known(model: str, overrides: Overrides | None = None) -> KnownModel | None:
-    """What is known about `provider:model` (or `model`): the table of this release, corrected by the
-    configuration. Dated snapshots count as the model they are one of; nothing else is guessed."""
+    """What is known about `provider:model` (or `model`): the built-in table, corrected by the configuration.
+    A dated snapshot counts as its model; nothing else is guessed."""
     found = next((row for name in _spellings(model) if (row := _table().get(name))), None)
     for name in (bare_model_name(model), model):
         if overrides and name in overrides:
@@ -47,7 +47,7 @@ def known(model: str, overrides: Overrides | None = None) -> KnownModel | None:
 
 
 def window_of(model: str, overrides: Overrides | None = None) -> int:
-    """The window of a model. `SettingError` where it is unknown: a guess would fold at the wrong time."""
+    """The context window of a model; `SettingError` if unknown (a guess would fold at the wrong time)."""
     row = known(model, overrides)
     if row is None or row.window is None:
         meant = nearest(bare_model_name(model), (*_table(), *(overrides or ())))
@@ -65,8 +65,8 @@ def known_models() -> tuple[KnownModel, ...]:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Do two names mean one model? Providers are left out of logs, and snapshots have dates; where both names
-    say a provider, it has to be the same."""
+    """Whether two names mean the same model. Dates of snapshots are ignored, and so is the provider unless
+    both names have one (logs leave it out)."""
     providers = [name.partition(":")[0] for name in (one, other) if ":" in name]
     if len(providers) == 2 and providers[0] != providers[1]:
         return False
@@ -74,7 +74,7 @@ def same_model(one: str, other: str) -> bool:
 
 
 def bare_model_name(model: str) -> str:
-    """The name without its provider: `anthropic:claude-x` and `anthropic/claude-x` are both `claude-x`."""
+    """The name without provider: `anthropic:claude-x` and `anthropic/claude-x` are both `claude-x`."""
     return model.partition(":")[2] or model if "/" not in model else model.rpartition("/")[2]
 
 
@@ -101,7 +101,7 @@ def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> KnownMo
 
 
 def _corrected(row: KnownModel, name: str, fields: Mapping[str, Any]) -> KnownModel:
-    """The row with what the configuration says: `window`, `max_output`, `input`, `output`, `cache_read` …"""
+    """The row corrected by the configuration: `window`, `max_output`, `input`, `output`, `cache_read` …"""
     own = {key: fields[key] for key in ("window", "temperature", "reasoning", "images") if key in fields}
     if "max_output" in fields:
         own["output"] = fields["max_output"]
