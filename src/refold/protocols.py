@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from refold.deprecation import renamed
 from refold.entries import AnyEntry
 from refold.messages import AnyPart, Message, Stop, Usage
 
@@ -227,7 +228,7 @@ class Forgets(Protocol):
         ...
 
 
-class Watch(Protocol):
+class AppendWatch(Protocol):
     """Hears of what is appended to one session from the moment it was made."""
 
     def wait(self, timeout: float) -> bool:
@@ -241,7 +242,7 @@ class Watch(Protocol):
 class Watches(Protocol):
     """Optional power of a store: it tells of appends, so that no polling is needed (`stores.watcher`)."""
 
-    def watch(self, session: str) -> Watch: ...
+    def watch(self, session: str) -> AppendWatch: ...
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -286,3 +287,6 @@ class Additive(Protocol):
 
     @property
     def additive(self) -> bool: ...
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, Watch="AppendWatch")

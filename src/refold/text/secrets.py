@@ -126,7 +126,7 @@ LETTER_PAIRS = frozenset(row[0] + follower for row in _FOLLOWERS.split() for fol
 # ── what stands behind a name ───────────────────────────────────────────────────────────────────
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """Place of a value after a secret name. The group with the place's name is the value."""
 
     name: str
@@ -154,35 +154,35 @@ _SIGNS = "|".join(
 ASSIGNED = rf"{_AFTER_NAME}(?:{_SIGNS})"
 """Between a name and its assigned value."""
 PAIRED = (
-    Place("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>)?[\s,;>]{0,24}(?:/t[ \t]\w{1,20}[ \t]/d[ \t]|<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|<td(?:\s[^<>\n]{0,60})?>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)")
+    ValuePlace("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>)?[\s,;>]{0,24}(?:/t[ \t]\w{1,20}[ \t]/d[ \t]|<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|<td(?:\s[^<>\n]{0,60})?>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)")
 )  # fmt: skip
 """Checked first: name and value are two fields of one object."""
-ASSIGNED_VALUES: tuple[Place, ...] = (
-    Place("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?=[\"'])"),
-    Place("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}+)(?:(?P=quote)|$)"),
-    Place("escaped", '\\\\"password\\\\": \\\\"…\\\\"', rf"(?:\\{{1,3}}[\"']|&quot;)(?P<escaped>{_QUOTED}{{4,4000}}+)(?:\\{{1,3}}[\"']|&quot;|$)"),
-    Place("bare", "password=…", rf"(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)"),
-    Place("phrase", 'password = "… …"', r"[\"'](?P<phrase>[^\"'\n]{8,200})[\"']"),
-    Place("wrapped", 'password = Some("…")', rf"(?:new )?[\w.:!]{{0,40}}[({{\[]\s{{0,24}}[@bruNfL]?[\"'](?P<wrapped>{_QUOTED}{{4,200}}+)[\"']\s{{0,24}}[,)}}\].;]"),
-    Place("perl", "password => q{…}", r"q{1,2}[({\[<|](?P<perl>[^\s)}\]>|]{4,200}+)[)}\]>|]"),
+ASSIGNED_VALUES: tuple[ValuePlace, ...] = (
+    ValuePlace("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?=[\"'])"),
+    ValuePlace("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}+)(?:(?P=quote)|$)"),
+    ValuePlace("escaped", '\\\\"password\\\\": \\\\"…\\\\"', rf"(?:\\{{1,3}}[\"']|&quot;)(?P<escaped>{_QUOTED}{{4,4000}}+)(?:\\{{1,3}}[\"']|&quot;|$)"),
+    ValuePlace("bare", "password=…", rf"(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)"),
+    ValuePlace("phrase", 'password = "… …"', r"[\"'](?P<phrase>[^\"'\n]{8,200})[\"']"),
+    ValuePlace("wrapped", 'password = Some("…")', rf"(?:new )?[\w.:!]{{0,40}}[({{\[]\s{{0,24}}[@bruNfL]?[\"'](?P<wrapped>{_QUOTED}{{4,200}}+)[\"']\s{{0,24}}[,)}}\].;]"),
+    ValuePlace("perl", "password => q{…}", r"q{1,2}[({\[<|](?P<perl>[^\s)}\]>|]{4,200}+)[)}\]>|]"),
 )  # fmt: skip
 """Forms of an assigned value; the first match wins."""
-OTHER_VALUES: tuple[Place, ...] = (
-    Place("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>{_QUOTED}{{4,200}}+)[\"']\s{{0,4}}\}}"),
-    Place("spoken", '--passphrase "… … …"', r"(?:[ \t]{1,2}(?:is|was)?[ \t:]{0,3}|=)[\"'](?P<spoken>[^\s\"']{1,20}(?: [^\s\"']{1,20}){2,11})[\"']"),
-    Place("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
-    Place("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah|with|to|now|—|–|=|->)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
-    Place("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
-    Place("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
-    Place("default", 'variable "password" { default = "…" }', rf"[\"']?(?:[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?|[^\n{{}}]{{0,80}}?)\bdefault[ \t]{{0,16}}[=:][ \t]{{0,4}}[\"'](?P<default>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("entered", 'field("password").type("…")', rf"[\"'\])]{{1,4}}\.\w{{2,20}}\([\"'](?P<entered>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("mapped", 'passwords = {{"bob": "…"}}', rf"[ \t]{{0,16}}[=:][ \t]{{0,16}}[\[{{(]{{1,2}}\s{{0,16}}[\"']?[\w@.-]{{1,60}}[\"']?(?:[ \t]{{0,4}}(?:=>|[:,=])[ \t]{{0,4}}|[ \t])[\"'](?P<mapped>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
-    Place("element", "<password>…</password>", r"[\"']?(?:\s[^<>\n]{0,200})?>\s{0,16}(?:<(?:\w{1,12}:)?[Vv]alue>)?(?:[^\s<>]{1,60}\n[ \t]{0,16})?(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)\s{0,16}(?:\]\]>)?</"),
-    Place("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
-    Place("literal", "password '…'", rf"[\"']?[ \t]{{1,4}}[\"']{{1,2}}(?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?:\d{{1,3}}:[a-z]:|s:)?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
-    Place("below", "password:\n…", rf"(?:[ \t][^\n:?]{{0,80}})?[:?]?[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
+OTHER_VALUES: tuple[ValuePlace, ...] = (
+    ValuePlace("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>{_QUOTED}{{4,200}}+)[\"']\s{{0,4}}\}}"),
+    ValuePlace("spoken", '--passphrase "… … …"', r"(?:[ \t]{1,2}(?:is|was)?[ \t:]{0,3}|=)[\"'](?P<spoken>[^\s\"']{1,20}(?: [^\s\"']{1,20}){2,11})[\"']"),
+    ValuePlace("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
+    ValuePlace("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah|with|to|now|—|–|=|->)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
+    ValuePlace("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
+    ValuePlace("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
+    ValuePlace("default", 'variable "password" { default = "…" }', rf"[\"']?(?:[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?|[^\n{{}}]{{0,80}}?)\bdefault[ \t]{{0,16}}[=:][ \t]{{0,4}}[\"'](?P<default>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("entered", 'field("password").type("…")', rf"[\"'\])]{{1,4}}\.\w{{2,20}}\([\"'](?P<entered>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("mapped", 'passwords = {{"bob": "…"}}', rf"[ \t]{{0,16}}[=:][ \t]{{0,16}}[\[{{(]{{1,2}}\s{{0,16}}[\"']?[\w@.-]{{1,60}}[\"']?(?:[ \t]{{0,4}}(?:=>|[:,=])[ \t]{{0,4}}|[ \t])[\"'](?P<mapped>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
+    ValuePlace("element", "<password>…</password>", r"[\"']?(?:\s[^<>\n]{0,200})?>\s{0,16}(?:<(?:\w{1,12}:)?[Vv]alue>)?(?:[^\s<>]{1,60}\n[ \t]{0,16})?(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)\s{0,16}(?:\]\]>)?</"),
+    ValuePlace("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
+    ValuePlace("literal", "password '…'", rf"[\"']?[ \t]{{1,4}}[\"']{{1,2}}(?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?:\d{{1,3}}:[a-z]:|s:)?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
+    ValuePlace("below", "password:\n…", rf"(?:[ \t][^\n:?]{{0,80}})?[:?]?[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
 )  # fmt: skip
 """Other places after a name; the first match wins."""
 

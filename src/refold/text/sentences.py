@@ -20,7 +20,7 @@ _LETTER = re.compile(r"\w")
 _SPEAKER = lazy_pattern(r"\s*+([^\W\d_][\w.'’-]{0,30}+(?: [^\W\d_][\w.'’-]{0,30}+){0,2})[:：]\s(?=\S)")
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """The sentences of `text` in order, stripped, none empty or longer than `MAX_SENTENCE_CHARS`."""
     found: list[str] = []
     for start, end in spans(text):
