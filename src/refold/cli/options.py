@@ -123,6 +123,9 @@ class NameChoice(TextType):
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
         return f"[{'|'.join(self.known())}]"
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        return f"Choose from: {', '.join(self.known())}"
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.known():
             meant = nearest(value, self.known())
@@ -203,8 +206,17 @@ def _takes_params(preset: str) -> bool:
 
 def preset_option(help: str) -> Callable[[F], F]:
     return click.option(
-        "--preset", default="refold", show_default=True, shell_complete=preset_names, help=help
+        "--preset",
+        callback=_configured_preset,
+        shell_complete=preset_names,
+        help=f"{help}  [default: the configuration's, or refold]",
     )
+
+
+def _configured_preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str:  # noqa: ARG001
+    from refold.registry.configuration import load_configuration
+
+    return value or load_configuration().preset or "refold"
 
 
 def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:

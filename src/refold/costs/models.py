@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from refold.costs.prices import Prices
 from refold.data import data_table
-from refold.errors import SettingError, nearest
+from refold.errors import SettingError, UnknownSetting, nearest, needed_value
 
 Overrides = Mapping[str, Mapping[str, Any]]
 """Model name → fields of `KnownModel` or `Prices`, as in the `[models]` table of the configuration."""
 
 _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
-_PRICE_FIELDS = frozenset(Prices.__struct_fields__)
+_MODEL_FIELDS = ("window", "max_output", "temperature", "reasoning", "images")
+_PRICE_FIELDS = Prices.__struct_fields__
 
 
 class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +26,8 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     provider: str = ""
-    window: int | None = None
-    output: int | None = None
+    window: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    output: Annotated[int, msgspec.Meta(ge=1)] | None = None
     prices: Prices | None = None
     temperature: bool = True
     reasoning: bool = False
@@ -102,15 +103,25 @@ def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> KnownMo
 
 def _corrected(row: KnownModel, name: str, fields: Mapping[str, Any]) -> KnownModel:
     """The row corrected by the configuration: `window`, `max_output`, `input`, `output`, `cache_read` …"""
-    own = {key: fields[key] for key in ("window", "temperature", "reasoning", "images") if key in fields}
-    if "max_output" in fields:
-        own["output"] = fields["max_output"]
-    priced = {key: value for key, value in fields.items() if key in _PRICE_FIELDS}
+    own: dict[str, Any] = {}
+    prices: dict[str, Any] = msgspec.to_builtins(row.prices) if row.prices else {"input": 0.0, "output": 0.0}
+    for key, value in fields.items():
+        place = f'[models."{name}"] {key}'
+        if key in _MODEL_FIELDS:
+            field = "output" if key == "max_output" else key
+            own[field] = _valid(value, KnownModel, field, place)
+        elif key in _PRICE_FIELDS:
+            prices[key] = _valid(value, Prices, key, place)
+            own["prices"] = prices
+        else:
+            raise UnknownSetting(place, (*_MODEL_FIELDS, *_PRICE_FIELDS))
+    return msgspec.convert({**msgspec.structs.asdict(row), **own, "source": "configuration"}, KnownModel)
+
+
+def _valid(value: Any, kind: type[msgspec.Struct], field: str, place: str) -> Any:
+    type = next(info.type for info in msgspec.structs.fields(kind) if info.name == field)
     try:
-        if priced:
-            before = msgspec.to_builtins(row.prices) if row.prices else {"input": 0.0, "output": 0.0}
-            own["prices"] = msgspec.convert({**before, **priced}, Prices)
-        merged = {**msgspec.structs.asdict(row), **own, "source": "configuration"}
-        return msgspec.convert(merged, KnownModel)
+        return msgspec.convert(value, type)
     except msgspec.ValidationError as error:
-        raise SettingError(f'models."{name}"', str(error)) from None
+        given = "text in quotes" if isinstance(value, str) else repr(value)  # a text may be a key
+        raise SettingError(place, f"{needed_value(error, type)}, not {given}") from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from refold.messages import Usage
 
 MILLION = 1_000_000
+Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Ttl: TypeAlias = Literal["5m", "1h"]
 CACHE_SECONDS: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0}
 """Seconds a provider keeps a prompt; each use renews it."""
@@ -26,12 +27,12 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
     """Dollars per million tokens. Default cache prices are Anthropic's: 1.25 × input to write for five
     minutes, 2 × for an hour, 0.1 × to read."""
 
-    input: float
-    output: float
-    cache_read: float | None = None
-    cache_write: float | None = None
-    cache_write_1h: float | None = None
-    min_cache: int = 1024
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+    cache_write_1h: Dollars | None = None
+    min_cache: Annotated[int, msgspec.Meta(ge=0)] = 1024
     """Shortest prefix that is cached, in tokens."""
     long: Long | None = None
 

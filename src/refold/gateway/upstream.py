@@ -257,7 +257,7 @@ def address_of(text: str) -> str:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
         meant = "" if "://" in text else f"; did you mean http://{text}?"
-        raise SettingError("gateway.upstream", f"{text!r} is not a URL{meant}")
+        raise SettingError("gateway.upstream", f"{text!r} is not an http:// or https:// address{meant}")
     return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -72,13 +73,13 @@ def model(
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if settings.type:
         if kind not in ENVIRONMENT:
-            raise SettingError(f"providers.{provider}.type", f"must be one of {', '.join(ENVIRONMENT)}")
+            raise SettingError(f"[providers.{provider}] type", f"must be one of {', '.join(ENVIRONMENT)}")
         given["name"] = name  # which leads back here
     about = known(name, config.models)
     configured = _configured(about, settings)
     if kind in PROVIDERS:
         return _own(PROVIDERS[kind], rest, configured, about, given)
-    plugin = _plugins().get(kind)
+    plugin = installed_models().get(kind)
     if plugin is None:
         raise UnknownName("model provider", provider, model_names())
     return plugin.load()(rest, **{**configured, **given})
@@ -107,6 +108,19 @@ def preset(
     return presets.make(name, {**configured, **(settings or {})}, budget=budget)
 
 
+def check_settings(environment: Mapping[str, str] | None = None) -> None:
+    """Raises `SettingError` for a wrong value in the configuration file or in a variable for a preset."""
+    config = configuration.load_configuration(environment)
+    variables = os.environ if environment is None else environment
+    for name in presets.NAMES:
+        if any(variable.startswith(f"REFOLD_{name.upper()}_") for variable in variables):
+            try:
+                preset(name, config=config, environment=environment)
+            except SettingError as error:
+                text = str(error).removeprefix(f"{error.key}: ")
+                raise SettingError(f"REFOLD_{name}_{error.key}".upper(), text) from None
+
+
 def model_window(name: str, config: Configuration | None = None) -> int:
     """The window of a model; raises `SettingError` if it is unknown."""
     return window_of(name, (config or configuration.load_configuration()).models)
@@ -114,7 +128,9 @@ def model_window(name: str, config: Configuration | None = None) -> int:
 
 def model_names() -> tuple[str, ...]:
     """Providers that a model name may begin with."""
-    return tuple(sorted({*PROVIDERS, "chaos", *_plugins(), *configuration.load_configuration().providers}))
+    return tuple(
+        sorted({*PROVIDERS, "chaos", *installed_models(), *configuration.load_configuration().providers})
+    )
 
 
 def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Model:
@@ -172,5 +188,5 @@ def _configured(about: KnownModel | None, settings: Provider) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _plugins() -> dict[str, EntryPoint]:
+def installed_models() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=MODEL_ENTRY_POINTS)}

@@ -65,6 +65,8 @@ def named_session(name: str) -> Session:
     (then it is only read)."""
     from refold.stores import is_store, open_store
 
+    if not name.strip():
+        raise UsageError("FILE is empty: name a transcript or a session; `refold sessions` lists ids")
     path, mark, id = name.rpartition("#")
     spec = path if mark and path and is_store(path) else name
     if not is_store(spec):

@@ -64,21 +64,27 @@ _SECRETS = re.compile(r"^([a-z]{1,20}://[^:/?#@]*):.*@|((?:pass|password|sslpass
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by content or name."""
-    expect(spec, (str, os.PathLike), SPEC_HINT)
-    text = os.fspath(spec)
-    if "\0" in text:
-        raise StorageError("a path cannot contain NUL: choose another name")
-    name, colon, rest = text.partition(":")
-    if not colon or name not in KINDS:
-        if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:
-            raise UnknownName("store", name, tuple(KINDS))
-        with os_errors_translated(Path(text)):
-            name, rest = _guess(Path(text).expanduser()), text
+    name, rest = store_kind(spec)
     session = ""
     if KINDS[name].many and "#" in _PASSWORD.sub("", rest) and not Path(rest).expanduser().exists():
         rest, _, session = rest.rpartition("#")
     store, found = cast("Callable[[str], Opened]", import_module(KINDS[name].module).opened)(rest)
     return Opened(store, session or found)
+
+
+def store_kind(spec: str | os.PathLike[str]) -> tuple[str, str]:
+    """The kind of store that `spec` names, and the rest of it; nothing is opened."""
+    expect(spec, (str, os.PathLike), SPEC_HINT)
+    text = os.fspath(spec)
+    if "\0" in text:
+        raise StorageError("a path cannot contain NUL: choose another name")
+    name, colon, rest = text.partition(":")
+    if colon and name in KINDS:
+        return name, rest
+    if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:
+        raise UnknownName("store", name, tuple(KINDS))
+    with os_errors_translated(Path(text)):
+        return _guess(Path(text).expanduser()), text
 
 
 def without_password(spec: str) -> str:
