@@ -134,7 +134,7 @@ class Store(Protocol):
 
     def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
         """Append all or nothing. If any of the entries `moves`, the last moving entry in the store must
-        be `after` (None: No conversations yet), otherwise `Conflict` and nothing is written."""
+        be `after` (None: there is none yet), otherwise `Conflict` and nothing is written."""
         ...
 
     def load(self, session: str, start: int = 0) -> Loaded:

@@ -54,7 +54,7 @@ PROGRAM_OF_FORMAT = {
     "copilot": "copilot",
 }  # fmt: skip
 """Format → the program that writes it."""
-ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets")
+ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets", "refold.stores")
 CHECKED_SESSIONS = 5
 """Number of sessions whose last failures are shown."""
 CHECK_SECONDS = 5.0
