@@ -817,6 +817,16 @@ def test_a_gateway_with_an_unknown_store_does_not_start() -> None:
         (("config", "nope"), 2, "No such command 'nope'. Commands: init"),
         (("sessions", "search"), 2, "No such command 'search'. Commands: "),
         (("serve", "--upstream", "ftp://x"), 2, "'ftp://x' is not an http:// or https:// address"),
+        (
+            ("plan",),
+            2,
+            "Missing argument 'FILE'. Name a transcript or a session, or use --last for the newest",
+        ),
+        (
+            ("compact", "FILE", "--in-place"),
+            2,
+            "--in-place is for claude-code and codex: leave out --in-place",
+        ),
         (("compare", "nosuch.txt"), 1, "no session or file 'nosuch.txt'"),
     ],
 )

@@ -79,10 +79,17 @@ def combined_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(options), function)
 
 
+class _SessionName(TextType):
+    name = "text"
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        return "Name a transcript or a session, or use --last for the newest"
+
+
 def _file_argument(last: str, help: str) -> Callable[[F], F]:
     """FILE, or `--last`, for which the group inserts the newest session (`with_newest`)."""
     return combined_options(
-        click.argument("file", metavar="FILE", shell_complete=session_names),
+        click.argument("file", metavar="FILE", type=_SessionName(), shell_complete=session_names),
         click.option("--last", last, is_flag=True, expose_value=False, help=help),
     )
 
