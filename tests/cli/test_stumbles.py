@@ -90,7 +90,9 @@ def test_compact_says_where_nothing_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["compact", "plan"])
 def test_a_budget_is_written_as_people_write_it(command: str, own: str) -> None:
-    windows = [refold(command, own, "--window", b, "--json").stdout for b in ("8k", "8K", "8000", "8_000")]
+    windows = [
+        refold(command, own, "--window", b, "--json").stdout for b in ("8k", "8K", "8000", "8_000", "8,000")
+    ]
     assert (
         len({json.loads(printed).get("budget", json.loads(printed).get("window")) for printed in windows})
         == 1
@@ -827,6 +829,10 @@ def test_a_gateway_with_an_unknown_store_does_not_start() -> None:
             2,
             "--in-place is for claude-code and codex: leave out --in-place",
         ),
+        (("recall", "FILE", "x", "--turns", "5-2"), 2, "--turns 5-2: the first number is larger; write 2-5"),
+        (("compare", "FILE", "--budgets", "0"), 2, "'0' is too small: a view needs at least one token"),
+        (("show", "sqlite:nosuch/none.db#x"), 1, "nosuch/none.db does not exist"),
+        (("serve", "--upstream", "https://a.b/v1/messages"), 2, "leave out /v1/messages: give https://a.b"),
         (("compare", "nosuch.txt"), 1, "no session or file 'nosuch.txt'"),
     ],
 )
@@ -836,3 +842,12 @@ def test_a_mistake_on_the_command_line_is_answered_with_what_to_do(
     done = refold(*(own if one == "FILE" else one for one in arguments))
     assert done.exit_code == code
     assert said in done.output
+
+
+def test_broken_json_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text('[{"role": "user",\n "content": }]')
+    done = refold("stats", str(path))
+    assert (done.exit_code, done.output) == (
+        1, f"refold: {path} is not valid JSON: Expecting value: line 2 column 13 (char 30)\n"
+    )  # fmt: skip

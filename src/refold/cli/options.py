@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import closing
@@ -149,6 +150,9 @@ class NameChoice(TextType):
         return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
 
 
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?:,|$))")
+
+
 class Tokens(CountType):
     """A number of tokens as people write it: 8000, 8k, 1.5m."""
 
@@ -158,7 +162,7 @@ class Tokens(CountType):
         from refold.compare.budgets import parse_budget
 
         try:
-            tokens = parse_budget(str(value)).tokens
+            tokens = parse_budget(_THOUSANDS.sub("", str(value))).tokens
         except SettingError:
             tokens = None
         if tokens is None:

@@ -104,7 +104,7 @@ def _object(value: Any, key: str) -> dict[str, Any]:
         try:
             value = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise SettingError(key, f"is no JSON: {error}") from None
+            raise SettingError(key, f"not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise SettingError(key, "must be a JSON object")
     return cast("dict[str, Any]", value)

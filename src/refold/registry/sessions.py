@@ -11,7 +11,7 @@ from types import NoneType
 
 from refold.entries import MessageEntry
 from refold.errors import RefoldError, SessionExists, StorageError, UnknownName, UsageError, expect
-from refold.protocols import Lines, Lookup, SessionInfo, Store
+from refold.protocols import Lines, Lookup, Placed, SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
 
@@ -73,6 +73,8 @@ def named_session(name: str) -> Session:
         own = None if Path(name).exists() else _of_own(name)
         return load(name) if own is None else own
     store, named = open_store(spec)
+    if isinstance(store, Placed) and not Path(str(store.path)).exists():
+        raise StorageError(f"{store.path} does not exist; `refold sessions` lists your own sessions")
     chosen = id if spec == path else named
     return stored(store, _only(store, name) if chosen is None else find_session(store, chosen).id)
 
