@@ -137,12 +137,10 @@ def _store() -> Iterator[CheckResult]:
 
 
 def _configuration() -> Iterator[CheckResult]:
-    from refold.registry.models import check_settings
-
     path, config = configuration.configuration_path(), Configuration()
     try:
         config = configuration.load_configuration()
-        check_settings()
+        configuration.check_settings()
     except RefoldError as error:
         yield CheckResult("configuration", "wrong", str(error), f"edit {path}")
     else:

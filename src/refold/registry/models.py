@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -106,19 +105,6 @@ def preset(
     known = [setting.name for setting in presets.settings_of(name)]
     configured = config.preset_settings(name, known, environment)
     return presets.make(name, {**configured, **(settings or {})}, budget=budget)
-
-
-def check_settings(environment: Mapping[str, str] | None = None) -> None:
-    """Raises `SettingError` for a wrong value in the configuration file or in a variable for a preset."""
-    config = configuration.load_configuration(environment)
-    variables = os.environ if environment is None else environment
-    for name in presets.NAMES:
-        if any(variable.startswith(f"REFOLD_{name.upper()}_") for variable in variables):
-            try:
-                preset(name, config=config, environment=environment)
-            except SettingError as error:
-                text = str(error).removeprefix(f"{error.key}: ")
-                raise SettingError(f"REFOLD_{name}_{error.key}".upper(), text) from None
 
 
 def model_window(name: str, config: Configuration | None = None) -> int:
