@@ -150,7 +150,7 @@ class Store(Protocol):
 
 @runtime_checkable
 class Lines(Protocol):
-    """Optional power of a store: the stored bytes themselves, so that moving a session keeps even what this
+    """Optional ability of a store: the stored bytes themselves, so that moving a session keeps even what this
     release cannot read."""
 
     def lines(self, session: str) -> Iterator[bytes]:
@@ -164,7 +164,7 @@ class Lines(Protocol):
 
 @runtime_checkable
 class Grouping(Protocol):
-    """Optional power of a store: several calls, also of several sessions, are one commit."""
+    """Optional ability of a store: several calls, also of several sessions, are one commit."""
 
     def grouped(self) -> AbstractContextManager[object]:
         """What this thread writes within the block is durable when the block ends: all of it, or, where the
@@ -174,7 +174,7 @@ class Grouping(Protocol):
 
 @runtime_checkable
 class Lookup(Protocol):
-    """Optional power of a store: it finds sessions by how their ids begin, without reading the others."""
+    """Optional ability of a store: it finds sessions by how their ids begin, without reading the others."""
 
     def beginning(self, text: str, limit: int) -> list[SessionInfo]:
         """Sessions whose ids begin so, ordered by id: one of just that id is the first."""
@@ -183,7 +183,7 @@ class Lookup(Protocol):
 
 @runtime_checkable
 class Placed(Protocol):
-    """Optional power of a store: it is a file or a folder, which may not be there yet."""
+    """Optional ability of a store: it is a file or a folder, which may not be there yet."""
 
     @property
     def path(self) -> object:
@@ -203,7 +203,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Examinable(Protocol):
-    """Optional power of a store: it can look for damage. One that cannot counts as well."""
+    """Optional ability of a store: it can look for damage. One that cannot counts as well."""
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         """Everything that is wrong; empty if it is well. With `repair`, what can be is repaired."""
@@ -212,14 +212,14 @@ class Examinable(Protocol):
 
 @runtime_checkable
 class Backups(Protocol):
-    """Optional power of a store: a complete copy in one new file, taken while others may write."""
+    """Optional ability of a store: a complete copy in one new file, taken while others may write."""
 
     def backup(self, target: str) -> None: ...
 
 
 @runtime_checkable
 class Forgets(Protocol):
-    """Optional power of a store: content can be taken out of it for good."""
+    """Optional ability of a store: content can be taken out of it for good."""
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         """Put entries in the place of those with the same ids, all of them or none; no byte of the old ones
@@ -229,10 +229,10 @@ class Forgets(Protocol):
 
 
 class AppendWatch(Protocol):
-    """Hears of what is appended to one session from the moment it was made."""
+    """Watches one session for appends, from its creation on."""
 
     def wait(self, timeout: float) -> bool:
-        """Until something may have been appended, by whomever; False: nothing was in that many seconds."""
+        """Wait until something may have been appended; False after `timeout` seconds without."""
         ...
 
     def close(self) -> None: ...
@@ -240,7 +240,7 @@ class AppendWatch(Protocol):
 
 @runtime_checkable
 class Watches(Protocol):
-    """Optional power of a store: it tells of appends, so that no polling is needed (`stores.watcher`)."""
+    """Optional ability of a store: it reports appends, so that no polling is needed (`stores.watcher`)."""
 
     def watch(self, session: str) -> AppendWatch: ...
 
@@ -253,7 +253,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Searchable(Protocol):
-    """Optional power of a store: candidates for recall, best first."""
+    """Optional ability of a store: candidates for recall, best first."""
 
     def search(
         self, terms: Iterable[str], *, session: str | None = None, limit: int = 200
