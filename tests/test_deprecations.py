@@ -26,6 +26,7 @@ RENAMED = [
     ("refold.testing.wire", "Body", "JsonObject"),
     ("refold.batch", "attempt", "attempt_job"),
     ("refold.format", "canonical", "canonical_line"),
+    ("refold.protocols", "Watch", "AppendWatch"),
 ]
 
 

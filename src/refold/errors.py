@@ -32,7 +32,18 @@ RefoldError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import get_args
+
+_EXPECTED = re.compile(
+    r"Expected `(?P<kind>[^`]+)`(?:, got `[^`]+`| (?P<sign>>=|<=|>|<) (?P<bound>\S+))?(?: - at `.*`)?"
+)
+_KINDS = {
+    "int": "a whole number", "float": "a number", "str": "text in quotes", "bool": "true or false",
+    "array": "a list", "object": "a table",
+}  # fmt: skip
+_SIGNS = {">=": "of at least", ">": "above", "<=": "of at most", "<": "below"}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -49,6 +60,29 @@ def _choices(name: str, known: Iterable[str]) -> str:
     meant = nearest(name, known)
     listed = f"; there are: {', '.join(known)}" if known else ""
     return listed + (f"; did you mean {meant}?" if meant else "")
+
+
+def needed_value(error: object, type: object) -> str:
+    """What a validation error of msgspec asks for: `must be a whole number of at least 1`."""
+    found = _EXPECTED.fullmatch(str(error))
+    if found is None:
+        choices = _literals(type) if str(error).startswith("Invalid enum value") else []
+        return f"must be one of {', '.join(choices)}" if choices else f"is not valid: {error}"
+    kinds = (kind for kind in found["kind"].split(" | ") if kind != "null")
+    needed = " or ".join(kind_name(kind) for kind in kinds)
+    limit = f" {_SIGNS[found['sign']]} {found['bound'].removesuffix('.0')}" if found["sign"] else ""
+    return f"must be {needed}{limit}"
+
+
+def _literals(type: object) -> list[str]:
+    """The strings that a type allows."""
+    inner = get_args(type)
+    return [text for kind in inner for text in ([kind] if isinstance(kind, str) else _literals(kind))]
+
+
+def kind_name(kind: str) -> str:
+    """A type as users call it: `a whole number`."""
+    return _KINDS.get(kind, kind)
 
 
 class RefoldError(Exception):

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from refold.deprecation import renamed
 from refold.entries import AnyEntry
 from refold.messages import AnyPart, Message, Stop, Usage
 
@@ -133,7 +134,7 @@ class Store(Protocol):
 
     def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
         """Append all or nothing. If any of the entries `moves`, the last moving entry in the store must
-        be `after` (None: No conversations yet), otherwise `Conflict` and nothing is written."""
+        be `after` (None: there is none yet), otherwise `Conflict` and nothing is written."""
         ...
 
     def load(self, session: str, start: int = 0) -> Loaded:
@@ -149,7 +150,7 @@ class Store(Protocol):
 
 @runtime_checkable
 class Lines(Protocol):
-    """Optional power of a store: the stored bytes themselves, so that moving a session keeps even what this
+    """Optional ability of a store: the stored bytes themselves, so that moving a session keeps even what this
     release cannot read."""
 
     def lines(self, session: str) -> Iterator[bytes]:
@@ -163,7 +164,7 @@ class Lines(Protocol):
 
 @runtime_checkable
 class Grouping(Protocol):
-    """Optional power of a store: several calls, also of several sessions, are one commit."""
+    """Optional ability of a store: several calls, also of several sessions, are one commit."""
 
     def grouped(self) -> AbstractContextManager[object]:
         """What this thread writes within the block is durable when the block ends: all of it, or, where the
@@ -173,7 +174,7 @@ class Grouping(Protocol):
 
 @runtime_checkable
 class Lookup(Protocol):
-    """Optional power of a store: it finds sessions by how their ids begin, without reading the others."""
+    """Optional ability of a store: it finds sessions by how their ids begin, without reading the others."""
 
     def beginning(self, text: str, limit: int) -> list[SessionInfo]:
         """Sessions whose ids begin so, ordered by id: one of just that id is the first."""
@@ -182,7 +183,7 @@ class Lookup(Protocol):
 
 @runtime_checkable
 class Placed(Protocol):
-    """Optional power of a store: it is a file or a folder, which may not be there yet."""
+    """Optional ability of a store: it is a file or a folder, which may not be there yet."""
 
     @property
     def path(self) -> object:
@@ -202,7 +203,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Examinable(Protocol):
-    """Optional power of a store: it can look for damage. One that cannot counts as well."""
+    """Optional ability of a store: it can look for damage. One that cannot counts as well."""
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         """Everything that is wrong; empty if it is well. With `repair`, what can be is repaired."""
@@ -211,14 +212,14 @@ class Examinable(Protocol):
 
 @runtime_checkable
 class Backups(Protocol):
-    """Optional power of a store: a complete copy in one new file, taken while others may write."""
+    """Optional ability of a store: a complete copy in one new file, taken while others may write."""
 
     def backup(self, target: str) -> None: ...
 
 
 @runtime_checkable
 class Forgets(Protocol):
-    """Optional power of a store: content can be taken out of it for good."""
+    """Optional ability of a store: content can be taken out of it for good."""
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         """Put entries in the place of those with the same ids, all of them or none; no byte of the old ones
@@ -227,11 +228,11 @@ class Forgets(Protocol):
         ...
 
 
-class Watch(Protocol):
-    """Hears of what is appended to one session from the moment it was made."""
+class AppendWatch(Protocol):
+    """Watches one session for appends, from its creation on."""
 
     def wait(self, timeout: float) -> bool:
-        """Until something may have been appended, by whomever; False: nothing was in that many seconds."""
+        """Wait until something may have been appended; False after `timeout` seconds without."""
         ...
 
     def close(self) -> None: ...
@@ -239,9 +240,9 @@ class Watch(Protocol):
 
 @runtime_checkable
 class Watches(Protocol):
-    """Optional power of a store: it tells of appends, so that no polling is needed (`stores.watcher`)."""
+    """Optional ability of a store: it reports appends, so that no polling is needed (`stores.watcher`)."""
 
-    def watch(self, session: str) -> Watch: ...
+    def watch(self, session: str) -> AppendWatch: ...
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -252,7 +253,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Searchable(Protocol):
-    """Optional power of a store: candidates for recall, best first."""
+    """Optional ability of a store: candidates for recall, best first."""
 
     def search(
         self, terms: Iterable[str], *, session: str | None = None, limit: int = 200
@@ -286,3 +287,6 @@ class Additive(Protocol):
 
     @property
     def additive(self) -> bool: ...
+
+
+__getattr__ = renamed(__name__, globals().__getitem__, Watch="AppendWatch")

@@ -90,7 +90,9 @@ def test_compact_says_where_nothing_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["compact", "plan"])
 def test_a_budget_is_written_as_people_write_it(command: str, own: str) -> None:
-    windows = [refold(command, own, "--window", b, "--json").stdout for b in ("8k", "8K", "8000", "8_000")]
+    windows = [
+        refold(command, own, "--window", b, "--json").stdout for b in ("8k", "8K", "8000", "8_000", "8,000")
+    ]
     assert (
         len({json.loads(printed).get("budget", json.loads(printed).get("window")) for printed in windows})
         == 1
@@ -624,7 +626,6 @@ def test_other_shells_have_a_script_too(shell: str) -> None:
         ("gatway = 1", 'unknown key "gatway"; did you mean "gateway"?'),
         ('[providers.openai]\napikey = "x"', '[providers.*] unknown key "apikey"; did you mean "api_key"?'),
         ("[gateway]\nzzz = 1", '[gateway] unknown key "zzz"'),
-        ("[presets.refld]\nkeep = 1", '[presets] unknown preset "refld"; did you mean "refold"?'),
     ],
 )
 def test_a_misspelt_key_of_the_configuration_is_named_with_what_was_meant(
@@ -641,7 +642,7 @@ def test_a_misspelt_key_of_the_configuration_is_named_with_what_was_meant(
 )
 def test_an_upstream_that_is_not_a_url_is_quoted(given: str, meant: str) -> None:
     done = refold("serve", "--upstream", given)
-    assert done.exit_code == 2 and f"{given!r} is not a URL{meant}" in done.output
+    assert done.exit_code == 2 and f"{given!r} is not an http:// or https:// address{meant}" in done.output
 
 
 def test_a_port_in_use_is_said_as_such() -> None:
@@ -733,3 +734,120 @@ def test_the_fallback_of_a_preset_is_honoured_where_its_own_folds_leave_too_much
     made = json.loads(done.output)
     assert done.exit_code == 0 and made["fits"], made["why"]
     assert made["folds"][-1]["rung"] == "fallback"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("[presets.refold]\nwindw = 3", "[presets.refold] windw: no such setting"),
+        (
+            "[presets.refold]\nwindow = -3",
+            "[presets.refold] window: must be a whole number of at least 1, not -3",
+        ),
+        (
+            '[presets.refold]\nfallback = "x"',
+            "[presets.refold] fallback: must be one of none, digest, not 'x'",
+        ),
+        ("[presets.refld]\nkeep = 1", "unknown preset 'refld'; there are: refold"),
+        ('preset = "nope"', "unknown preset 'nope'"),
+        ('[gateway.models."x"]\npreset = "nope"', "unknown preset 'nope'"),
+        ('[models."m"]\nwindow = -1', '[models."m"] window: must be a whole number of at least 1, not -1'),
+        ('[models."m"]\nwindow = "x"', '[models."m"] window: must be a whole number, not text in quotes'),
+        ('[models."m"]\ninput = -0.5', '[models."m"] input: must be a number of at least 0, not -0.5'),
+        ('[models."m"]\ncahce_read = 1', '[models."m"] cahce_read: no such setting; there are: cache_read'),
+        ("[models]\nm = 5", "[models] * must be a table, not a whole number"),
+        (
+            '[providers.x]\nbase_url = "http://x"',
+            "[providers.x] type: must be one of openai, openai-responses",
+        ),
+        ("[gateway]\nconcurrent = 0", "[gateway] concurrent must be a whole number of at least 1"),
+        ("[gateway]\nsilent_seconds = -1", "[gateway] silent_seconds must be a number above 0"),
+        ("[chat]\nmax_iterations = -1", "[chat] max_iterations must be a whole number of at least 1"),
+    ],
+)
+@pytest.mark.parametrize("command", ["stats", "show", "plan"])
+def test_a_wrong_configuration_stops_every_command(
+    own: str, tmp_path: Path, command: str, written: str, said: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(written)
+    done = refold(command, own, REFOLD_CONFIG=str(file))
+    assert done.exit_code == 2
+    assert done.output.startswith(f"Error: {file}: {said}")
+    assert refold(command, "--help", REFOLD_CONFIG=str(file)).exit_code == 0
+
+
+def test_a_configuration_that_is_not_text_is_one_sentence(own: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(b"\xff\xfe")
+    done = refold("plan", own, REFOLD_CONFIG=str(file))
+    assert (done.exit_code, done.output) == (2, f"Error: {file}: not UTF-8 text: save it as UTF-8\n")
+
+
+def test_a_wrong_variable_is_named(own: str) -> None:
+    done = refold("stats", own, REFOLD_REFOLD_WINDOW="abc")
+    assert (done.exit_code, done.output) == (
+        2, "Error: REFOLD_REFOLD_WINDOW: must be a whole number, not 'abc'\n"
+    )  # fmt: skip
+
+
+def test_the_configured_preset_is_the_default(own: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('preset = "pi"')
+    assert json.loads(refold("plan", own, "--json", REFOLD_CONFIG=str(file)).stdout)["preset"] == "pi"
+    given = refold("plan", own, "--json", "--preset", "window", REFOLD_CONFIG=str(file))
+    assert json.loads(given.stdout)["preset"] == "window"
+
+
+def test_a_gateway_with_an_unknown_store_does_not_start() -> None:
+    done = refold("serve", "--upstream", "http://127.0.0.1:9", "--port", "0", "--store", "foo:x")
+    assert done.exit_code == 2
+    assert "unknown store 'foo'; there are: sqlite, jsonl" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("stats", ""), 2, "FILE is empty: name a transcript or a session"),
+        (("plan", "FILE", "--set", "window=abc"), 2, "window: must be a whole number, not 'abc'"),
+        (
+            ("pin", "FILE", "nosuch"),
+            1,
+            "no entry 'nosuch' in this session; `refold show FILE --tree` lists ids",
+        ),
+        (("export", "FILE"), 2, "Choose from: openai, "),
+        (("config", "nope"), 2, "No such command 'nope'. Commands: init"),
+        (("sessions", "search"), 2, "No such command 'search'. Commands: "),
+        (("serve", "--upstream", "ftp://x"), 2, "'ftp://x' is not an http:// or https:// address"),
+        (
+            ("plan",),
+            2,
+            "Missing argument 'FILE'. Name a transcript or a session, or use --last for the newest",
+        ),
+        (
+            ("compact", "FILE", "--in-place"),
+            2,
+            "--in-place is for claude-code and codex: leave out --in-place",
+        ),
+        (("recall", "FILE", "x", "--turns", "5-2"), 2, "--turns 5-2: the first number is larger; write 2-5"),
+        (("compare", "FILE", "--budgets", "0"), 2, "'0' is too small: a view needs at least one token"),
+        (("show", "sqlite:nosuch/none.db#x"), 1, "nosuch/none.db does not exist"),
+        (("serve", "--upstream", "https://a.b/v1/messages"), 2, "leave out /v1/messages: give https://a.b"),
+        (("compare", "nosuch.txt"), 1, "no session or file 'nosuch.txt'"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_answered_with_what_to_do(
+    own: str, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = refold(*(own if one == "FILE" else one for one in arguments))
+    assert done.exit_code == code
+    assert said in done.output
+
+
+def test_broken_json_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text('[{"role": "user",\n "content": }]')
+    done = refold("stats", str(path))
+    assert (done.exit_code, done.output) == (
+        1, f"refold: {path} is not valid JSON: Expecting value: line 2 column 13 (char 30)\n"
+    )  # fmt: skip

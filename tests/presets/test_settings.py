@@ -79,7 +79,7 @@ def test_settings_are_what_was_meant() -> None:
 
 @pytest.mark.parametrize("nonsense", [42, None, presets.Refold])
 def test_what_is_no_preset_is_refused(nonsense: Any) -> None:
-    with pytest.raises(WrongType, match="is no preset"):
+    with pytest.raises(WrongType, match="expected a preset"):
         Engine(nonsense)
 
 
@@ -190,8 +190,8 @@ class OtherName(Mine, frozen=True, kw_only=True):
         ("yours", OtherName, "called 'mine'"),
         ("yours", Settings, "no build"),
         ("yours", NoDefault, "size"),
-        ("yours", dict, "no subclass"),
-        ("yours", Mine(), "no subclass"),
+        ("yours", dict, "must be a subclass"),
+        ("yours", Mine(), "must be a subclass"),
     ],
 )
 def test_what_is_no_preset_is_not_registered(name: str, kind: Any, said: str) -> None:
@@ -236,7 +236,7 @@ def test_an_installed_package_brings_presets_and_a_broken_one_hides_no_other(ins
     shown = as_installed(installed, "-m", "refold", "presets", "--json")
     assert [row["name"] for row in json.loads(shown.stdout)["presets"]] == [*presets.NAMES, "brief"]
     assert "'absent' (no_such_module:Nobody) cannot be loaded" in shown.stderr
-    assert "'odd' is no subclass" in shown.stderr
+    assert "'odd' must be a subclass" in shown.stderr
     code = (
         "from refold import Engine, presets, Session; engine, session = Engine('brief'), Session()\n"
         "for n in range(21): session.append(f'message {n}')\n"

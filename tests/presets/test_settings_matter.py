@@ -15,7 +15,7 @@ from refold import messages as m
 from refold.compaction.plan import Plan, Reason
 from refold.errors import RefoldError, SettingError
 from refold.models.scripted import Scripted, say
-from refold.presets.augment import PROMPT
+from refold.presets.augment import SUMMARY_PROMPT
 from refold.shrink import RULES
 from tests.virtual import run_virtually
 
@@ -30,7 +30,7 @@ SMALL: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "augment": (
         {
-            "prompt": PROMPT,
+            "prompt": SUMMARY_PROMPT,
             "trigger_on_history_size_chars": 12_000,
             "trigger_on_history_size_chars_when_cache_expiring": 9_000,
             "history_tail_size_chars_to_exclude": 3_000,

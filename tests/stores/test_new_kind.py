@@ -13,16 +13,16 @@ from click.testing import CliRunner
 import refold
 from refold import messages as m
 from refold.cli import main
-from refold.errors import UnknownName
+from refold.errors import UnknownName, UsageError
 from refold.protocols import Backups, Examinable, Lines, Placed, Searchable, Store
 from refold.registry.sessions import named_session
-from refold.stores import KINDS, Kind, doctor, is_store, open_store, transfer
-from tests.stores.toy_store import HEAD, ShelfStore
+from refold.stores import KINDS, doctor, is_store, open_store, transfer
+from tests.stores.toy_store import HEAD, KIND, ShelfStore
 
 
 @pytest.fixture(autouse=True)
 def row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "shelf", Kind("tests.stores.toy_store", (".shelf",), HEAD, many=True))
+    monkeypatch.setitem(KINDS, "shelf", KIND)
 
 
 @pytest.fixture
@@ -104,3 +104,23 @@ def test_nothing_outside_its_own_modules_asks_which_store_it_is() -> None:
     own = {f"stores/{name}.py" for name in ("jsonl", "sqlite", "memory")}
     own |= {f"stores/postgres/{name}.py" for name in ("__init__", "store")}
     assert named - {"testing/store_contract.py"} == own
+
+
+def test_a_store_of_an_installed_package_is_known_everywhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delitem(KINDS, "shelf")
+    about = tmp_path / "shelves-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shelves\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[refold.stores]\nshelf = tests.stores.toy_store:KIND\nbad = nowhere:X\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    refold.open(f"shelf:{tmp_path}/a.shelf", id="one").append(m.user("hello"))
+    monkeypatch.delitem(KINDS, "shelf")
+    assert [one["id"] for one in run("sessions", "--store", f"shelf:{tmp_path}/a.shelf")["sessions"]] == [
+        "one"
+    ]
+    with pytest.raises(UsageError, match=r"the store 'bad' \(nowhere:X\) cannot be loaded"):
+        open_store("bad:x")

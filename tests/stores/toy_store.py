@@ -8,10 +8,11 @@ from pathlib import Path
 from refold import format as fmt
 from refold.entries import AnyEntry
 from refold.protocols import Finding, Loaded, SessionInfo
-from refold.stores import Opened
+from refold.stores import Kind, Opened
 from refold.stores.memory import MemoryStore
 
 HEAD = b"shelf 1\n"
+KIND = Kind("tests.stores.toy_store", (".shelf",), HEAD, many=True)
 
 
 class ShelfStore:

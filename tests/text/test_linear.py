@@ -81,7 +81,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     truncate.in_short: lambda text: truncate.in_short(text, len(text) // 2),
     truncate.one_line: lambda text: truncate.one_line(text, len(text) // 2),
     truncate.text_window: lambda text: truncate.text_window(text, len(text) // 3, len(text) // 3),
-    sentences.sentences: sentences.sentences,
+    sentences.split_sentences: sentences.split_sentences,
     sentences.spans: lambda text: list(sentences.spans(text)),
     sentences.speaker_of: sentences.speaker_of,
     words.count: words.count,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from refold.text.redact import redact
-from refold.text.secrets import ASSIGNED_VALUES, OTHER_VALUES, PAIRED, Place
+from refold.text.secrets import ASSIGNED_VALUES, OTHER_VALUES, PAIRED, ValuePlace
 
 PLACES = r"""
 SSHPASS={} sshpass -e ssh root@10.2.3.4
@@ -106,7 +106,7 @@ def test_a_word_that_is_a_password_once_stays_a_word() -> None:
 
 
 @pytest.mark.parametrize("place", (PAIRED, *ASSIGNED_VALUES, *OTHER_VALUES), ids=lambda place: place.name)
-def test_the_example_of_each_place_in_the_table_is_one(place: Place) -> None:
+def test_the_example_of_each_place_in_the_table_is_one(place: ValuePlace) -> None:
     assert "aB3xY9qL7w" not in redact(f"before\n{place.example.replace('…', 'aB3xY9qL7w')}\nafter")[0]
 
 

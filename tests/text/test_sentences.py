@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.text.sentences import MAX_SENTENCE_CHARS, sentences, spans, speaker_of
+from refold.text.sentences import MAX_SENTENCE_CHARS, spans, speaker_of, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from refold.text.sentences import MAX_SENTENCE_CHARS, sentences, spans, speaker_
     ],
 )
 def test_sentences_end_where_a_reader_stops(text: str, found: list[str]) -> None:
-    assert sentences(text) == found
+    assert split_sentences(text) == found
 
 
 @given(st.text(alphabet=st.sampled_from("ab .!?…。\n\"')A你"), max_size=200) | st.text(max_size=200))
@@ -33,14 +33,14 @@ def test_spans_are_the_whole_text_in_order(text: str) -> None:
 
 
 def test_a_sentence_without_end_is_cut_at_a_space() -> None:
-    found = sentences("word " * 500)
+    found = split_sentences("word " * 500)
     assert all(len(each) <= MAX_SENTENCE_CHARS and each.endswith("word") for each in found)
     assert sum(each.count("word") for each in found) == 500
-    assert [len(each) for each in sentences("x" * 1_300)] == [600, 600, 100]
-    assert [len(each) for each in sentences("x" * 600)] == [600]
+    assert [len(each) for each in split_sentences("x" * 1_300)] == [600, 600, 100]
+    assert [len(each) for each in split_sentences("x" * 600)] == [600]
     for at, cut in ((299, 600), (300, 300), (599, 599), (600, 600)):  # in the second half of what fits
-        assert len(sentences(f"{'x' * at} {'x' * 700}")[0]) == cut
-    assert [len(each) for each in sentences(f"{'x' * 1_000} {'x' * 900}")] == [600, 400, 600, 300]
+        assert len(split_sentences(f"{'x' * at} {'x' * 700}")[0]) == cut
+    assert [len(each) for each in split_sentences(f"{'x' * 1_000} {'x' * 900}")] == [600, 400, 600, 300]
 
 
 @pytest.mark.parametrize(

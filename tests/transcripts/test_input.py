@@ -87,7 +87,7 @@ def test_a_binary_file(data: bytes) -> None:
     "data", [b"hello\n", b"{}", b"[]", b"17", b'{"a":1}\n{"b":2}\n', b"<html></html>", b'[{"a":1}]', b"[[[["]
 )
 def test_text_that_is_no_transcript(data: bytes) -> None:
-    with pytest.raises(FormatError, match="not a transcript in a format"):
+    with pytest.raises(FormatError, match=r"not a transcript in a format|not valid JSON"):
         t.read_stream(io.BytesIO(data), name="x")
 
 

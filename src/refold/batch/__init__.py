@@ -35,65 +35,65 @@ __all__ = [
 ]
 
 MAX_ATTEMPTS = 3
-"""How often a job is begun whose worker dies: it may have been killed for what others did."""
+"""Attempts for a job whose worker dies (the job itself need not be the reason)."""
 AHEAD = 4
-"""In an ordered batch: how many jobs, for each that runs, may be begun while an earlier one is not done."""
+"""Ordered batch: started jobs per running one while an earlier job is unfinished."""
 
 Work = Callable[[Any], Any]
-"""A function of a module (so that a worker can find it); what it takes and gives can be pickled."""
+"""A module-level function (workers import it); its argument and result can be pickled."""
 
 
 class Job(NamedTuple):
     argument: Any
     key: str | None = None
-    """Names the result: jobs of one key have one result. None: it is never kept."""
+    """Identifies the result; jobs with the same key share it. None: the result is not stored."""
 
 
 class Return(NamedTuple):
-    """What came back from a worker."""
+    """A worker's answer."""
 
     value: Any = None
     error: str | None = None
     died: bool = False
-    """The worker did; `error` says how."""
+    """The worker process died; `error` says how."""
 
 
 class Ending(NamedTuple):
-    """What became of a job."""
+    """The outcome of a job."""
 
     number: int
-    """Its place among the jobs."""
+    """Index of the job."""
     job: Job
     value: Any = None
     error: str | None = None
     """Why there is no value."""
     tries: int = 0
-    """How often it was begun; 0: the value was kept."""
+    """Attempts made; 0: the value was stored before."""
 
 
 class Executor(Protocol):
-    """Does calls elsewhere."""
+    """Runs calls elsewhere."""
 
     @property
     def room(self) -> int:
-        """How many calls it takes at a time."""
+        """Calls that may run at once."""
         ...
 
     def start(self, work: Work, argument: Any) -> Hashable:
-        """Begin a call; what it is called in `ended`."""
+        """Start a call; returns its handle, which `ended` reports."""
         ...
 
     def ended(self) -> Iterable[tuple[Hashable, Return]]:
-        """Wait until a call ended: all that have."""
+        """Wait until at least one call has ended; yields all that have."""
         ...
 
     def close(self) -> None:
-        """Nothing that was begun goes on."""
+        """Stop everything that was started."""
         ...
 
 
 def attempt_job(work: Work, argument: Any) -> Return:
-    """What a worker does with a job."""
+    """Run the job in the worker; an exception becomes an error."""
     try:
         return Return(work(argument))
     except RefoldError as error:
@@ -104,20 +104,20 @@ def attempt_job(work: Work, argument: Any) -> Return:
 
 @dataclass(frozen=True)
 class Batch:
-    """How jobs of one kind are done."""
+    """How to run jobs of one kind."""
 
     work: Work
     finish: Callable[[Job, Any], Any] = lambda _, value: value
-    """Done here, with what a worker gave; what it gives is the value, and is kept."""
+    """Runs in this process on a worker's value; its result is what the job ends with and what is stored."""
     keeps: Callable[[Any], bool] = lambda _: True
-    """Whether a value is worth keeping: another attempt would not give another one."""
+    """Whether to store a value (another attempt would not give a different one)."""
     trusts: Callable[[Any], bool] = lambda _: True
-    """Whether a value that was kept still holds."""
+    """Whether a stored value is still valid."""
     ordered: bool = False
-    """Finish jobs, and tell of them, one after the other as they were given. Otherwise as they come."""
+    """Finish and report jobs in the order given; otherwise as they complete."""
 
     def run(self, jobs: Iterable[Job], on: Executor, kept: StoredResults | None = None) -> Iterator[Ending]:
-        """Every job, once. Jobs are taken as there is room for them, and so may be made late."""
+        """Run every job once. `jobs` is read as workers become free, so it may be a generator."""
         source = enumerate(jobs)
         running: dict[Hashable, Ending] = {}
         held: dict[int, Ending] = {}
@@ -145,7 +145,7 @@ class Batch:
                 yield self._finished(held.pop(number), kept)
 
     def _next(self, held: Iterable[int], told: int) -> Iterator[int]:
-        """Which of the endings can be told now."""
+        """Indices of the outcomes that can be reported now."""
         if not self.ordered:
             yield from sorted(held)
             return
@@ -182,14 +182,13 @@ EXECUTORS: dict[str, str] = {
     "processes": "refold.batch.processes",
     "ray": "refold.batch.ray_cluster",
 }
-"""Name → module with `open_executor(rest) -> Executor`, where `rest` is what follows the colon of
-`NAME:…`."""
+"""Name → module with `open_executor(rest) -> Executor`; `rest` is the part after the colon of `NAME:…`."""
 
 
 @contextmanager
 def open_executor(spec: str = "processes") -> Generator[Executor]:
-    """`here` (this process, one job after the other), `processes` (as many as there are cores),
-    `processes:4`, `ray` (on this machine), `ray://HOST:PORT` (a cluster)."""
+    """`here` (this process, one job at a time), `processes` (one per core), `processes:4`, `ray` (this
+    machine), `ray://HOST:PORT` (a cluster)."""
     name, _, rest = spec.partition(":")
     if name not in EXECUTORS:
         raise UnknownName("executor", name, tuple(EXECUTORS))
@@ -201,7 +200,7 @@ def open_executor(spec: str = "processes") -> Generator[Executor]:
 
 
 def workers(rest: str) -> int:
-    """The number of workers that `rest` asks for; none: as many as this process may use cores."""
+    """The number of workers in `rest`; by default one per core that this process may use."""
     if not rest:
         return cores()
     if not rest.isdecimal() or not 1 <= int(rest) <= 1_024:
@@ -210,7 +209,7 @@ def workers(rest: str) -> int:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Cores available to this process."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 

@@ -1,4 +1,4 @@
-"""Work in this process, one job after the other: for a few jobs, and to compare others with."""
+"""Runs jobs in this process, one at a time: for small batches, and as the reference for other executors."""
 
 from __future__ import annotations
 

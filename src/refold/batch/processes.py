@@ -1,7 +1,7 @@
-"""Work in processes of this machine.
+"""Runs jobs in worker processes on this machine.
 
-Each worker has one job at a time and a line of its own, so a worker that dies takes nothing with it and it is
-known whose job that was. (`concurrent.futures` gives up the whole pool and does not say which job did it.)
+Each worker has one job at a time and its own pipe: when one dies, only its job is affected, and it is known
+which. (`concurrent.futures` gives up the whole pool and does not say which job was the cause.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from refold.batch import Return, Work, attempt_job, workers
 
 WORKER_END_SECONDS = 5.0
-"""Seconds that a worker gets to end before it is killed."""
+"""Seconds a worker has to exit before it is killed."""
 
 
 class _Worker(NamedTuple):
@@ -114,7 +114,7 @@ def _serve(line: Connection) -> None:
 
 
 def _leave_with_parent() -> None:
-    """A parent that was killed cannot end its workers."""
+    """Exit when the parent process is gone; a killed parent cannot stop its workers."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,7 +1,7 @@
-"""Work on Ray: all cores of this machine, or of a cluster (extra `ray`).
+"""Runs jobs on Ray: all cores of this machine or of a cluster (extra `ray`).
 
-Ray would try a task again whose worker died; it is told not to, so that the one rule of `Batch.run` counts
-tries everywhere. Ray is imported when this is opened, and not before.
+Ray's own retries are off, so that `Batch.run` counts attempts the same way everywhere. Ray is imported when
+this executor is opened.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from refold.batch import Return, Work, attempt_job
 from refold.errors import StorageError, UsageError
 
 QUEUED = 2
-"""Calls for each core of the cluster: so that none waits for the next one to be sent."""
+"""Queued calls per core, so that no core waits for its next call."""
 TRIES = 3
-"""Tries to connect to a cluster. Its proxy forks a server for each client while gRPC threads run, and at
-times that server dies before its first line (`ConnectionAbortedError`), and the next one lives."""
+"""Attempts to connect to a cluster. Its proxy forks a server per client while gRPC threads run, and sometimes
+that server dies at once (`ConnectionAbortedError`); the next one works."""
 PASSED_VARIABLES = "REFOLD_"
-"""Variables of this beginning go along: settings of presets, and no keys of providers."""
+"""Environment variables with this prefix are passed to workers: settings of presets, no provider keys."""
 
 
 class OnRay:
@@ -84,8 +84,8 @@ class OnRay:
 
 
 def open_executor(rest: str) -> OnRay:
-    """Nothing: a Ray of our own on this machine. `//HOST:PORT`: a cluster, through its client server;
-    `//auto`: the one that this machine is a part of."""
+    """Empty: a new Ray on this machine. `//HOST:PORT`: a cluster, through its client server. `//auto`: the
+    cluster this machine belongs to."""
     if not rest:
         return OnRay("local")
     if not rest.startswith("//") or len(rest) < 3:

@@ -1,7 +1,7 @@
-"""Work that is done and need not be done again: a session of a store, one entry for each result.
+"""Stored results, so that finished work is not repeated: a session in a store, one entry per result.
 
-So it has what sessions have: it is durable when a process is killed, several may write it, and it can lie in
-any store. The newest entry of a key counts.
+Like any session it survives a killed process, can have several writers and works in any store. The newest
+entry for a key wins.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from refold.protocols import SessionInfo, Store
 from refold.session.tree import random_id
 
 DAYS = 30
-"""How long results are kept after the last addition."""
+"""Days results are kept after the last addition."""
 
 
 class StoredResults:
     """Results by key. `store` belongs to the caller."""
 
     def __init__(self, store: Store, id: str, *, anew: bool = False) -> None:
-        """`anew`: as if nothing had been done before."""
+        """`anew`: ignore results stored before."""
         self.store, self.id = store, id
         self.failure: str | None = None
-        """Why nothing is written any more. Work goes on without."""
+        """Why writing stopped; work goes on without it."""
         try:
             entries = store.load(id).entries
         except UnknownName:
@@ -50,7 +50,7 @@ class StoredResults:
         return len(self._values)
 
     def put(self, key: str, value: Any) -> None:
-        """`value` is JSON. It is written, and not held here."""
+        """Write `value` (JSON) without keeping it in memory."""
         if self.failure is not None:
             return
         try:
@@ -61,20 +61,20 @@ class StoredResults:
 
 
 def forget_old(store: Store, now: float) -> None:
-    """Drop results without additions for so long."""
+    """Delete results with no additions for `DAYS`."""
     for info in list(store.sessions()):
         if info.updated < now - DAYS * 86_400:
             store.delete(info.id)
 
 
 def short_digest(*parts: Any) -> str:
-    """A short name for values that can be written as JSON."""
+    """A short hash of JSON values."""
     return hashlib.blake2b(compact_json(parts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def file_key(path: Path, *parts: Any) -> str | None:
-    """What is asked about a file: another name, or other content, is another key. None: it cannot be read;
-    the job itself says why."""
+    """Key for a file and what is asked of it: changes with name and content. None if the file cannot be read
+    (the job reports why)."""
     try:
         if not path.is_file():
             return None
@@ -87,8 +87,8 @@ def file_key(path: Path, *parts: Any) -> str | None:
 
 @cache
 def release() -> str:
-    """What results depend on beside their input: this package as it is (a version number does not change with
-    every change of the code) and who counts tokens."""
+    """Identifies the code that made a result: this package's files (the version number changes less often)
+    and the version of the token counter."""
     from importlib.metadata import PackageNotFoundError, version
 
     root = Path(__file__).parents[1]

@@ -40,6 +40,10 @@ COMMANDS = {
 }
 
 
+ANY_CONFIGURATION = ("completion", "config", "doctor", "plugin", "serve")
+"""Commands that run with a wrong configuration, or check another one."""
+
+
 class CommandGroup(click.Group):
     """A group that suggests the command that was probably meant."""
 
@@ -51,7 +55,8 @@ class CommandGroup(click.Group):
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             meant = nearest(args[0], known)
-            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {meant}?" if meant else ""))
+            hint = f"Did you mean {meant}?" if meant else f"Commands: {', '.join(known)}."
+            ctx.fail(f"No such command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 
 
@@ -65,7 +70,13 @@ class Commands(CommandGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        if "--last" in rest and "--help" not in rest and "-h" not in rest:
+        if "--help" in rest or "-h" in rest or ctx.resilient_parsing:
+            return name, command, rest
+        if name not in ANY_CONFIGURATION:
+            from refold.registry.configuration import check_settings
+
+            check_settings()
+        if "--last" in rest:
             from refold.cli.options import with_newest
 
             rest = with_newest(command, rest)

@@ -181,7 +181,8 @@ def print_tables(out: Console, done: Compared) -> None:
     from refold.compare.verdict import verdicts
 
     for file, error in done.unread[:MAX_SHOWN_FILES]:
-        out.print(f"{file}: {first_line(error, 300)}")
+        named = error if error.startswith(str(file)) else f"{file}: {error}"
+        out.print(first_line(named, 300))
     if len(done.unread) > MAX_SHOWN_FILES:
         out.print(f"… and {len(done.unread) - MAX_SHOWN_FILES} more; --json lists all", style="dim")
     for about in done.transcripts if len(done.transcripts) <= MAX_SHOWN_FILES else ():

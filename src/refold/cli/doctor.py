@@ -54,7 +54,7 @@ PROGRAM_OF_FORMAT = {
     "copilot": "copilot",
 }  # fmt: skip
 """Format → the program that writes it."""
-ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets")
+ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets", "refold.stores")
 CHECKED_SESSIONS = 5
 """Number of sessions whose last failures are shown."""
 CHECK_SECONDS = 5.0
@@ -140,7 +140,7 @@ def _configuration() -> Iterator[CheckResult]:
     path, config = configuration.configuration_path(), Configuration()
     try:
         config = configuration.load_configuration()
-        _check_presets(config)
+        configuration.check_settings()
     except RefoldError as error:
         yield CheckResult("configuration", "wrong", str(error), f"edit {path}")
     else:
@@ -155,15 +155,6 @@ def _configuration() -> Iterator[CheckResult]:
         elif not known.base_url:
             yield CheckResult("keys", "absent", f"{name}: not set", f"export {variable}=…")
     yield from _gateway(config)
-
-
-def _check_presets(config: Configuration) -> None:
-    """Makes every preset that the configuration names, with its settings, as commands do."""
-    from refold.registry.models import preset
-
-    served = (config.gateway, *config.gateway.models.values())
-    for name in dict.fromkeys((config.preset, *config.presets, *(one.preset for one in served))):
-        preset(name, config=config)
 
 
 def _gateway(config: Configuration) -> Iterator[CheckResult]:

@@ -154,7 +154,7 @@ def _print(outcomes: list[ImportOutcome], summary: dict[str, Any], store: str) -
         if one.state == "failed":
             out.print(f"failed: {one.text}", style="red")
     parts = [f"{n} {state}" for state, n in summary.items() if n]
-    out.print(f"{', '.join(parts) or 'no transcripts found'} → {store}", style="bold")
+    out.print((", ".join(parts) or "no transcripts found") + (f" → {store}" if told else ""), style="bold")
     remarks = [f"{Path(one.file).name}: {one.text}" for one in told if one.text]
     for remark in remarks[:_SHOWN]:
         out.print(remark, style="yellow")

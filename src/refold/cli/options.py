@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import closing
@@ -79,10 +80,17 @@ def combined_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(options), function)
 
 
+class _SessionName(TextType):
+    name = "text"
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        return "Name a transcript or a session, or use --last for the newest"
+
+
 def _file_argument(last: str, help: str) -> Callable[[F], F]:
     """FILE, or `--last`, for which the group inserts the newest session (`with_newest`)."""
     return combined_options(
-        click.argument("file", metavar="FILE", shell_complete=session_names),
+        click.argument("file", metavar="FILE", type=_SessionName(), shell_complete=session_names),
         click.option("--last", last, is_flag=True, expose_value=False, help=help),
     )
 
@@ -123,6 +131,9 @@ class NameChoice(TextType):
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
         return f"[{'|'.join(self.known())}]"
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        return f"Choose from: {', '.join(self.known())}"
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.known():
             meant = nearest(value, self.known())
@@ -139,6 +150,9 @@ class NameChoice(TextType):
         return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
 
 
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?:,|$))")
+
+
 class Tokens(CountType):
     """A number of tokens as people write it: 8000, 8k, 1.5m."""
 
@@ -148,7 +162,7 @@ class Tokens(CountType):
         from refold.compare.budgets import parse_budget
 
         try:
-            tokens = parse_budget(str(value)).tokens
+            tokens = parse_budget(_THOUSANDS.sub("", str(value))).tokens
         except SettingError:
             tokens = None
         if tokens is None:
@@ -203,8 +217,17 @@ def _takes_params(preset: str) -> bool:
 
 def preset_option(help: str) -> Callable[[F], F]:
     return click.option(
-        "--preset", default="refold", show_default=True, shell_complete=preset_names, help=help
+        "--preset",
+        callback=_configured_preset,
+        shell_complete=preset_names,
+        help=f"{help}  [default: the configuration's, or refold]",
     )
+
+
+def _configured_preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str:  # noqa: ARG001
+    from refold.registry.configuration import load_configuration
+
+    return value or load_configuration().preset or "refold"
 
 
 def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from refold.errors import RefoldError, UsageError
+from refold.errors import EntryNotFound, RefoldError, UsageError
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line, tail
 
@@ -165,7 +165,8 @@ def guarded() -> Generator[None]:
         vars(error)["message"] = clean(error.message)  # declared final, and shown by click itself
         raise
     except RefoldError as error:
-        echo(f"refold: {error}", err=True)
+        hint = "; `refold show FILE --tree` lists ids" if isinstance(error, EntryNotFound) else ""
+        echo(f"refold: {error}{hint}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()

@@ -138,6 +138,10 @@ def _turns(given: str) -> list[int]:
         if match is None:
             raise click.UsageError(f"--turns takes numbers or ranges such as 3 or 3-6, not {given!r}")
         first, last = int(match[1]), int(match[2] or match[1])
+        if first > last:
+            raise click.UsageError(
+                f"--turns {part.strip()}: the first number is larger; write {last}-{first}"
+            )
         found.extend(range(first, min(last, first + 10_000) + 1))
     return found
 

@@ -40,6 +40,7 @@ def command(config: str | None, **given: str | int | None) -> None:
             f'the gateway needs `pip install "refold[gateway]"` ({error.name} is missing)'
         ) from error
     from refold.registry import configuration
+    from refold.stores import store_kind
 
     if config is not None:
         os.environ["REFOLD_CONFIG"] = config
@@ -47,6 +48,7 @@ def command(config: str | None, **given: str | int | None) -> None:
     settings = msgspec.structs.replace(configuration.load_configuration().gateway, **chosen)
     if settings.upstream is None:
         raise click.UsageError("missing --upstream URL (for example https://api.anthropic.com)")
+    store_kind(settings.store)  # a store that cannot be reached does not stop a gateway; a wrong name does
     _run(serve(settings, say=echo))
 
 

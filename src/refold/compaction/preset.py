@@ -13,7 +13,7 @@ from msgspec.structs import FieldInfo, force_setattr, replace
 
 from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_result, fired
 from refold.compaction.plan_context import Due, PlanContext
-from refold.errors import PluginGuard, SettingError, UnknownSetting, expect
+from refold.errors import PluginGuard, SettingError, UnknownSetting, expect, needed_value
 from refold.session.projection import Accepts, accept_all
 
 
@@ -275,7 +275,7 @@ def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
     try:
         return msgspec.convert(value, field.type, strict=strict)
     except msgspec.ValidationError as error:
-        raise SettingError(field.name, f"{value!r} does not fit: {error}") from None
+        raise SettingError(field.name, f"{needed_value(error, field.type)}, not {value!r}") from None
     except (OverflowError, UnicodeError, RecursionError) as error:
         raise SettingError(field.name, f"this does not fit: {error}") from None
 

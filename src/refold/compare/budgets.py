@@ -39,7 +39,7 @@ def parse_budget(text: str) -> Budget:
         return Budget(text, share=number / 100)
     tokens = math.floor(number * _TIMES.get(unit, 1))
     if tokens < 1:
-        raise SettingError("budget", f"{text!r}is too small: a view needs at least one token")
+        raise SettingError("budget", f"{text!r} is too small: a view needs at least one token")
     return Budget(text, tokens)
 
 

@@ -21,7 +21,7 @@ from refold.session import Session
 from refold.session.edits import Accepts, Stretch, accepted, active_folds, outermost, said_by
 from refold.session.projection import accept_all
 from refold.text.plural import counted
-from refold.text.sentences import sentences
+from refold.text.sentences import split_sentences
 
 MessageForm: TypeAlias = Literal["whole", "clipped", "lines", "gone"]
 FORM_WORDS: dict[MessageForm, str] = {
@@ -149,7 +149,7 @@ def _arguments(call: Call) -> Iterable[str]:
 @lru_cache(maxsize=2_048)
 def _looked_at(text: str) -> tuple[str, ...]:
     """Sentences to search for, cached because every fold of every preset needs the same ones."""
-    found = [flat(sentence) for sentence in sentences(text)]
+    found = [flat(sentence) for sentence in split_sentences(text)]
     return tuple(
         found if len(found) <= 2 * PROBED_SENTENCES else found[:PROBED_SENTENCES] + found[-PROBED_SENTENCES:]
     )

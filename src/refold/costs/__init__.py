@@ -1,4 +1,4 @@
-"""What models hold and cost: windows, prices, what caching changes, and when a fold pays. Pure."""
+"""Windows and prices of models, the effect of caching, and when a fold pays off. Pure."""
 
 from __future__ import annotations
 

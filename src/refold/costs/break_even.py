@@ -1,4 +1,4 @@
-"""Does a fold pay? Money now, money per turn, and the turn after which it has paid (rule R15)."""
+"""Whether a fold pays off: cost now, savings per turn, and the turn at which it breaks even (rule R15)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from refold.messages import Usage
 
 
 class SummaryCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the summary costs to make. `cached-prefix` sends the chat's own history once more, so a warm
-    cache is read; `stand-alone` sends an uncached transcript; the embedded digest (`none`) is free."""
+    """Cost of making the summary. `cached-prefix` sends the chat's own history again and reads a warm cache;
+    `stand-alone` sends an uncached transcript; `none` (embedded digest) is free."""
 
     form: Literal["cached-prefix", "stand-alone", "none"] = "none"
     prompt: int = 0
     """Tokens sent beyond the history (instruction), or the whole transcript when stand-alone."""
     output: int = 0
     prices: Prices | None = None
-    """Of the summarising model; None: the chat model's."""
+    """Of the summarising model; None: same as the chat model."""
 
 
 class BreakEven(msgspec.Struct, frozen=True):
     """`now`: dollars that folding costs more than not folding, up to and including the next request.
-    `per_turn`: dollars saved by each turn after that. `turns`: after how many turns `now` is earned back;
-    0 if it costs nothing, None if it never pays."""
+    `per_turn`: dollars saved by each later turn. `turns`: turns until `now` is earned back; 0 if it costs
+    nothing, None if never."""
 
     now: float
     per_turn: float
@@ -46,9 +46,9 @@ def break_even(
     cold: float = 0.0,
     requests_per_turn: float = 1.0,
 ) -> BreakEven:
-    """For a fold that turns a prompt of `before` tokens into one of `after`, of which the first `shared` ones
-    stay as they were. `warm`: the provider's cache holds the prompt now. `cold`: the share of later requests
-    that find it expired; those pay for the whole prompt, so that a smaller one saves them most."""
+    """For a fold from `before` to `after` prompt tokens, the first `shared` of which are unchanged. `warm`:
+    the provider's cache holds the prompt now. `cold`: share of later requests that find the cache expired;
+    these pay for the whole prompt, so a smaller one saves most there."""
     stay = _prompt(prices, before if warm else 0, before)
     fold = _prompt(prices, shared if warm else 0, after)
     now = _summary(before, prices, summary, warm) + fold - stay
@@ -59,7 +59,7 @@ def break_even(
 
 
 def cold_share(times: Sequence[float], ttl: Ttl = "5m") -> float:
-    """Of requests at these times (seconds; 0: not known), the share that came after the cache had expired."""
+    """Share of requests at these times (seconds; 0: unknown) that came after the cache had expired."""
     pauses = [later - earlier for earlier, later in pairwise(times) if earlier and later]
     return sum(pause >= CACHE_SECONDS[ttl] for pause in pauses) / len(pauses) if pauses else 0.0
 

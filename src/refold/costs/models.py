@@ -1,23 +1,24 @@
-"""What is known about current models, and what a configuration says differently."""
+"""Known models, and corrections from the configuration."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from refold.costs.prices import Prices
 from refold.data import data_table
-from refold.errors import SettingError, nearest
+from refold.errors import SettingError, UnknownSetting, nearest, needed_value
 
 Overrides = Mapping[str, Mapping[str, Any]]
-"""Model name → fields of `Known` or `Prices`, as in the `[models]` table of the configuration."""
+"""Model name → fields of `KnownModel` or `Prices`, as in the `[models]` table of the configuration."""
 
 _DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
-_PRICE_FIELDS = frozenset(Prices.__struct_fields__)
+_MODEL_FIELDS = ("window", "max_output", "temperature", "reasoning", "images")
+_PRICE_FIELDS = Prices.__struct_fields__
 
 
 class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,20 +26,20 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     provider: str = ""
-    window: int | None = None
-    output: int | None = None
+    window: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    output: Annotated[int, msgspec.Meta(ge=1)] | None = None
     prices: Prices | None = None
     temperature: bool = True
     reasoning: bool = False
     images: bool = False
-    """It takes pictures."""
+    """Accepts pictures."""
     source: str = ""
     date: str = ""
 
 
 def known(model: str, overrides: Overrides | None = None) -> KnownModel | None:
-    """What is known about `provider:model` (or `model`): the table of this release, corrected by the
-    configuration. Dated snapshots count as the model they are one of; nothing else is guessed."""
+    """What is known about `provider:model` (or `model`): the built-in table, corrected by the configuration.
+    A dated snapshot counts as its model; nothing else is guessed."""
     found = next((row for name in _spellings(model) if (row := _table().get(name))), None)
     for name in (bare_model_name(model), model):
         if overrides and name in overrides:
@@ -47,7 +48,7 @@ def known(model: str, overrides: Overrides | None = None) -> KnownModel | None:
 
 
 def window_of(model: str, overrides: Overrides | None = None) -> int:
-    """The window of a model. `SettingError` where it is unknown: a guess would fold at the wrong time."""
+    """The context window of a model; `SettingError` if unknown (a guess would fold at the wrong time)."""
     row = known(model, overrides)
     if row is None or row.window is None:
         meant = nearest(bare_model_name(model), (*_table(), *(overrides or ())))
@@ -65,8 +66,8 @@ def known_models() -> tuple[KnownModel, ...]:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Do two names mean one model? Providers are left out of logs, and snapshots have dates; where both names
-    say a provider, it has to be the same."""
+    """Whether two names mean the same model. Dates of snapshots are ignored, and so is the provider unless
+    both names have one (logs leave it out)."""
     providers = [name.partition(":")[0] for name in (one, other) if ":" in name]
     if len(providers) == 2 and providers[0] != providers[1]:
         return False
@@ -74,7 +75,7 @@ def same_model(one: str, other: str) -> bool:
 
 
 def bare_model_name(model: str) -> str:
-    """The name without its provider: `anthropic:claude-x` and `anthropic/claude-x` are both `claude-x`."""
+    """The name without provider: `anthropic:claude-x` and `anthropic/claude-x` are both `claude-x`."""
     return model.partition(":")[2] or model if "/" not in model else model.rpartition("/")[2]
 
 
@@ -101,16 +102,26 @@ def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> KnownMo
 
 
 def _corrected(row: KnownModel, name: str, fields: Mapping[str, Any]) -> KnownModel:
-    """The row with what the configuration says: `window`, `max_output`, `input`, `output`, `cache_read` …"""
-    own = {key: fields[key] for key in ("window", "temperature", "reasoning", "images") if key in fields}
-    if "max_output" in fields:
-        own["output"] = fields["max_output"]
-    priced = {key: value for key, value in fields.items() if key in _PRICE_FIELDS}
+    """The row corrected by the configuration: `window`, `max_output`, `input`, `output`, `cache_read` …"""
+    own: dict[str, Any] = {}
+    prices: dict[str, Any] = msgspec.to_builtins(row.prices) if row.prices else {"input": 0.0, "output": 0.0}
+    for key, value in fields.items():
+        place = f'[models."{name}"] {key}'
+        if key in _MODEL_FIELDS:
+            field = "output" if key == "max_output" else key
+            own[field] = _valid(value, KnownModel, field, place)
+        elif key in _PRICE_FIELDS:
+            prices[key] = _valid(value, Prices, key, place)
+            own["prices"] = prices
+        else:
+            raise UnknownSetting(place, (*_MODEL_FIELDS, *_PRICE_FIELDS))
+    return msgspec.convert({**msgspec.structs.asdict(row), **own, "source": "configuration"}, KnownModel)
+
+
+def _valid(value: Any, kind: type[msgspec.Struct], field: str, place: str) -> Any:
+    type = next(info.type for info in msgspec.structs.fields(kind) if info.name == field)
     try:
-        if priced:
-            before = msgspec.to_builtins(row.prices) if row.prices else {"input": 0.0, "output": 0.0}
-            own["prices"] = msgspec.convert({**before, **priced}, Prices)
-        merged = {**msgspec.structs.asdict(row), **own, "source": "configuration"}
-        return msgspec.convert(merged, KnownModel)
+        return msgspec.convert(value, type)
     except msgspec.ValidationError as error:
-        raise SettingError(f'models."{name}"', str(error)) from None
+        given = "text in quotes" if isinstance(value, str) else repr(value)  # a text may be a key
+        raise SettingError(place, f"{needed_value(error, type)}, not {given}") from None

@@ -1,21 +1,22 @@
-"""Prices of one model and what a request costs."""
+"""Prices of a model and the cost of a request."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from refold.messages import Usage
 
 MILLION = 1_000_000
+Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Ttl: TypeAlias = Literal["5m", "1h"]
 CACHE_SECONDS: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0}
-"""How long a provider keeps a prompt; using it renews it."""
+"""Seconds a provider keeps a prompt; each use renews it."""
 
 
 class Long(msgspec.Struct, frozen=True):
-    """Beyond `above` tokens of prompt the whole request costs this many times as much."""
+    """Price factors for the whole request if its prompt exceeds `above` tokens."""
 
     above: int
     input: float = 1.0
@@ -23,16 +24,16 @@ class Long(msgspec.Struct, frozen=True):
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars per million tokens. Without figures of its own a cache costs what Anthropic's costs:
-    1.25 × to write for five minutes, 2 × for an hour, 0.1 × to read."""
+    """Dollars per million tokens. Default cache prices are Anthropic's: 1.25 × input to write for five
+    minutes, 2 × for an hour, 0.1 × to read."""
 
-    input: float
-    output: float
-    cache_read: float | None = None
-    cache_write: float | None = None
-    cache_write_1h: float | None = None
-    min_cache: int = 1024
-    """The smallest prefix that is kept, in tokens."""
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+    cache_write_1h: Dollars | None = None
+    min_cache: Annotated[int, msgspec.Meta(ge=0)] = 1024
+    """Shortest prefix that is cached, in tokens."""
     long: Long | None = None
 
     @property
@@ -48,7 +49,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return 2.0 * self.input if self.cache_write is None else short
 
     def cost(self, usage: Usage, ttl: Ttl = "5m") -> float:
-        """Dollars for one request as the provider counted it."""
+        """Dollars for one request, from the provider's token counts."""
         if not usage.is_meant:
             return 0.0
         tier = self.long if self.long and usage.prompt > self.long.above else Long(0)
@@ -58,8 +59,8 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return (prompt * tier.input + usage.output * self.output * tier.output) / MILLION
 
     def prompt(self, warm: int, cold: int) -> Usage:
-        """How a prompt of `warm` tokens that a cache holds and `cold` ones that it does not is counted:
-        read and written, or plain input where there is too little to keep."""
+        """Usage for a prompt of `warm` cached and `cold` uncached tokens: cache reads and writes, or plain
+        input if the prompt is too short to cache."""
         if warm + cold < self.min_cache:
             return Usage(input=warm + cold)
         return (

@@ -16,7 +16,7 @@ from refold.messages import Assistant, Message, User
 from refold.preserve.words import typed
 from refold.text import dates
 from refold.text.patterns import lazy_pattern
-from refold.text.sentences import sentences, speaker_of
+from refold.text.sentences import speaker_of, split_sentences
 from refold.text.truncate import level, middle
 from refold.text.words import terms
 
@@ -281,11 +281,11 @@ def _is_code(said: str) -> bool:
 def _sentences(text: str, place: Place) -> Iterator[tuple[str, str]]:
     """Each sentence as said, and with what it says of time made absolute."""
     if place.role == "earlier":
-        for line in sentences(text):
+        for line in split_sentences(text):
             yield from ((piece, piece) for piece in line.split("; "))
         return
     day = place.day if place.day and dates.relative(text) else None
-    for said in sentences(text):
+    for said in split_sentences(text):
         yield said, dates.resolve(said, day, lambda time, when: f"{time} ({when})") if day else said
 
 

@@ -1,6 +1,6 @@
-"""What the sessions on a machine show: where their tokens went, and what compactions took out of view.
+"""Statistics of the sessions on a machine: where tokens went, and what compactions removed.
 
-A worker reads one file and gives back a `Found` for each conversation in it (`refold.discover.session`);
-`refold.discover.jobs` folds what a compaction had in front of it; `refold.discover.summary` adds it all up.
-Every figure is counted from the log by plain code, and nothing leaves the machine.
+A worker reads one file and returns a `SessionFindings` for each conversation in it
+(`refold.discover.session`); `refold.discover.jobs` folds the view before a compaction again;
+`refold.discover.summary` adds up. All figures are counted from logs by code, and nothing leaves the machine.
 """

@@ -1,4 +1,4 @@
-"""What workers do: read a file, and fold what one of its compactions had in front of it."""
+"""Jobs of workers: read a file, and fold again the view before one of its compactions."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from refold.session import Session
 from refold.transcripts.importing import ImportOutcome, conversations
 
 MIN_VIEW_TOKENS = 1_500
-"""Tokens: the least that a view is made of."""
+"""Tokens: smallest view that is folded to."""
 
 
 class ScannedFile(msgspec.Struct, kw_only=True):
-    """What a file held."""
+    """Contents of a file."""
 
     file: str
     bytes: int
     found: list[SessionFindings] = []
     problem: str = ""
-    """Why nothing of it, or not all, could be read."""
+    """Why it was not read, or not completely."""
     state: str = "read"
-    """`read`, `in part`, `foreign` (no transcript) or `unreadable`."""
+    """`read`, `in part`, `foreign` (not a transcript) or `unreadable`."""
 
 
 class FoldJob(NamedTuple):
-    """A compaction to do again."""
+    """A compaction to repeat with refold."""
 
     file: Path
     session: str
@@ -42,7 +42,7 @@ class FoldJob(NamedTuple):
 
 
 class RefoldedView(msgspec.Struct, frozen=True):
-    """What refold makes of the view that a compaction began with, in as many tokens as were left after it."""
+    """refold's fold of the view before a compaction, in as many tokens as were left after it."""
 
     tokens: int
     requests: int
@@ -55,7 +55,7 @@ def token_counter() -> Any:
 
 
 def read_session_file(path: Path) -> Any:
-    """A file as JSON. Whatever is in it, there is an answer."""
+    """Read a file into JSON; never raises for its content."""
     told = ScannedFile(file=str(path), bytes=0)
     try:
         told.bytes = path.stat().st_size
@@ -80,7 +80,7 @@ def read_session_file(path: Path) -> Any:
 
 
 def fold_again(asked: FoldJob) -> Any:
-    """`Folded` as JSON; None where it cannot be done in so few tokens, or the file is another one by now."""
+    """`RefoldedView` as JSON; None if so few tokens are impossible or the file has changed."""
     for one in conversations(asked.file):
         session = None if isinstance(one, ImportOutcome) else one.session
         if session is None or session.id != asked.session:
@@ -111,7 +111,7 @@ def _folded(messages: Sequence[Any], budget: int) -> RefoldedView | None:
 
 
 def scan_files(files: Sequence[Path], on: Executor, kept: StoredResults | None) -> Iterator[Ending]:
-    """Every file, as they come; one that was read before and has the same size and time is not read again."""
+    """All files, as they complete; a file that was read before is skipped if size and time are unchanged."""
     jobs = (Job(path, scan_key(path)) for path in files)
     return Batch(read_session_file).run(jobs, on, kept)
 

@@ -1,4 +1,4 @@
-"""What one session shows. Pure: a session in, a value out, without secrets."""
+"""Findings in one session. Pure: a session in, a value out, without secrets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from refold.text.redact import redact
 from refold.text.truncate import one_line
 
 TRACKED_KINDS = ("words", "paths", "commands", "numbers")
-"""What is looked for after a compaction: words the user typed, touched files, shell commands, numbers."""
-MAX_EXAMPLES, EXAMPLE_CHARS = 3, 160
-"""So many of a kind are quoted, each with so many characters."""
+"""What is searched for after a compaction: words the user typed, files, shell commands, numbers."""
+MAX_EXAMPLES = 3
+"""Examples quoted of each kind."""
+EXAMPLE_CHARS = 160
 
 PathMessages = list[tuple[int, Message]]
-"""What a model sees: messages, and where on the path each stands."""
+"""Messages that a model sees, each with its position on the path."""
 
 
 class ToolTokens(msgspec.Struct):
@@ -41,12 +42,12 @@ class Again(msgspec.Struct):
 
     path: str
     times: int = 0
-    """After the first."""
+    """Repeats after the first."""
     tokens: int = 0
 
 
 class LostCount(msgspec.Struct, frozen=True):
-    """Of so many that stood in the view, so many stand there no longer."""
+    """Of this many items in the view before, this many are missing after."""
 
     gone: int = 0
     of: int = 0
@@ -54,40 +55,40 @@ class LostCount(msgspec.Struct, frozen=True):
 
 
 class PastCompaction(msgspec.Struct, frozen=True, kw_only=True):
-    """One that happened."""
+    """A compaction found in a log."""
 
     id: str
     time: float
     summarised: bool
-    """A model wrote a summary; otherwise results were only cleared."""
+    """True: a model wrote a summary; False: results were only cleared."""
     before: int
-    """Tokens, as the program noted them, or else counted."""
+    """Tokens, as recorded by the program, otherwise counted."""
     after: int
     lost: dict[str, LostCount]
     """By kind."""
     again: tuple[Again, ...] = ()
-    """Files read before it that were read again between it and the next."""
+    """Files read before it and again between it and the next."""
 
 
 class Cache(msgspec.Struct):
-    """Requests whose provider said what it read from its cache."""
+    """Requests with cache figures from the provider."""
 
     requests: int = 0
     prompt: int = 0
     read: int = 0
     misses: int = 0
-    """Requests that went on from the one before and found less than half of its prompt in the cache."""
+    """Requests that continued the one before and found less than half of its prompt cached."""
     missed: int = 0
-    """Tokens of the prompt before that these did not find."""
+    """Tokens of the previous prompt that these did not find."""
 
 
 class SessionFindings(msgspec.Struct, kw_only=True):
-    """One session."""
+    """Findings in one session."""
 
     file: str
     format: str
     place: str = ""
-    """What commands call it: the file, with a number where it holds several."""
+    """Name to use in commands: the file, with a number if it holds several sessions."""
     id: str = ""
     title: str = ""
     folder: str = ""
@@ -96,7 +97,7 @@ class SessionFindings(msgspec.Struct, kw_only=True):
     tokens: int = 0
     tools: dict[str, ToolTokens] = {}
     again: list[Again] = []
-    """Files of which the same part was read again though no call had changed it."""
+    """Files of which the same part was read again with no change in between."""
     cache: Cache = msgspec.field(default_factory=Cache)
     compactions: list[PastCompaction] = []
 
@@ -160,7 +161,7 @@ def _add(found: Cache, usage: Usage, before: int) -> None:
 
 
 def views(session: Session) -> Iterator[tuple[e.Fold, PathMessages, PathMessages]]:
-    """Every compaction, with what the model saw before it and after it."""
+    """All compactions, with the view before and after each."""
     counted = {fold.id for fold in active_folds(session.path)}
     view: PathMessages = []
     for at, entry in enumerate(session.path):
@@ -205,8 +206,8 @@ def _compactions(session: Session, counter: TokenCounter) -> Iterator[PastCompac
 
 
 def _reads(session: Session, counter: TokenCounter) -> list[tuple[int, str, int]]:
-    """What tools for reading files, or a shell's `cat` and the like, read: where on the path, which file, and
-    the tokens of the result."""
+    """Files read by file tools or shell commands such as `cat`: position on the path, file, and tokens of the
+    result."""
     found: list[tuple[int, str, int]] = []
     pending: dict[str, list[str]] = {}
     folder = session.info.cwd or ""
@@ -224,8 +225,7 @@ def _reads(session: Session, counter: TokenCounter) -> list[tuple[int, str, int]
 
 
 def lost(before: list[Message], after: str) -> dict[str, LostCount]:
-    """What stood in the view before, and stands no longer in the text of the one after. Everything counts
-    once."""
+    """Items in the view before that are missing from the text after. Each counts once."""
     log = log_of(before, identifiers=False)
     calls = (call for message in before for call in message.calls if kind(call.name) == "bash")
     commands = {flat(line): 1 for call in calls for line in subject(call) if line.strip()}

@@ -1,4 +1,4 @@
-"""All sessions together."""
+"""Totals over all sessions."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from refold.discover.session import (
 )
 
 MAX_REDONE = 10
-"""Compactions that are done again."""
+"""Compactions that are repeated with refold."""
 MIN_FOLDABLE_TOKENS = 40_000
-"""Tokens of a session that is worth folding."""
+"""Tokens from which a session is worth folding."""
 
 
 class CompactionEvent(msgspec.Struct, frozen=True):
-    """A compaction, and whose it was."""
+    """A compaction and its session."""
 
     session: SessionFindings
     compaction: PastCompaction
 
 
 class Instead(msgspec.Struct):
-    """The newest compactions, done again by refold: what each left out."""
+    """The newest compactions, repeated with refold: what each left out."""
 
     compactions: int = 0
     tokens: int = 0
-    """Of the prompts that the programs' own summaries were written from."""
+    """Of the prompts from which the programs' own summaries were written."""
     theirs: dict[str, LostCount] = {}
     refold: dict[str, LostCount] = {}
 
@@ -57,7 +57,7 @@ class DiscoverySummary(msgspec.Struct, kw_only=True):
     instead: Instead = msgspec.field(default_factory=Instead)
     unread: list[ScannedFile] = []
     newest: SessionFindings | None = None
-    """Of the large ones, if there are any."""
+    """The newest session, preferably a large one."""
 
 
 def summarise_files(files: Iterable[ScannedFile]) -> DiscoverySummary:
@@ -110,7 +110,7 @@ def _worth(found: SessionFindings) -> tuple[bool, float]:
 
 
 def merge_losses(every: Iterable[dict[str, LostCount]]) -> dict[str, LostCount]:
-    """What several left out."""
+    """Losses of several compactions, added up."""
     listed = list(every)
     return {
         kind: LostCount(sum(one[kind].gone for one in listed), sum(one[kind].of for one in listed))
@@ -119,7 +119,7 @@ def merge_losses(every: Iterable[dict[str, LostCount]]) -> dict[str, LostCount]:
 
 
 def asked(total: DiscoverySummary) -> list[FoldJob]:
-    """The compactions that are done again: the newest that wrote a summary."""
+    """The compactions to repeat: the newest that wrote a summary."""
     newest = [event for event in total.events if event.compaction.summarised][:MAX_REDONE]
     return [FoldJob(Path(event.session.file), event.session.id, event.compaction.id) for event in newest]
 
@@ -127,7 +127,7 @@ def asked(total: DiscoverySummary) -> list[FoldJob]:
 def compared(
     total: DiscoverySummary, asked: Sequence[FoldJob], folded: Sequence[RefoldedView | None]
 ) -> Instead:
-    """Beside each other, where both are there."""
+    """Both results side by side, where both exist."""
     events = {event.compaction.id: event.compaction for event in total.events}
     pairs = [(events[one.fold], made) for one, made in zip(asked, folded, strict=True) if made is not None]
     return Instead(

@@ -32,10 +32,10 @@ from refold.session.find import find
 from refold.session.history import History
 from refold.text.frames import element, quote
 
-LENGTH = 4_096
-"""How long a branch summary may be, in tokens."""
-LEAST = 256
-"""So many tokens it may always have."""
+MAX_SUMMARY_TOKENS = 4_096
+"""Longest branch summary, in tokens."""
+MIN_SUMMARY_TOKENS = 256
+"""Tokens that a branch summary may have in any window."""
 
 
 class Branched(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ async def _summary(
     writer = ByModel(change.model, planner.counter) if change.model else planner.summariser
     files = plan.files if supply is None or supply.files is None else supply.files
     if supply is None:
-        limit = max(min(LENGTH, _reserve(planner.preset_for(session))), 1)
+        limit = max(min(MAX_SUMMARY_TOKENS, _reserve(planner.preset_for(session))), 1)
         ask = branch_ask(plan, focus=change.instructions or instructions, text=change.prompt, limit=limit)
         try:
             [answer] = await ask_all(writer, [ask], planner.limits())
@@ -183,7 +183,7 @@ def _check(planner: Planner, session: Session, answer: Supply | Change) -> None:
 
 def _check_length(planner: Planner, session: Session, summary: str) -> None:
     """It is shown as long as the branch is: one that fills the window leaves no room to go on."""
-    room = max(planner.preset_for(session).window // 4, LEAST)
+    room = max(planner.preset_for(session).window // 4, MIN_SUMMARY_TOKENS)
     if planner.counter.text(summary) > room:
         raise BadAnswer("inflated", f"the summary of the branch exceeds the limit of {room:,} tokens")
 

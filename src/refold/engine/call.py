@@ -122,7 +122,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
     return None
 
 
-def refused(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
+def record_overflow(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
     """Write an overflow down; other errors, and those on a branch that was left, are for the caller."""
     here = place.is_here and is_overflow(planner, place.session, error) is not None
     return here and record_refusal(planner, place.session, error, model)

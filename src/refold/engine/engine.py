@@ -403,7 +403,7 @@ class Engine:
             chosen,
             asked,
             prepare=lambda: self.prepare(session, system=asked.system, tools=asked.tools, model=chosen.name),
-            refused=lambda place, error: calls.refused(self.planner, place, error, chosen.name),
+            refused=lambda place, error: calls.record_overflow(self.planner, place, error, chosen.name),
             session=session,
         )
         return self._append(place, reply.message, reply.usage, reply.model)

@@ -14,7 +14,7 @@ from refold.models.reply import closing
 from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request
 
-LEAST = 2
+MIN_REQUESTS = 2
 """Requests that are always allowed."""
 
 
@@ -23,7 +23,7 @@ class RequestQuota:
     """Counts requests, failed ones and second tries included: at most two, and two more for each window that
     there is to read."""
 
-    least: float = LEAST
+    least: float = MIN_REQUESTS
     """Requests that are always allowed."""
     spent: int = 0
     trouble: str = ""

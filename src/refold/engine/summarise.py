@@ -34,15 +34,15 @@ OUTPUT = 4
 """The answer takes at most this part of the summariser's window."""
 PART = 16
 """The summary of a chunk at most this part: so many fit into one request that every level is far smaller."""
-LEAST = 64
+MIN_CONVERSATION_TOKENS = 64
 """Tokens of conversation that a request has to have room for."""
-CHARS = 4
-"""Characters of a token, in most text."""
+CHARS_PER_TOKEN = 4
+"""Average in most text."""
 LONGEST = 1_000_000
 """Characters of an answer; nothing that long is a summary, and reading it would take long."""
 CALLS = 5
 """Tool calls that a model may make before it summarises."""
-HEADING = 16
+HEADING_TOKENS = 16
 """Tokens of the words over the summary of a chunk, and of its frame."""
 
 
@@ -269,7 +269,7 @@ class _Chunks:
         usable = int(window * MARGIN) - self.empty
         self.last, self.room = usable - output, usable - self.part
         """Tokens of conversation in the last request, and in a chunk."""
-        if min(self.last, self.room) < max(LEAST, 2 * (self.part + HEADING)):
+        if min(self.last, self.room) < max(MIN_CONVERSATION_TOKENS, 2 * (self.part + HEADING_TOKENS)):
             raise BadAnswer("too_large", "the prompt alone fills the summariser's window")
 
     def requests(self, chunks: int) -> int:
@@ -277,7 +277,7 @@ class _Chunks:
         total = 1
         while chunks:
             total += chunks
-            size = chunks * (self.part + HEADING)
+            size = chunks * (self.part + HEADING_TOKENS)
             chunks = 0 if size <= self.last else -(-size // self.room)
         return total
 
@@ -307,9 +307,9 @@ class _Chunks:
             yield source, whole
             return
         # Not more than the prompt would have shown of it.
-        text = middle(redact(in_full(source.message))[0], CHARS * whole)
+        text = middle(redact(in_full(source.message))[0], CHARS_PER_TOKEN * whole)
         speaker = User if isinstance(source.message, User) else Assistant
-        at, step = 0, len(text) // (whole // (self.room - HEADING) + 1) + 1
+        at, step = 0, len(text) // (whole // (self.room - HEADING_TOKENS) + 1) + 1
         while at < len(text):
             piece = f"[{source.message.role}, continued in pieces]\n{text[at : at + step]}"
             said = Source(source.id, speaker((Text(piece),)))

@@ -12,17 +12,17 @@ from refold.session import Projection, Session
 from refold.session.edits import active_folds, said_by, undone_folds
 from refold.session.find import find
 
-WANTED = "pass the Session whose folds these are"
+NEEDS_SESSION = "pass the Session whose folds these are"
 
 
 def undo(session: Session, fold_id: str | None) -> e.Undo:
-    expect(session, Session, WANTED)
+    expect(session, Session, NEEDS_SESSION)
     active = [fold.id for fold in active_folds(session.path)]
     return session.append(session.make(e.Undo, fold=_chosen(session, fold_id, active, "undo")))
 
 
 def redo(session: Session, fold_id: str | None) -> e.Redo:
-    expect(session, Session, WANTED)
+    expect(session, Session, NEEDS_SESSION)
     gone = [fold.id for fold in undone_folds(session.path)]
     return session.append(session.make(e.Redo, fold=_chosen(session, fold_id, gone, "redo")))
 

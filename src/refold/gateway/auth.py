@@ -93,7 +93,8 @@ class Auth:
         if not 0 <= settings.port < 65_536:
             raise SettingError("gateway.port", "must be a number from 0 to 65535; 0 takes any free port")
         if not self.local and not settings.keys:
-            raise SettingError("gateway.keys", f"{settings.host} can be reached by other machines: set keys")
+            where = f"{settings.host} can be reached by other machines"
+            raise SettingError("gateway.keys", f"{where}: add a key, or listen on 127.0.0.1")
         for owner, hashed in settings.keys.items():
             if not _HASH.fullmatch(hashed) or not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", owner):
                 raise SettingError("gateway.keys", "is OWNER = the SHA-256 of a key, 64 hexadecimal digits")

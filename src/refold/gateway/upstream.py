@@ -257,8 +257,11 @@ def address_of(text: str) -> str:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
         meant = "" if "://" in text else f"; did you mean http://{text}?"
-        raise SettingError("gateway.upstream", f"{text!r} is not a URL{meant}")
-    return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
+        raise SettingError("gateway.upstream", f"{text!r} is not an http:// or https:// address{meant}")
+    address, mark, endpoint = str(url).rstrip("/").partition("/v1/")
+    if mark:
+        raise SettingError("gateway.upstream", f"leave out /v1/{endpoint}: give {address}")
+    return address.removesuffix("/v1").rstrip("/")
 
 
 def _handed_on(headers: CIMultiDictProxy[str], *ours: str) -> CIMultiDict[str]:

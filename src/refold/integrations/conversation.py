@@ -22,8 +22,7 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from refold import presets
 from refold.compaction.preset import Preset, Settings
-from refold.engine.call import AppendPoint
-from refold.engine.call import refused as write_down
+from refold.engine.call import AppendPoint, record_overflow
 from refold.errors import Conflict, RefoldError, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.loop import beside, run
@@ -77,7 +76,7 @@ class ModelCall:
     async def refused(self, error: BaseException) -> bool:
         """Was the context too long? Then `take` again, once, and retry."""
         async with self.conversation.lock:
-            return write_down(self.conversation.engine.planner, self.place, error, self.model)
+            return record_overflow(self.conversation.engine.planner, self.place, error, self.model)
 
 
 class CollectedReply(NamedTuple):

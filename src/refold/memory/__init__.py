@@ -1,4 +1,5 @@
-"""Long-term memory: notes across sessions (A19, A20). Pure; files are `refold.stores.memory_file`'s work."""
+"""Long-term memory: notes across sessions (A19, A20). Pure; `refold.stores.memory_file` reads and writes
+files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Compression of the memory text (A19, A20): its settings and what is wrong with them (A23), when it is due,
-what is asked, and what of the answer is believed."""
+"""Compression of the memory text (A19, A20): its settings and their checks (A23), when it is due, the
+request, and which lines of the answer are accepted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECENT_PROMPT = (
 )
 
 RECENT_SLOT = "{recent_memories}"
-"""Where the words about recent notes stand in a prompt; at its end, where it has no such place."""
+"""Placeholder for the recent notes in a prompt; without it they go at the end."""
 
 
 class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> str:
-        """The prompt, filled in. Unknown braces in it are left alone."""
+        """The prompt, filled in; unknown braces are left alone."""
         asked = self.compression_prompt
         if RECENT_SLOT not in asked and self.recent_memories_subprompt.strip():
             asked = f"{asked.rstrip()}\n{RECENT_SLOT}\n"
@@ -56,7 +56,7 @@ class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(params: MemoryParams) -> list[str]:
-    """What would go wrong with these settings, one sentence each."""
+    """Problems with these settings, one sentence each."""
     said: list[str] = []
     if not params.compression_prompt.strip():
         said.append("compression_prompt is blank: memory is never compressed")
@@ -72,11 +72,11 @@ def check(params: MemoryParams) -> list[str]:
 
 
 GROUNDED = 0.6
-"""Share of a line's words that must occur in the notes it was made from."""
+"""Least share of a line's words that must occur in its source notes."""
 MAX_SOURCES = 4
-"""Notes that one line may be made of."""
+"""Most notes that one line may combine."""
 ANSWER_LIMIT = 1000
-"""Lines of an answer that are looked at."""
+"""Most lines of an answer that are read."""
 PARAMS = MemoryParams()
 
 
@@ -87,7 +87,7 @@ class Compressed(msgspec.Struct, frozen=True):
     before: int
     after: int
     dropped: int = 0
-    """Lines of the answer that were not believed."""
+    """Lines of the answer that were rejected."""
 
 
 class Untouched(msgspec.Struct, frozen=True):
@@ -101,19 +101,19 @@ class Untouched(msgspec.Struct, frozen=True):
 
 
 def needs_compression(text: str, params: MemoryParams = PARAMS) -> bool:
-    """True when there are more than `max_lines` notes and a prompt is set."""
+    """True if there are more than `max_lines` notes and a prompt is set."""
     return bool(params.compression_prompt.strip()) and len(note_lines(text)) > params.max_lines
 
 
 def build_request(text: str, params: MemoryParams = PARAMS) -> Request:
-    """The one request of a compression: the prompt and the notes, no chat history."""
+    """The request for a compression: prompt and notes, no chat history."""
     record = frame("memory", redacted(text).rstrip("\n"))
     return Request(messages=(user(f"{params.prompt}\n{record}"),), purpose="memory")
 
 
 def accept(answer: str, previous: str, params: MemoryParams = PARAMS) -> Compressed | Untouched:
-    """What the memory becomes. The most recent notes stand verbatim at its end whatever the model said;
-    its other lines are taken only where their words come from the notes; the result is never longer."""
+    """The new memory. The most recent notes are always kept verbatim at the end; other lines of the answer
+    are accepted only if their words come from the notes; the result is never longer."""
     if not answer.strip():
         return Untouched("empty", "the model answered nothing: the memory is as it was")
     old, recent = _split(previous, params)
@@ -131,7 +131,7 @@ def accept(answer: str, previous: str, params: MemoryParams = PARAMS) -> Compres
 
 
 def compress(text: str, params: MemoryParams = PARAMS) -> Compressed | Untouched:
-    """The same without a model."""
+    """Compression without a model."""
     old, recent = _split(text, params)
     return _result(parse_notes("\n".join(old)), recent, text, params, 0)
 
@@ -151,7 +151,7 @@ def _result(
 
 
 def _split(text: str, params: MemoryParams) -> tuple[list[str], list[str]]:
-    """The older lines, and the most recent ones."""
+    """Older lines and the most recent ones."""
     every = note_lines(text)
     at = max(0, len(every) - max(0, params.num_recent_memories_to_keep))
     return every[:at], every[at:]
@@ -165,7 +165,7 @@ def _is_wrapping(line: str) -> bool:
 
 
 class _Sources:
-    """The notes that an answer may be made of, found by their words."""
+    """The source notes of an answer, found by their words."""
 
     def __init__(self, notes: Sequence[MemoryNote]) -> None:
         self.notes = notes
@@ -177,9 +177,8 @@ class _Sources:
                 self.having.setdefault(word, []).append(at)
 
     def grounded(self, line: str) -> MemoryNote | None:
-        """The line as a note with the provenance of what it was made from; None if it was made up. Where
-        any of its sources is a quotation it is one too: compression does not turn what was read into what
-        was asked."""
+        """The line as a note with the provenance of its sources; None if it is made up. If any source is a
+        quotation, so is the line: compression does not turn what was read into what was asked for."""
         read = parse_notes(line)[0]
         if read in self.exact:
             return read
@@ -193,13 +192,13 @@ class _Sources:
         return MemoryNote(told, max(self.notes[at].date for at in near), self.notes[origin].source)
 
     def meant(self, line: str) -> list[MemoryNote]:
-        """The notes that a line is about, whatever it makes of them."""
+        """The notes that a line is about, even if it misstates them."""
         said = frozenset(words.terms(parse_notes(line)[0].text))
         near = self._near(said, least=2) or self._near(said, least=1)[:1]
         return [self.notes[at] for at in near]
 
     def _near(self, said: frozenset[str], *, least: int) -> list[int]:
-        """The few notes that share most with these words, at least so many, in relation to their length."""
+        """The few notes with the most words in common, at least a given number relative to their length."""
         common: dict[int, int] = {}
         for word in said:
             for at in self.having.get(word, ()):

@@ -1,4 +1,4 @@
-"""Compression of notes without a model: drop repetitions, join what belongs together, keep what matters."""
+"""Compression without a model: drops repetitions, joins similar notes, keeps the important ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from refold.text.patterns import lazy_pattern
 SAME_SHARE = 0.8
 """Share of common words from which two notes say the same."""
 SIMILAR = 0.5
-"""… and from which they are joined."""
+"""Share of common words from which two notes are joined."""
 RARE = 4
-"""Rarest words of a note by which notes like it are found."""
+"""Rarest words of a note that are used to find similar ones."""
 MAX_SIMILAR = 64
 
 _matters = lazy_pattern(
@@ -29,7 +29,7 @@ _exact = re.compile(r"[\w.-]/[\w./-]|\w_\w|[a-z][A-Z]|\d{2,}|`[^`\n]{1,80}`")
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """A note while it is being compressed: its words and how many notes it stands for."""
+    """A note during compression: its words, and how many notes it represents."""
 
     note: MemoryNote
     words: frozenset[str]
@@ -37,7 +37,7 @@ class Weighed(msgspec.Struct, frozen=True):
 
 
 def compress_notes(notes: Sequence[MemoryNote], target: int) -> list[MemoryNote]:
-    """At most `target` notes, in their order, never longer than before in lines or characters."""
+    """At most `target` notes in their order, never more lines or characters than before."""
     kept = _joined(_distinct([_weigh(note) for note in notes]), target)
     return [each.note for each in _most_important(kept, target)]
 
@@ -47,8 +47,7 @@ def _weigh(note: MemoryNote) -> Weighed:
 
 
 def _distinct(notes: Sequence[Weighed]) -> list[Weighed]:
-    """Newest first, each note is taken unless a taken one already says it. Of two that say the same the newer
-    stays, or the fuller one."""
+    """Notes without repetitions. Of two that say the same, the newer or the fuller one stays."""
     kept: dict[int, Weighed] = {}
     nearby = _Nearby(notes)
     for at in range(len(notes) - 1, -1, -1):
@@ -77,12 +76,12 @@ def _exact_words(text: str) -> frozenset[str]:
 
 
 def _may_replace(one: Weighed, other: Weighed) -> bool:
-    """Words of the user are never replaced by a quotation."""
+    """The user's words are never replaced by a quotation."""
     return one.note.is_quoted == other.note.is_quoted or not one.note.is_quoted
 
 
 def _joined(notes: Sequence[Weighed], target: int) -> list[Weighed]:
-    """Notes of one source that are alike become one line, as long as there are too many."""
+    """Joins similar notes with the same source into one line while there are too many."""
     kept: dict[int, Weighed] = {}
     nearby = _Nearby(notes)
     surplus = len(notes) - target
@@ -122,7 +121,7 @@ def _most_important(notes: Sequence[Weighed], target: int) -> list[Weighed]:
 
 
 def _importance(notes: Sequence[Weighed], at: int, having: Counter[str]) -> float:
-    """What recurs, what the user wants, what is exact, what is said nowhere else, what is new."""
+    """Higher for notes that recur, come from the user, are exact, say something unique, or are new."""
     one = notes[at]
     rare = sum(1 / having[word] for word in one.words) / (4 + len(one.words))
     return (
@@ -136,7 +135,7 @@ def _importance(notes: Sequence[Weighed], at: int, having: Counter[str]) -> floa
 
 
 class _Nearby:
-    """Finds notes that share a rare word, so that ten thousand notes need no comparison of all pairs."""
+    """Finds notes that share a rare word, to avoid comparing all pairs."""
 
     def __init__(self, notes: Sequence[Weighed]) -> None:
         self.having = Counter(word for each in notes for word in each.words)

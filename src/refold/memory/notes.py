@@ -19,13 +19,14 @@ from refold.text.truncate import middle
 
 USER = "user"
 NOTE_LIMIT = 2000
-"""Characters of one note; the middle of a longer one is left out."""
+"""Characters of one note; the middle of a longer one is omitted."""
 _line = re.compile(r"\[(\d{4}-\d\d-\d\d)(?: ([^\[\]\n]{1,120}))?\] ?(.*)")
 _bullet = re.compile(r"^\s*+(?:[-*•]|\d{1,4}[.)])\s+")
 
 
 class MemoryNote(msgspec.Struct, frozen=True):
-    """One memory. `date` is YYYY-MM-DD or empty, `source` who said it: `user`, `tool NAME`, `session ID` …"""
+    """One note. `date` is YYYY-MM-DD or empty; `source` says where it comes from: `user`, `tool NAME`,
+    `session ID` …"""
 
     text: str
     date: str = ""
@@ -33,7 +34,7 @@ class MemoryNote(msgspec.Struct, frozen=True):
 
     @property
     def is_quoted(self) -> bool:
-        """True where the words are not the user's own."""
+        """True if the words are not the user's own."""
         return self.source not in ("", USER)
 
     @property
@@ -44,7 +45,7 @@ class MemoryNote(msgspec.Struct, frozen=True):
 
 
 def note(text: str, *, date: str, source: str = USER) -> MemoryNote:
-    """A new note: one line, defused, redacted, within the limit. `ValueError` if nothing is left of it."""
+    """A new note: one line, defused, redacted, within the limit. `ValueError` if it is empty then."""
     said = " ".join(defuse(redacted(text)).split())
     if not said.strip("“” "):
         raise ValueError("a note needs some text")
@@ -54,7 +55,7 @@ def note(text: str, *, date: str, source: str = USER) -> MemoryNote:
 
 
 def parse_notes(text: str) -> list[MemoryNote]:
-    """The notes of a memory text; empty lines are none."""
+    """The notes in a memory text, without empty lines."""
     return [_parsed(line) for line in text.splitlines() if line.strip()]
 
 
@@ -73,7 +74,7 @@ def written(notes: Iterable[MemoryNote]) -> str:
 
 
 def note_lines(text: str) -> list[str]:
-    """The lines that are notes, as they stand."""
+    """The lines that are notes, unchanged."""
     return [line for line in text.splitlines() if line.strip()]
 
 
@@ -83,12 +84,12 @@ def unbulleted(line: str) -> str:
 
 
 def quoted_memory(text: str) -> str:
-    """The memory as the model is shown it: a quoted record."""
+    """The memory as shown to the model: a quoted record."""
     return frame("memory", text.rstrip("\n"), source="notes of earlier sessions", note=RECORD_NOTE)
 
 
 def redacted(text: str) -> str:
-    """The text without secrets: a memory outlives the session, so none may reach it."""
+    """The text without secrets: a memory outlives its session."""
     from refold.text.redact import redact
 
     return redact(text)[0]

@@ -26,7 +26,7 @@ from refold.session.toolnames import (
 from refold.session.toolstatus import decoded_json
 from refold.text.patterns import lazy_pattern
 from refold.text.redact import redact
-from refold.text.sentences import sentences
+from refold.text.sentences import split_sentences
 from refold.text.truncate import head
 
 SAID = 160
@@ -219,7 +219,7 @@ def _counted(values: Sequence[Any]) -> str:
 
 def _sentences(text: str) -> list[str]:
     """In plain words: without code and marks."""
-    plain = (" ".join(_MARKUP.sub("", x).split()) for x in sentences(_FENCE.sub("\n", text)))
+    plain = (" ".join(_MARKUP.sub("", x).split()) for x in split_sentences(_FENCE.sub("\n", text)))
     return [line for line in plain if line]
 
 

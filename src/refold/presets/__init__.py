@@ -53,7 +53,7 @@ def make(name: str, settings: Mapping[str, Any], *, budget: int | None = None) -
 
 
 def preset_of(design: Preset | Settings | str) -> Preset:
-    """A preset by its name, from its settings, or as it is."""
+    """The preset for a name, for settings, or unchanged."""
     if isinstance(design, str):
         return get(design)
     if isinstance(design, Settings):
@@ -61,13 +61,13 @@ def preset_of(design: Preset | Settings | str) -> Preset:
     if isinstance(design, Preset):
         return design
     raise WrongType(
-        f"a {type(design).__name__} is no preset: pass a name, presets.get(…) or settings such as "
-        "presets.Refold(window=…)"
+        "expected a preset (a name, presets.get(…), or settings such as presets.Refold(window=…)), "
+        f"got {type(design).__name__}"
     )
 
 
 def names() -> tuple[str, ...]:
-    """Every design that can be asked for by name: ours, then those of others."""
+    """Names of all presets: built-in, then registered and installed."""
     return (*NAMES, *sorted({*_registered, *_installed()} - set(NAMES)))
 
 
@@ -103,7 +103,7 @@ def settings_of(name: str) -> list[Setting]:
 
 def _checked(name: str, kind: object) -> type[Settings]:
     if not (isinstance(kind, type) and issubclass(kind, Settings)):
-        raise WrongType(f"the preset {name!r} is no subclass of refold.presets.Settings")
+        raise WrongType(f"the preset {name!r} must be a subclass of refold.presets.Settings")
     try:
         made = kind().build()
     except (TypeError, NotImplementedError) as error:

@@ -21,11 +21,11 @@ from refold.preserve.abridged import Limits
 from refold.presets import parameters
 from refold.session.toolnames import ToolKind, canonical_tool_name
 
-PROMPT = load("augment_summary")
-NODE = load("augment_node")
+SUMMARY_PROMPT = load("augment_summary")
+NODE_PROMPT = load("augment_node")
 REVIEW_BOTS = {"1", "2", "CODE_REVIEW_BOT", "CODE_REVIEW_EVAL_BOT"}
-CHARS = 3
-"""Characters a token has at least, in most text: how a budget in tokens becomes one in characters."""
+MIN_CHARS_PER_TOKEN = 3
+"""Fewest characters per token in most text: converts a token budget to characters."""
 
 
 class Augment(Settings, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Augment(Settings, frozen=True, kw_only=True):
     summary_version: Annotated[int, about("only nodes of this version count", "A2, A11")] = 3
     summary_node_request_message_template: Annotated[
         str, about("with {abridged_history} and {summary}", "A2, A4, A10")
-    ] = NODE
+    ] = NODE_PROMPT
     summary_node_response_message: Annotated[str, about("the acknowledgement", "A2, A10")] = (
         "Ok. I will continue the conversation from this point."
     )
@@ -90,13 +90,13 @@ class Augment(Settings, frozen=True, kw_only=True):
 
     def fitted(self, budget: int) -> Self:
         """Half of the budget for the tail, a sixth each for the outline and the summary."""
-        s, chars = self.resolved(), budget * CHARS
+        s, chars = self.resolved(), budget * MIN_CHARS_PER_TOKEN
         limits, tail = s.abridged_history_params, s.history_tail_size_chars_to_exclude
         outline = min(limits.total_chars_limit, chars // 6)
         return replace(
             s,
             window=budget,
-            prompt=s.prompt if s.prompt.strip() else PROMPT,
+            prompt=s.prompt if s.prompt.strip() else SUMMARY_PROMPT,
             trigger_on_history_size_chars=s.trigger_on_history_size_chars or chars,
             history_tail_size_chars_to_exclude=min(tail or chars, chars // 2),
             abridged_history_params=replace(limits, total_chars_limit=outline),
@@ -111,9 +111,9 @@ class Augment(Settings, frozen=True, kw_only=True):
             logging.getLogger(__name__).error(
                 "summary_node_request_message_template has no {summary}: the default template is used"
             )
-            template = NODE
+            template = NODE_PROMPT
         node = SummaryNode(
-            prompt=PROMPT if blank else s.prompt,
+            prompt=SUMMARY_PROMPT if blank else s.prompt,
             template=template,
             acknowledgement=s.summary_node_response_message,
             tail_chars=s.history_tail_size_chars_to_exclude,
@@ -156,7 +156,7 @@ class Augment(Settings, frozen=True, kw_only=True):
                 expiring=s.trigger_on_history_size_chars_when_cache_expiring,
                 tail=s.history_tail_size_chars_to_exclude,
                 node=s.abridged_history_params.total_chars_limit
-                + s.summary_tokens * CHARS
+                + s.summary_tokens * MIN_CHARS_PER_TOKEN
                 + len(s.summary_node_request_message_template + s.summary_node_response_message),
                 ttl=s.cache_ttl_ms,
                 buffer=s.buffer_time_before_cache_expiration_ms,

@@ -11,7 +11,7 @@ import msgspec
 
 from refold import memory
 from refold.compaction.preset import Flaw
-from refold.errors import SettingError
+from refold.errors import SettingError, needed_value
 
 S = TypeVar("S", bound=msgspec.Struct)
 FLAGS = ("history_summary_params", "history_summary_min_version", "memories_params")
@@ -94,7 +94,7 @@ def _value(key: str, value: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise SettingError(key, f"{value!r} does not fit: {error}") from None
+        raise SettingError(key, f"{needed_value(error, kind)}, not {value!r}") from None
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _object(value: Any, key: str) -> dict[str, Any]:
         try:
             value = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-            raise SettingError(key, f"is no JSON: {error}") from None
+            raise SettingError(key, f"not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise SettingError(key, "must be a JSON object")
     return cast("dict[str, Any]", value)

@@ -1,8 +1,8 @@
-"""Recall: nothing that was said is out of reach (R1).
+"""Recall: search everything that was said in a session (R1).
 
 hits = recall.recall(session, "why did we drop the cache?", limit=5)
 index = recall.index_of(session); recall.search(index, keys=["k3f9a2c"])
-recall.tool.answer(index, {"turn_numbers": [3, 4]}, budget=4000)
+recall.tool.tool_answer(index, {"turn_numbers": [3, 4]}, budget=4000)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The index of one conversation: every entry's words, whatever branch or fold it is on.
+"""The index of one conversation: the words of every entry, on any branch, folded or not.
 
-Built entry by entry and never rebuilt. A term that occurs in one entry costs one integer; all others have an
-array of `entry << 8 | times`, in log order. What a message says is read again from the message when a hit is
-shown, so the index holds no texts of its own.
+It grows entry by entry and is never rebuilt. A term that occurs in one entry costs one integer; other terms
+have an array of `entry << 8 | times` in log order. The index holds no text: snippets are read from the
+messages.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from refold.recall.tool_calls import StepIndex
 from refold.text import dates, words
 from refold.text.sentences import speaker_of
 
-ENDS_ASKING, ASKS, TELLS_TIME, SILENT, BOILERPLATE = 1, 2, 4, 8, 16
-"""What is known of an entry beside its words. Silent: it explains nothing (a result, a bare call,
-a system prompt). Boilerplate: what a client says by itself (reminders, how commands are used)."""
+# What is known of an entry apart from its words (bits of `Index.flags`).
+ENDS_ASKING, ASKS, TELLS_TIME = 1, 2, 4
+SILENT = 8
+"""Explains nothing: a result, a bare call, a system prompt."""
+BOILERPLATE = 16
+"""Added by the client itself: reminders, help on commands."""
 NEW_STRETCH_SECONDS = 3 * 3600
-"""Seconds of silence after which a new stretch of conversation begins."""
+"""Seconds of silence after which a new stretch begins."""
 PROSE_LIMIT = 4000
 TIMES_LIMIT = 255
 
 _remark = re.compile(r"\s*\[[^\[\]\n]{0,300}\]\s*$")
-"""What stands in brackets at the end of a message is about it, not part of it: a picture, a laugh."""
+"""A bracketed remark at the end of a message (a picture, a laugh), which is not part of what is said."""
 
 
 class Doc(msgspec.Struct, frozen=True):
-    """An entry as the index knows it. `turn` counts from 1 along the entry's own branch; 0 is before."""
+    """An indexed entry. `turn` counts from 1 along the entry's own branch; 0: before the first."""
 
     entry_id: str
     message: Message
@@ -40,7 +43,7 @@ class Doc(msgspec.Struct, frozen=True):
     time: float = 0.0
     speaker: str = ""
     tool: str = ""
-    """The tool whose result this is."""
+    """Name of the tool, for a result."""
 
     @property
     def key(self) -> str:
@@ -48,28 +51,28 @@ class Doc(msgspec.Struct, frozen=True):
 
 
 class Index:
-    """Adds are cheap and in log order; `rank.search` does the asking."""
+    """Words of a log. Entries are added in log order; `rank.search` queries them."""
 
     def __init__(self) -> None:
         self.docs: list[Doc] = []
         self.flags = bytearray()
         self.sizes = array("I")
-        """Terms of each entry, repeats counted."""
+        """Number of terms per entry, repeats included."""
         self.total = 0
         self.stretch = array("I")
         self.starts = array("I")
         """First entry of each stretch."""
         self.dates: list[dates.When] = []
-        """The day of each stretch."""
+        """Day of each stretch."""
         self.speakers: dict[str, int] = {}
-        """How many entries each speaker has."""
+        """Number of entries per speaker."""
         self.tool_entries = 0
-        """Entries that call a tool or answer for one."""
+        """Entries with a tool call or a result."""
         self.turns: dict[int, list[int]] = {}
         self.tools: dict[str, list[int]] = {}
         self.ids: dict[str, int] = {}
         self.numbered: Sequence[Entry] = ()
-        """The path whose positions are meant by numbers."""
+        """The path that entry and turn numbers refer to."""
         self._keys: dict[str, int] = {}
         self._keyed = 0
         self._postings: dict[str, int | array[int]] = {}
@@ -91,8 +94,8 @@ class Index:
         *,
         apart: bool = False,
     ) -> None:
-        """Take in an entry; one that is known already is left alone. `apart` says that it does not follow
-        the one added before (another branch, another session)."""
+        """Add an entry, unless it is already indexed. `apart`: it does not follow the entry added before
+        (another branch, another session)."""
         if entry_id in self.ids:
             return
         text = searchable(message)
@@ -117,7 +120,7 @@ class Index:
             self.steps.result(position, message.call_id)
 
     def positions(self, term: str) -> Sequence[int]:
-        """`entry << 8 | times` of every entry with the term, in log order."""
+        """`entry << 8 | times` for every entry with the term, in log order."""
         found = self._postings.get(term)
         return () if found is None else (found,) if isinstance(found, int) else found
 
@@ -129,8 +132,8 @@ class Index:
         return None if position is None else self.docs[position]
 
     def by_key(self, name: str) -> Doc | None:
-        """The entry with that recall key or id, or with that number on the path (`#12`). Of two with one key,
-        the newer."""
+        """The entry with this recall key or id, or this number on the path (`#12`). If two share a key: the
+        newer."""
         name = name.strip()
         if name[:1] == "#" and name[1:].isdecimal() and int(name[1:]) < len(self.numbered):
             return self.doc(self.numbered[int(name[1:])].id)
@@ -141,19 +144,19 @@ class Index:
         return self.docs[found] if found is not None else self.doc(name)
 
     def on_path(self) -> Container[str]:
-        """Entries that turn numbers refer to: those of the path, as another branch has turns of the same
-        number; all of them where there is no path."""
+        """Entries that turn numbers refer to: those on the path (other branches reuse the numbers), or all of
+        them if there is no path."""
         return {entry.id for entry in self.numbered} if self.numbered else self.ids
 
     def of_turns(self, numbers: Iterable[int], within: Container[str] | None = None) -> dict[int, list[Doc]]:
-        """What was said in each of these turns (of the path, or of these entries); nothing where there is no
-        such turn."""
+        """Messages of these turns (on the path, or among these entries); empty for a turn that does not
+        exist."""
         path = self.on_path() if within is None else within
         docs = {number: (self.docs[i] for i in self.turns.get(number, ())) for number in numbers}
         return {number: [doc for doc in of if doc.entry_id in path] for number, of in docs.items()}
 
     def no_turns(self, numbers: Sequence[int], within: Container[str] | None = None) -> str:
-        """That there are no such turns, and which there are."""
+        """Says that these turns do not exist, and which ones do."""
         path = self.on_path() if within is None else within
         last = max((doc.turn for doc in self.docs if doc.entry_id in path), default=0)
         known = f"turns 1 to {last} exist" if last > 0 else "this conversation has no turns yet"
@@ -196,7 +199,7 @@ class Index:
         return speaker_of(text, start)[0]
 
     def _tools_of(self, message: Message) -> tuple[str, ...]:
-        """The tools a message calls or answers for."""
+        """Tools that a message calls or answers."""
         if isinstance(message, Result):
             name = message.name or self.steps.tool(message.call_id)
             return (name,) if name else ()
@@ -219,7 +222,7 @@ def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:
 
 
 def _is_said(message: System | User) -> bool:
-    """Whether anything in it is from a human, a tool, a file or a summary rather than from a client."""
+    """Whether any part comes from a human, a tool, a file or a summary rather than from the client."""
     return isinstance(message, User) and any(
         not isinstance(part, Text) or part.origin != "program" for part in message.content
     )

@@ -1,4 +1,4 @@
-"""Several logs ranked together: what one database of sessions has to say about a question."""
+"""Search in several logs at once, ranked together."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from refold.recall.query import DEFAULT_HITS, MAX_HITS, Conditions, Hit, search
 from refold.recall.search import LoggedMessage, Reader
 
 REACH = 3
-"""Entries before and after a candidate that help to rank it."""
+"""Entries before and after a candidate that take part in its ranking."""
 
 
 class SearchedLog(msgspec.Struct, frozen=True):
-    """A session's log. Of a large one, only the `candidates` and their neighbours are ranked."""
+    """A session's log. In a large one only the `candidates` and their neighbours are ranked."""
 
     session: str
     entries: Sequence[e.AnyEntry]
@@ -26,7 +26,7 @@ class SearchedLog(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A hit, and the session it is in."""
+    """A hit and its session."""
 
     session: str
     hit: Hit
@@ -40,8 +40,8 @@ def search_logs(
     each: int | None = None,
     **conditions: Unpack[Conditions],
 ) -> list[Found]:
-    """The best hits in all the logs, best first, by the ranking that a single session has; at most `each`
-    per session. `conditions` are those of `search`."""
+    """The best hits in all logs, best first, ranked as in a single session; at most `each` per session.
+    `conditions`: see `search`."""
     index = Index()
     names: list[tuple[str, str]] = []
     for log in logs:
@@ -61,7 +61,7 @@ def search_logs(
 
 
 def _near(log: SearchedLog) -> Iterator[LoggedMessage]:
-    """The candidates and what stands around them; where something was left out, a new stretch begins."""
+    """The candidates with their neighbours; a gap starts a new stretch."""
     reader = Reader()
     everything = [said for entry in log.entries if (said := reader.said(entry))]
     last = -1

@@ -1,5 +1,5 @@
-"""Asking an index: by words, by key, by turn, by time, by tool, by file, and by any of these together; and
-the part of a text that shows why it was found."""
+"""Queries on an index: by words, key, turn, time, tool or file, or any combination; and snippets that show
+why an entry was found."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from refold.text.truncate import text_window
 DEFAULT_HITS = 5
 MAX_HITS = 1000
 Test: TypeAlias = Callable[[int], bool]
-"""Of an entry's position."""
+"""Accepts or rejects an entry's position."""
 LITERAL = 200
-"""Longest text that is looked for literally when it has no words."""
+"""Longest query without words that is searched literally."""
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """An entry that was found. `text` is a snippet without secrets; `Index.doc(entry_id).message` is all of
-    it, as it was said."""
+    """An entry that was found. `text` is a snippet without secrets; `Index.doc(entry_id).message` is the
+    whole message."""
 
     entry_id: str
     key: str
@@ -42,21 +42,21 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Filters(TypedDict, total=False):
-    """What is asked of an entry beside words; all is to be met."""
+    """Conditions other than words; all of them must hold."""
 
     keys: Sequence[str]
     turns: Sequence[int]
     since: float | None
-    """Seconds since 1970, as `until`."""
+    """Seconds since 1970, like `until`."""
     until: float | None
     tool: str | None
-    """A tool's name."""
+    """Name of a tool."""
     file: str | None
     """A path, or the end of one."""
 
 
 class Conditions(Filters, total=False):
-    """What `search` takes beside words, limit and entry ids, for callers that pass it on."""
+    """Conditions of `search` other than words, limit and entry ids, for callers that pass them on."""
 
     budget: int | None
     counter: TokenCounter | None
@@ -72,9 +72,9 @@ def search(
     counter: TokenCounter | None = None,
     **filters: Unpack[Filters],
 ) -> list[Hit]:
-    """The entries that answer best, best first: never more than `limit`, and together never more than
-    `budget` tokens of text; without a query, those that pass the filters, in log order. Words are taken
-    literally: there are no patterns. `within` restricts the answer to these entry ids."""
+    """The best matching entries, best first: at most `limit`, and at most `budget` tokens of text together.
+    Without a query: entries that pass the filters, in log order. Words are literal, not patterns. `within`
+    restricts the search to these entry ids."""
     expect(query, str, "the query must be a string")
     expect(limit, int, "the limit must be a whole number")
     expect(budget, (int, NoneType), "the budget must be a whole number of tokens")
@@ -94,7 +94,7 @@ def search(
 
 
 def _all(tests: Sequence[Test]) -> Test | None:
-    """All tests as one; None where there is none."""
+    """All tests as one; None for no tests."""
     return (lambda i: all(test(i) for test in tests)) if tests else None
 
 
@@ -105,7 +105,7 @@ def _hit(index: Index, position: int, score: float, terms: Sequence[str]) -> Hit
 
 
 def _shown(index: Index, position: int, terms: Sequence[str]) -> str:
-    """Why an entry was found; a call with how its result ends, a result with its call and its own end."""
+    """The snippet for a hit: a call with the end of its result, a result with its call and its own end."""
     said = searchable(index.docs[position].message)
     text = snippet(said, terms)
     if called := called_line(index, position):
@@ -117,7 +117,7 @@ def _shown(index: Index, position: int, terms: Sequence[str]) -> str:
 
 
 def called_line(index: Index, position: int) -> str:
-    """The call that a result answers, in one line without secrets; empty for anything else."""
+    """The call that a result answers, in one line without secrets; empty for other entries."""
     call = index.steps.call_of(position)
     return (
         ""
@@ -127,14 +127,13 @@ def called_line(index: Index, position: int) -> str:
 
 
 def _ending(text: str) -> str:
-    """The last words of an output: how a run ended."""
+    """The last words of an output, which say how a run ended."""
     end = text.rstrip()[-SECRET_CONTEXT_CHARS:]
     return snippet(end, (), len(end))[-CALL_LINE_CHARS:] if end else ""
 
 
 def within_budget(hits: list[Hit], budget: int | None, counter: TokenCounter | None = None) -> list[Hit]:
-    """The first hits whose texts have at most so many tokens together, by the exact counter if none is
-    given."""
+    """The first hits whose texts fit the budget together, by the exact counter unless another is given."""
     if budget is None:
         return hits
     counter = counter or tokens.get()
@@ -157,7 +156,7 @@ def _tests(
     tool: str | None = None,
     file: str | None = None,
 ) -> Iterator[Test]:
-    """The tests that an entry's position has to pass."""
+    """The tests for an entry's position."""
     for names, kind in ((keys, str), (turns, int)):
         expect(names, Collection, "keys and turns must be lists")
         for name in names:
@@ -184,7 +183,7 @@ def _tests(
 
 
 def _naming(index: Index, file: str) -> list[int]:
-    """Entries in which the path, or a longer one that ends with it, is written."""
+    """Entries that contain the path, or a longer one ending with it."""
     asked = words.terms(file)
     if not asked:
         return []
@@ -194,7 +193,7 @@ def _naming(index: Index, file: str) -> list[int]:
 
 
 def _literally(index: Index, query: str, limit: int, allowed: Test | None) -> list[tuple[int, float]]:
-    """Entries that contain the text as it stands, newest first: for what has no words (`->`, `==`)."""
+    """Entries that contain the text literally, newest first: for queries without words (`->`, `==`)."""
     wanted = query.strip()[:LITERAL].lower()
     found: list[tuple[int, float]] = []
     for i in range(len(index) - 1, -1, -1):
@@ -207,18 +206,19 @@ def _literally(index: Index, query: str, limit: int, allowed: Test | None) -> li
 
 SNIPPET = 320
 CALL_LINE_CHARS = 160
-"""Characters of the call before a result, and of its last words."""
+"""Characters shown of a result's call, and of its last words."""
 SHOWN_RESULTS = 3
-"""Results of calls made side by side whose last words are shown."""
+"""Parallel calls whose results' last words are shown."""
 SCAN = 200_000
 PLACES = 4
 SECRET_CONTEXT_CHARS = 8_000
-"""Characters before and after that are looked through for secrets too: half a secret is not recognised."""
+"""Characters before and after the snippet that are searched for secrets too: half a secret is not
+recognised."""
 
 
 def snippet(text: str, terms: Iterable[str], size: int = SNIPPET) -> str:
-    """About `size` characters of `text` around the place where most of the terms stand together, on
-    one line and without secrets; terms are stems, so the beginning of a word is enough."""
+    """About `size` characters of `text` where most terms occur close together, on one line and without
+    secrets. Terms are stems, so the start of a word is enough."""
     start = (best_start(text[:SCAN].lower(), list(terms), size) or 0) if len(text) > size else 0
     first = max(0, start - SECRET_CONTEXT_CHARS)
     text, secrets = redact(text[first : start + size + SECRET_CONTEXT_CHARS])
@@ -229,8 +229,7 @@ def snippet(text: str, terms: Iterable[str], size: int = SNIPPET) -> str:
 
 
 def best_start(low: str, terms: Sequence[str], size: int) -> int | None:
-    """Where the window with the most terms begins, None where none stands there; rarer terms come first and
-    break ties."""
+    """Start of the window with the most terms, None if it has none; rarer terms come first and break ties."""
     places = [(at, rank) for rank, term in enumerate(terms[:12]) for at in _find(low, term)]
     if not places:
         return None

@@ -1,13 +1,12 @@
-"""One ranker for everything that is recalled.
+"""The ranking of everything that recall finds.
 
-An entry's score for a question is BM25 over its own words and, at a lower weight, those of its neighbours: in
-a conversation the words that find an answer often stand in the question before it. Then, as factors: who said
-it, whether it tells rather than asks, whether it names a time when a time is asked for, how much of the
-question its stretch of conversation covers. What the weights are worth on dialogues they have not seen:
-`benchmarks/recall_folds.py`.
+An entry's score is BM25 over its own words and, with a lower weight, those of its neighbours: in a
+conversation, the words that find an answer are often in the question before it. Factors: the speaker, stating
+rather than asking, naming a time when one is asked for, and how much of the question its stretch of
+conversation covers. Results on dialogues not used for tuning: `benchmarks/recall_folds.py`.
 
-Large logs are not scored whole. The rarest terms choose the candidates, within a fixed number of postings;
-common terms are only looked up for those.
+Large logs are not scored whole: the rarest terms choose the candidates, within a fixed number of postings,
+and common terms are looked up only for those.
 """
 
 from __future__ import annotations
@@ -31,54 +30,59 @@ class RankWeights(msgspec.Struct, frozen=True):
     saturation: float = 1.2
     length: float = 0.5
     before: tuple[float, ...] = (0.5, 0.25, 0.1)
-    """Share of an entry's words that count for the entries after it, nearest first."""
+    """Share of an entry's words that counts for each of the following entries, nearest first."""
     after: tuple[float, ...] = (0.5, 0.25)
-    """… and for the entries before it."""
+    """Share of an entry's words that counts for each of the preceding entries, nearest first."""
     answer: float = 0.5
-    """Added to the first of `before` where the entry asks (a question, a tool call)."""
+    """Added to the first `before` share if the entry asks (a question, a tool call)."""
     spread: float = 2.0
-    """A term's own and neighbouring counts together saturate once more."""
+    """Second saturation, applied to a term's own and neighbouring counts together."""
     speaker: float = 1.0
-    """For entries of the one speaker the question names."""
+    """Bonus for entries by the one speaker whom the question names."""
     asking: float = 0.2
-    """Off for entries that end with a question."""
+    """Penalty for entries that end with a question."""
     time: float = 0.5
-    """For entries that tell a time when one is asked for."""
+    """Bonus for entries that name a time, if the question asks for one."""
     stretch: float = 0.25
-    """For the share of the question that occurs in the same stretch of conversation."""
+    """Bonus by the share of the question that occurs in the same stretch of conversation."""
     date: float = 10.0
-    """For stretches of the day, month or year that the question names."""
+    """Bonus for stretches on the day, month or year that the question names."""
     silent: float = 0.0
-    """Off for entries without an explanation."""
+    """Penalty for entries that explain nothing."""
     size: float = 0.1
-    """For entries that say more."""
+    """Bonus for longer entries."""
     boilerplate: float = 0.95
-    """Off for what a client says by itself."""
+    """Penalty for text that a client adds by itself."""
     repeat: float = 1.0
-    """What a term is still worth for the next hit once a hit has it. 1: hits are ranked one by one."""
+    """Remaining weight of a term for the next hit once a hit contains it. 1: hits are ranked
+    independently."""
 
 
 DIALOGUE = RankWeights()
 WORK = RankWeights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, boilerplate=0.0, repeat=0.4)
-"""For identifiers in a log with tool calls: the words of neighbours mislead, a result answers its call, and
-several hits should cover the question together (a call names many things, held by different entries)."""
+"""For identifiers in a log with tool calls: neighbours' words mislead, a result answers its call, and the
+hits should cover the question together (a call names many things, found in different entries)."""
 EXPLAINED = RankWeights(silent=0.4)
-"""For questions in words of a log with tool calls. Why something failed, what came first, what changed: that
-is in what was said about the work, and the same words stand ten times as often in what tools printed."""
+"""For questions in plain words on a log with tool calls: reasons, order and changes are in what was said
+about the work, but tool output repeats the same words ten times as often."""
 
 WORK_SHARE = 0.1
 MANY_TERMS = 12
-MIN_QUESTION_WORDS, PLAIN_SHARE = 5, 0.75
-"""A question in words has at least so many of them, and such a share of letters alone."""
+MIN_QUESTION_WORDS = 5
+"""Least words in a question in plain words."""
+PLAIN_SHARE = 0.75
+"""Least share of its words that consist of letters only."""
 MIN_RUN_WORDS = 3
-"""Words that a question about something that was run has at least."""
+"""Least words in a question about a run."""
 TERMS_LIMIT = 80
 POSTINGS_LIMIT = 4000
-LOOKUPS, FEWEST_TERMS = 7000, 16
-"""A long question asks each candidate for so many of its rarest terms that there are no more lookups."""
-LOOK = 80
+LOOKUPS = 7000
+"""Most lookups for a long question: only its rarest terms are looked up for each candidate."""
+FEWEST_TERMS = 16
+"""Terms that are looked up in any case."""
+MIN_RANKED = 80
 WHOLE_LIMIT = 1200
-"""Up to this many postings everything is scored."""
+"""Up to this many postings, every entry is scored."""
 MAX_CANDIDATES = 40
 SPEAKER_SHARE = 0.05
 
@@ -87,7 +91,7 @@ _identifier = re.compile(r"\w{2}[./\\_:@#]+\w{2}|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z
 
 
 class ParsedQuestion(msgspec.Struct, frozen=True):
-    """A question, read once. `terms` maps each term to its weight (its idf), rarest first."""
+    """A parsed question. `terms` maps each term to its weight (its idf), rarest first."""
 
     text: str
     terms: Mapping[str, float]
@@ -96,11 +100,12 @@ class ParsedQuestion(msgspec.Struct, frozen=True):
     when: dates.When = dates.NO_DATE
     asks_when: bool = False
     asks_outcome: bool = False
-    """Asked in words of a log in which tools are used, and not for a reason: a tool may have printed it."""
+    """Whether tool output may hold the answer: a question in plain words on a log with tools that does not
+    ask for a reason."""
 
 
 def parse_question(index: Index, text: str, weights: RankWeights | None = None) -> ParsedQuestion:
-    """What the text asks of this index. Weights are chosen by the question and the log unless given."""
+    """Parse a question for this index. Unless given, weights are chosen by question and log."""
     asked = words.terms(text)
     outcome = weights is None and _asks_outcome(index, text, asked)
     weights = weights or _fitting(index, text, asked)
@@ -119,7 +124,7 @@ def parse_question(index: Index, text: str, weights: RankWeights | None = None) 
 
 
 def _asks_outcome(index: Index, text: str, asked: Sequence[str]) -> bool:
-    """Whether a question may be about something that was run: in words, and not for a reason."""
+    """Whether a question may be about a run: in plain words, and not asking for a reason."""
     given = text.split()
     return (
         index.tool_entries >= WORK_SHARE * len(index)
@@ -134,8 +139,8 @@ def _plain(given: Sequence[str]) -> int:
 
 
 def _fitting(index: Index, text: str, asked: Sequence[str]) -> RankWeights:
-    """In a log in which tools are used identifiers, or very many words, ask for something else than a
-    question in words does, even one that names an identifier."""
+    """Weights for a log with tools: identifiers or very many words ask for something different than a
+    question in plain words, even one that names an identifier."""
     if index.tool_entries < WORK_SHARE * len(index):
         return DIALOGUE
     given = text.split()
@@ -151,8 +156,8 @@ def idf(total: int, having: int) -> float:
 def rank(
     index: Index, question: ParsedQuestion, *, limit: int = 20, allowed: Callable[[int], bool] | None = None
 ) -> list[tuple[int, float]]:
-    """Positions and scores, best first; of two equals the newer one. `allowed` tells which positions may
-    be in the answer; the others still lend their words to their neighbours."""
+    """Positions and scores, best first; of equals the newer. `allowed` limits the answer; other positions
+    still lend their words to their neighbours."""
     scoring = Scoring(index, question, limit, allowed)
     scores = scoring.adjusted(scoring.by_words())
     together = question.weights.repeat < 1 and len(question.terms) > 1
@@ -169,8 +174,8 @@ def _with_runs(
     limit: int,
     allowed: Callable[[int], bool] | None,
 ) -> list[tuple[int, float]]:
-    """What was said and what was run: in turns where an outcome is asked for, otherwise only the run that
-    fits best, second. Of a call and its result, and of runs of one command, the first one stays."""
+    """Statements and runs merged: alternating if the question asks for an outcome, otherwise only the best
+    run, in second place. Of a call and its result, and of runs of the same command, the first is kept."""
     steps, asked = index.steps, asked_of_steps(question.text)
 
     def anchor(clause: str) -> int | None:
@@ -200,8 +205,7 @@ def _with_runs(
 def _covering(
     own: Mapping[str, Container[int]], question: ParsedQuestion, best: Sequence[tuple[int, float]], limit: int
 ) -> list[tuple[int, float]]:
-    """Hits chosen one after the other, each for what those before it do not have. `own` tells which entries
-    have a term."""
+    """Hits chosen one by one, each for the terms that earlier ones lack. `own`: which entries have a term."""
     has = {i: [term for term, having in own.items() if i in having] for i, _ in best}
     worth = dict(question.terms)
     full = {i: sum(worth[t] for t in terms) for i, terms in has.items()}
@@ -220,7 +224,7 @@ def _covering(
 
 
 class Scoring:
-    """One question asked of one index: first the words, then everything else."""
+    """One question on one index: first the words, then everything else."""
 
     def __init__(
         self,
@@ -238,7 +242,7 @@ class Scoring:
         self.shares = [(distance, share) for distance, share in enumerate(weights.before, 1) if share]
         self.shares += [(-distance, share) for distance, share in enumerate(weights.after, 1) if share]
         self.own: dict[str, dict[int, float]] = {}
-        """Term → entry → how much of it the entry has, for the entries that were looked at."""
+        """Term → entry → weight of the term in it, for the entries looked at."""
         self.postings = {term: index.positions(term) for term in question.terms}
         self.base = weights.saturation * (1 - weights.length)
         self.slope = weights.saturation * weights.length / mean
@@ -263,8 +267,8 @@ class Scoring:
         return self._worth_a_look(scores)
 
     def _worth_a_look(self, scores: dict[int, float]) -> dict[int, float]:
-        """Without those so far behind that what is known besides their words cannot bring them forward."""
-        most = LOOK + 4 * self.limit
+        """Drops entries that are too far behind for the other factors to bring forward."""
+        most = MIN_RANKED + 4 * self.limit
         if len(scores) <= most or self.allowed is not None:
             return scores
         return dict(nlargest(most, scores.items(), key=itemgetter(1)))
@@ -296,7 +300,7 @@ class Scoring:
         return found
 
     def _candidates(self, terms: Mapping[str, float], postings: Mapping[str, Sequence[int]]) -> list[int]:
-        """The most promising entries by their own words, read from the rarest terms."""
+        """The best entries by their own words, found through the rarest terms."""
         found: dict[int, float] = {}
         get, sizes, base, slope = found.get, self.index.sizes, self.base, self.slope
         # Under a condition the wanted entries may be anywhere: then all postings are read.
@@ -320,7 +324,7 @@ class Scoring:
         return sorted({j for i in positions for j in range(max(0, i - reach), min(end, i + reach + 1))})
 
     def _spread(self, own: Mapping[int, float]) -> dict[int, float]:
-        """The term's counts with those of the neighbours added, within a stretch of conversation."""
+        """Counts of the term with those of the neighbours added, within a stretch."""
         flags, stretch, answer = self.index.flags, self.index.stretch, self.weights.answer
         end = len(stretch)
         found = dict(own)
@@ -340,7 +344,7 @@ class Scoring:
     # ── everything else ─────────────────────────────────────────────────────────────────────────
 
     def adjusted(self, scores: Mapping[int, float], weights: RankWeights | None = None) -> dict[int, float]:
-        """The scores with what is known besides the words: who, when, asking or telling."""
+        """The scores after all factors other than words: speaker, time, asking or stating."""
         index, question, w = self.index, self.question, weights or self.weights
         one_speaker = len(question.speakers) == 1
         total = sum(question.terms.values()) or 1.0
@@ -371,7 +375,7 @@ class Scoring:
         return adjusted
 
     def _coverage(self, stretch: int) -> float:
-        """The weight of the question's terms that occur anywhere in the stretch."""
+        """Total weight of the question's terms that occur anywhere in the stretch."""
         first, end = self.index.starts[stretch] << 8, self.index.stretch_end(stretch) << 8
         covered = 0.0
         for term, weight in self.question.terms.items():
@@ -387,8 +391,8 @@ def _says(doc: Doc, speakers: Container[str]) -> bool:
 
 
 def _speakers(index: Index, text: str) -> frozenset[str]:
-    """Speakers the question names, by full name or first name, and roles (`what did the user say`). Only
-    who speaks often is a speaker: a message may start with `Note:` as well."""
+    """Speakers named in the question, by full or first name, and roles (`what did the user say`). Rare ones
+    do not count: a message may also start with `Note:`."""
     asked = frozenset(words.spelled(text))
     least = max(3, SPEAKER_SHARE * len(index))
     named = (name for name, entries in index.speakers.items() if entries >= least)

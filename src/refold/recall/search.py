@@ -15,7 +15,7 @@ from refold.session.history import History, starts_turn
 
 
 class LoggedMessage(NamedTuple):
-    """An entry that says something. `apart`: it does not follow the one before it in the log."""
+    """An entry with a message. `apart`: it does not follow the entry before it in the log."""
 
     entry_id: str
     message: Message
@@ -25,7 +25,7 @@ class LoggedMessage(NamedTuple):
 
 
 class Reader:
-    """Reads a log in order, all branches, folded or not; folds themselves say nothing new."""
+    """Reads a log in order: all branches, folded or not, without the folds themselves."""
 
     def __init__(self) -> None:
         self._turn: dict[str | None, int] = {}
@@ -43,12 +43,12 @@ class Reader:
 
 
 class LogIndex(Index):
-    """The index of a log that grows."""
+    """The index of a growing log."""
 
     def __init__(self, entries: Iterable[e.AnyEntry] = ()) -> None:
         super().__init__()
         self.read = 0
-        """How many entries of the log were taken in."""
+        """Number of log entries indexed."""
         self._reader = Reader()
         self.extend(entries)
 
@@ -61,7 +61,7 @@ class LogIndex(Index):
 
 
 def index_of(session: History) -> LogIndex:
-    """The index of a history, kept with it and extended by what was appended since."""
+    """The index of a history, cached with it and extended by new entries."""
     index = session.derived.of(LogIndex, LogIndex)
     index.extend(session.entries[index.read :])
     index.numbered = session.path
@@ -69,14 +69,14 @@ def index_of(session: History) -> LogIndex:
 
 
 class _PathIndex:
-    """The index of the path that was asked about last."""
+    """The index of the path queried last."""
 
     def __init__(self) -> None:
         self.index, self.path = LogIndex(), list[e.AnyPathEntry]()
 
 
 def index_of_path(session: History, leaf: str | None) -> LogIndex:
-    """The index of one path alone: nothing of any other branch can be found in it."""
+    """The index of one path alone; other branches cannot be found in it."""
     kept, path = session.derived.of(_PathIndex, _PathIndex), session.path_to(leaf)
     if kept.path[: kept.index.read] != path[: kept.index.read]:
         kept.index = LogIndex()
@@ -89,5 +89,5 @@ def index_of_path(session: History, leaf: str | None) -> LogIndex:
 def recall(
     session: History, query: str = "", *, limit: int = DEFAULT_HITS, **conditions: Unpack[Conditions]
 ) -> list[Hit]:
-    """`search` over everything that was ever said in the session."""
+    """`search` over everything that was said in the session."""
     return search(index_of(session), query, limit=limit, **conditions)

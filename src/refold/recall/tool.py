@@ -1,4 +1,4 @@
-"""`recall_conversation`: how a model asks for what it no longer sees (D6)."""
+"""`recall_conversation`, the tool with which a model retrieves what left its view (D6)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ANSWER_BUDGET = 4000
 QUERY_HITS = 5
 QUERY_LIMIT = 4000
 ASKED_LIMIT = 50
-"""Most turns or keys that one call may name."""
+"""Most turns or keys in one call."""
 TURNS = ("turn_numbers", "turnNumbers")
-"""Both spellings are accepted; models carry one over from other tools."""
+"""Accepted spellings; models know one of them from other tools."""
 _RANGE = re.compile(r"(?:turns? ?)?(\d{1,9})(?: ?(?:[-–—]|\.\.|to) ?(\d{1,9}))?", re.IGNORECASE)
 MIN_RECORD_TOKENS = 60
-"""Tokens below which a cut record is not worth printing."""
+"""A cut record with fewer tokens is not printed."""
 
 SPEC = ToolSpec(
     name=NAME,
@@ -62,7 +62,7 @@ SPEC = ToolSpec(
         "additionalProperties": False,
     },
 )
-"""Serves both dialects: as OpenAI's `function` and as Anthropic's `input_schema`."""
+"""Works for both dialects: OpenAI's `function` and Anthropic's `input_schema`."""
 
 
 def for_openai() -> dict[str, Any]:
@@ -90,7 +90,7 @@ TEXT_PROTOCOL = (
 def result(
     session: History, call: Call, *, budget: int = ANSWER_BUDGET, counter: TokenCounter | None = None
 ) -> Result:
-    """The result of a model's call of the tool, ready to be appended. Turn numbers are those of the path."""
+    """The result for a model's call, ready to append. Turn numbers refer to the path."""
     text = tool_answer(index_of(session), call.arguments, budget=budget, counter=counter)
     return m.result(call.id, text, name=NAME)
 
@@ -103,11 +103,11 @@ def tool_answer(
     counter: TokenCounter | None = None,
     within: Container[str] | None = None,
 ) -> str:
-    """What a call of the tool gets: the messages without their secrets, framed as record; and one line for
-    every number or key that names nothing. All of it in at most `budget` tokens of the counter (the exact
-    one, unless another is given). Never raises for what a model wrote.
+    """The answer to a call: the messages without secrets, framed as a record, and one line for each number or
+    key that does not exist; at most `budget` tokens by `counter` (default: exact). Never raises for what a
+    model wrote.
 
-    Turn numbers are those of the path, or of the entries `within`; keys and queries reach all branches.
+    Turn numbers refer to the path, or to the entries `within`; keys and queries cover all branches.
     """
     numbers = [each for name in TURNS for each in _listed(arguments.get(name))]
     turns, bad_turns = turn_numbers(numbers)
@@ -145,7 +145,7 @@ def _by_key(index: Index, keys: Sequence[str], remarks: list[str]) -> list[Doc]:
 
 
 def _remark(remarks: list[str], sentence: str, about: Sequence[object]) -> None:
-    """One sentence about all of them; the first few are named."""
+    """One sentence about all of them, naming the first few."""
     if about:
         named = ", ".join(attribute(each)[:40] for each in about[:6])
         remarks.append(sentence.format(named + (" …" if len(about) > 6 else "")))
@@ -165,13 +165,13 @@ def _by_query(index: Index, query: str, remarks: list[str]) -> list[Doc]:
 
 
 def _is_recall(doc: Doc) -> bool:
-    """A question to this tool, or its answer: these repeat what they ask and find."""
+    """Whether an entry is a call of this tool or its answer: these repeat what they ask and find."""
     calls = doc.message.calls
     return doc.tool == NAME or (bool(calls) and all(call.name == NAME for call in calls))
 
 
 def _results(index: Index, position: int) -> Sequence[int]:
-    """The results of a call: it answers nothing without them."""
+    """The results of a call, which is no answer without them."""
     return () if index.steps.call_of(position) else index.steps.halves(position)
 
 
@@ -183,7 +183,7 @@ def _told(
     counter: TokenCounter,
     terms: Sequence[str],
 ) -> str:
-    """The records in the order asked, the last one cut to what is left, the rest listed by key."""
+    """The records in the order asked; the last is cut to the remaining budget, the rest are listed by key."""
     parts: list[str] = [*remarks, RECORD_NOTE] if docs else list(remarks)
     left = budget - counter.text("\n".join(parts)) - MIN_RECORD_TOKENS
     for at, doc in enumerate(docs):
@@ -211,8 +211,7 @@ def _record(doc: Doc, text: str, *, called: str, cut: str = "") -> str:
 
 
 def _shortened(doc: Doc, left: int, counter: TokenCounter, called: str, terms: Sequence[str]) -> str:
-    """The record with as much taken out as it takes to fit: what stands around the words that were asked for
-    stays, or else beginning and end."""
+    """The record shortened to fit: text around the words asked for stays, otherwise the start and the end."""
     text = redacted.message_text(doc.message)
 
     def record(characters: int) -> str:
@@ -237,7 +236,7 @@ def _left_out(docs: Sequence[Doc]) -> str:
 
 
 def turn_numbers(value: Any) -> tuple[list[int], list[Any]]:
-    """Numbers out of what a model sent: a list, a single number, numbers and ranges as strings (D11)."""
+    """Turn numbers in a model's argument: a list, a single number, numbers and ranges as strings (D11)."""
     items = [part for item in _listed(value) for part in (_parts(item) if isinstance(item, str) else [item])]
     numbers = [_numbers(item) for item in items]
     bad = [item for item, found in zip(items, numbers, strict=True) if not found]
@@ -249,7 +248,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _numbers(item: Any) -> Sequence[int]:
-    """The numbers that an item names; as lines write them (`[Turn 3-8]`) too."""
+    """The numbers in one item, also as `[Turn 3-8]`."""
     if isinstance(item, str) and (named := _RANGE.fullmatch(item)):
         first, last = int(named[1]), int(named[2] or named[1])
         return range(first, min(last, first + ASKED_LIMIT - 1) + 1)

@@ -85,7 +85,8 @@ class InPlace:
         )
         if self.program not in WRITERS:
             known = " and ".join(WRITERS)
-            raise UsageError(f"{path} is in the format {self.program}: only {known} can be folded in place")
+            hint = "leave out --in-place" if self.program == "refold" else "use -o FILE"
+            raise UsageError(f"{path} is in the format {self.program}; --in-place is for {known}: {hint}")
         self._folder = folder
         self._writer = writer(self.program)
         self._records = [record for _, record in TranscriptFile(io.BytesIO(self._data)).records()]

@@ -10,23 +10,22 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
-from refold.errors import SettingError, nearest
+from refold.errors import SettingError, UsageError, kind_name, nearest, needed_value
 
 ENVIRONMENT = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
 """Providers whose key and address come from variables of this prefix."""
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.+?)`(?: - at `\$\.?(?P<section>.*?)`)?")
-_WRONG_TYPE = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<got>[^`]+)` - at `\$\.?(?P<place>[^`]*)`")
-_WRONG_CHOICE = re.compile(r"Invalid enum value .* - at `\$\.?(?P<place>[^`]*)`")
-_TYPES = {
-    "int": "a whole number", "float": "a number", "str": "text in quotes", "bool": "true or false",
-    "array": "a list", "object": "a table",
-}  # fmt: skip
+_WRONG = re.compile(
+    r"(?P<wrong>Expected .*?(?:, got `(?P<got>[^`]+)`)?|Invalid enum value .*) - at `\$\.?(?P<place>.*)`"
+)
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 _QUOTED = re.compile(r"'[^'\n]{2,}'")
 
 
@@ -38,7 +37,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     api_key_env: str | None = None
     """Name of the variable that holds the key: keeps it out of the file."""
     base_url: str | None = None
-    timeout: float | None = None
+    timeout: Seconds | None = None
     cache: Literal["5m", "1h", "off"] | None = None
     extra: dict[str, Any] = {}
     """Fields added to every request."""
@@ -57,14 +56,14 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     compact_tool: bool = False
     """True if the model may fold the conversation (`compact_conversation`)."""
     permission: Literal["ask", "edits", "read-only", "all"] = "ask"
-    max_iterations: int | None = None
+    max_iterations: Count | None = None
     text_protocol: bool | None = None
 
 
 class GatewayModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the gateway folds for one model."""
 
-    window: int | None = None
+    window: Count | None = None
     preset: str | None = None
 
 
@@ -77,7 +76,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     host: str = "127.0.0.1"
     port: int = 8787
     store: str = "sqlite:"
-    window: int | None = None
+    window: Count | None = None
     """Window for unlisted models."""
     preset: str | None = None
     models: dict[str, GatewayModel] = {}
@@ -92,7 +91,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     unless the upstream is the provider itself."""
     compaction: bool = True
     """True: answer compaction calls of coding agents with a record; false: their model writes the summary."""
-    record_tokens: int | None = None
+    record_tokens: Count | None = None
     """Size of that record; unset: 16,000 or an eighth of the window, the smaller."""
     notes: bool = False
     """True: the program's model is asked first, and its answer is added to the record."""
@@ -100,13 +99,13 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """True: the model of a folded session may call a recall tool."""
     compact_tool: bool = False
     """True: the model may fold the conversation (`compact_conversation`)."""
-    largest: int = 64 * 1024 * 1024
+    largest: Count = 64 * 1024 * 1024
     """Maximum bytes of a request."""
-    concurrent: int = 2000
-    requests_per_minute: int | None = None
+    concurrent: Count = 2000
+    requests_per_minute: Count | None = None
     """Limit per owner."""
-    connect_seconds: float = 30.0
-    silent_seconds: float = 600.0
+    connect_seconds: Seconds = 30.0
+    silent_seconds: Seconds = 600.0
     """How long an upstream may be silent."""
 
 
@@ -119,7 +118,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     url: str | None = None
     headers: dict[str, str] = {}
     """Sent with every request to the address; `$NAME` is the variable of that name."""
-    timeout: float = 60.0
+    timeout: Seconds = 60.0
     """Seconds of one call."""
 
 
@@ -188,7 +187,25 @@ def load_configuration(environment: Mapping[str, str] | None = None) -> Configur
         return Configuration()
     except OSError as error:
         raise SettingError(str(file), error.strerror or "cannot be read") from None
+    except UnicodeDecodeError:
+        raise SettingError(str(file), "not UTF-8 text: save it as UTF-8") from None
     return parse_configuration(text, str(file))
+
+
+def check_settings() -> None:
+    """Raises `SettingError` for a wrong value in the configuration file or in a variable for a preset."""
+    config = load_configuration()
+    if not any(name.startswith("REFOLD_") for name in os.environ):
+        return
+    from refold import presets, registry
+
+    for name in presets.NAMES:
+        if any(variable.startswith(f"REFOLD_{name.upper()}_") for variable in os.environ):
+            try:
+                registry.preset(name, config=config)
+            except SettingError as error:
+                text = str(error).removeprefix(f"{error.key}: ")
+                raise SettingError(f"REFOLD_{name}_{error.key}".upper(), text) from None
 
 
 def parse_configuration(text: str, where: str = "configuration") -> Configuration:
@@ -197,40 +214,60 @@ def parse_configuration(text: str, where: str = "configuration") -> Configuratio
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         if unknown := _UNKNOWN.fullmatch(str(error)):
             raise SettingError(where, _unknown_key(unknown["key"], unknown["section"] or "")) from None
-        if wrong := _WRONG_TYPE.fullmatch(str(error)):
-            raise SettingError(where, _wrong_type(wrong["wanted"], wrong["got"], wrong["place"])) from None
-        if choice := _WRONG_CHOICE.fullmatch(str(error)):
-            raise SettingError(where, _wrong_choice(choice["place"])) from None
+        if wrong := _WRONG.fullmatch(str(error)):
+            raise SettingError(where, _wrong_value(wrong["wrong"], wrong["got"], wrong["place"])) from None
         # Values are quoted in some of these texts, and a value may be a key in the wrong place.
         kind = "not valid TOML: " if isinstance(error, tomllib.TOMLDecodeError) else ""
         raise SettingError(where, kind + _QUOTED.sub("'…'", str(error))) from None
-    if config.presets:
-        from refold.presets import names  # looks for what is installed
-
-        known = names()
-        if unknown := [name for name in config.presets if name not in known]:
-            raise SettingError(where, f"[presets] unknown preset {_meant(unknown[0], known)}")
+    try:
+        _check_models(config)
+        _check_providers(config)
+        _check_presets(config)
+    except UsageError as error:
+        raise SettingError(where, str(error)) from None
     return config
+
+
+def _check_models(config: Configuration) -> None:
+    from refold.costs import known
+
+    for name in config.models:
+        known(name, config.models)
+
+
+def _check_providers(config: Configuration) -> None:
+    for name, provider in config.providers.items():
+        if (provider.type or name) not in ENVIRONMENT:
+            from refold.registry.models import PROVIDERS, installed_models
+
+            if provider.type or name not in (*PROVIDERS, *installed_models()):
+                raise SettingError(f"[providers.{name}] type", f"must be one of {', '.join(ENVIRONMENT)}")
+
+
+def _check_presets(config: Configuration) -> None:
+    """Makes every preset that the configuration names, with its settings."""
+    served = (config.gateway, *config.gateway.models.values())
+    named = (config.preset, *config.presets, *(one.preset for one in served))
+    for name in dict.fromkeys(filter(None, named)):
+        from refold import presets
+
+        try:
+            presets.make(name, config.presets.get(name, {}))
+        except SettingError as error:
+            raise UsageError(f"[presets.{name}] {error}") from None
 
 
 def _unknown_key(key: str, section: str) -> str:
     """Message for a key that its section does not have, with the closest one."""
-    return f"{_place(section)}unknown key {_meant(key, _type_at(section).__struct_fields__)}"
+    known = _type_at(section).__struct_fields__
+    return f"{_place(section.replace('[...]', '.*'))}unknown key {_meant(key, known)}"
 
 
-def _wrong_type(wanted: str, got: str, place: str) -> str:
-    """Message for a value of the wrong type. The value itself may be a key in the wrong place."""
-    section, _, key = place.rpartition(".")
-    needed = " or ".join(_TYPES.get(name, name) for name in wanted.split(" | ") if name != "null")
-    return f"{_place(section)}{key} must be {needed}, not {_TYPES.get(got, got)}"
-
-
-def _wrong_choice(place: str) -> str:
-    """Message for a value that is none of those allowed."""
-    section, _, key = place.rpartition(".")
-    kinds = get_args(_type_at(place))
-    choices = [text for kind in kinds for text in (get_args(kind) or (kind,)) if isinstance(text, str)]
-    return f"{_place(section)}{key} must be one of {', '.join(choices)}"
+def _wrong_value(wrong: str, got: str | None, place: str) -> str:
+    """Message for a value of the wrong type or size. The value itself may be a key in the wrong place."""
+    section, _, key = place.replace("[...]", ".*").rpartition(".")
+    found = f", not {kind_name(got)}" if got else ""
+    return f"{_place(section)}{key} {needed_value(wrong, _type_at(place))}{found}"
 
 
 def _type_at(place: str) -> Any:
@@ -242,7 +279,7 @@ def _type_at(place: str) -> Any:
 
 
 def _place(section: str) -> str:
-    return f"[{section.replace('[...]', '.*')}] " if section else ""
+    return f"[{section}] " if section else ""
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

@@ -72,13 +72,13 @@ def model(
     given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if settings.type:
         if kind not in ENVIRONMENT:
-            raise SettingError(f"providers.{provider}.type", f"must be one of {', '.join(ENVIRONMENT)}")
+            raise SettingError(f"[providers.{provider}] type", f"must be one of {', '.join(ENVIRONMENT)}")
         given["name"] = name  # which leads back here
     about = known(name, config.models)
     configured = _configured(about, settings)
     if kind in PROVIDERS:
         return _own(PROVIDERS[kind], rest, configured, about, given)
-    plugin = _plugins().get(kind)
+    plugin = installed_models().get(kind)
     if plugin is None:
         raise UnknownName("model provider", provider, model_names())
     return plugin.load()(rest, **{**configured, **given})
@@ -114,7 +114,9 @@ def model_window(name: str, config: Configuration | None = None) -> int:
 
 def model_names() -> tuple[str, ...]:
     """Providers that a model name may begin with."""
-    return tuple(sorted({*PROVIDERS, "chaos", *_plugins(), *configuration.load_configuration().providers}))
+    return tuple(
+        sorted({*PROVIDERS, "chaos", *installed_models(), *configuration.load_configuration().providers})
+    )
 
 
 def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Model:
@@ -172,5 +174,5 @@ def _configured(about: KnownModel | None, settings: Provider) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _plugins() -> dict[str, EntryPoint]:
+def installed_models() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=MODEL_ENTRY_POINTS)}

@@ -11,7 +11,7 @@ from types import NoneType
 
 from refold.entries import MessageEntry
 from refold.errors import RefoldError, SessionExists, StorageError, UnknownName, UsageError, expect
-from refold.protocols import Lines, Lookup, SessionInfo, Store
+from refold.protocols import Lines, Lookup, Placed, SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
 
@@ -65,12 +65,16 @@ def named_session(name: str) -> Session:
     (then it is only read)."""
     from refold.stores import is_store, open_store
 
+    if not name.strip():
+        raise UsageError("FILE is empty: name a transcript or a session; `refold sessions` lists ids")
     path, mark, id = name.rpartition("#")
     spec = path if mark and path and is_store(path) else name
     if not is_store(spec):
         own = None if Path(name).exists() else _of_own(name)
         return load(name) if own is None else own
     store, named = open_store(spec)
+    if isinstance(store, Placed) and not Path(str(store.path)).exists():
+        raise StorageError(f"{store.path} does not exist; `refold sessions` lists your own sessions")
     chosen = id if spec == path else named
     return stored(store, _only(store, name) if chosen is None else find_session(store, chosen).id)
 

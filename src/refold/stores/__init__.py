@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from refold.deprecation import renamed
-from refold.errors import FormatError, StorageError, UnknownName, expect
+from refold.errors import FormatError, StorageError, UnknownName, UsageError, expect
 from refold.stores.disk import os_errors_translated
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Kind(NamedTuple):
     """True if other programs have similar files; the module's `is_ours(path)` decides."""
 
 
+STORE_ENTRY_POINTS = "refold.stores"
+"""Entry points: `name = "package.module:KIND"`, a `Kind`, for stores called `name:…`."""
 KINDS: dict[str, Kind] = {
     "sqlite": Kind("refold.stores.sqlite", (".db", ".sqlite", ".sqlite3"), b"SQLite format 3\0", many=True),
     "jsonl": Kind("refold.stores.jsonl", (".jsonl",), folders=True, shared=True),
@@ -64,21 +66,40 @@ _SECRETS = re.compile(r"^([a-z]{1,20}://[^:/?#@]*):.*@|((?:pass|password|sslpass
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by content or name."""
-    expect(spec, (str, os.PathLike), SPEC_HINT)
-    text = os.fspath(spec)
-    if "\0" in text:
-        raise StorageError("a path cannot contain NUL: choose another name")
-    name, colon, rest = text.partition(":")
-    if not colon or name not in KINDS:
-        if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:
-            raise UnknownName("store", name, tuple(KINDS))
-        with os_errors_translated(Path(text)):
-            name, rest = _guess(Path(text).expanduser()), text
+    name, rest = store_kind(spec)
     session = ""
     if KINDS[name].many and "#" in _PASSWORD.sub("", rest) and not Path(rest).expanduser().exists():
         rest, _, session = rest.rpartition("#")
     store, found = cast("Callable[[str], Opened]", import_module(KINDS[name].module).opened)(rest)
     return Opened(store, session or found)
+
+
+def store_kind(spec: str | os.PathLike[str]) -> tuple[str, str]:
+    """The kind of store that `spec` names, and the rest of it; nothing is opened."""
+    expect(spec, (str, os.PathLike), SPEC_HINT)
+    text = os.fspath(spec)
+    if "\0" in text:
+        raise StorageError("a path cannot contain NUL: choose another name")
+    name, colon, rest = text.partition(":")
+    if colon and _known(name):
+        return name, rest
+    if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:
+        raise UnknownName("store", name, tuple(KINDS))
+    with os_errors_translated(Path(text)):
+        return _guess(Path(text).expanduser()), text
+
+
+def _known(name: str) -> bool:
+    """Whether there is such a kind; one of an installed package is added to `KINDS`."""
+    if name not in KINDS and name.isidentifier() and len(name) > 1:
+        from importlib.metadata import entry_points
+
+        for point in entry_points(group=STORE_ENTRY_POINTS, name=name):
+            try:
+                KINDS[name] = point.load()
+            except Exception as error:
+                raise UsageError(f"the store {name!r} ({point.value}) cannot be loaded: {error!r}") from error
+    return name in KINDS
 
 
 def without_password(spec: str) -> str:
@@ -98,7 +119,7 @@ def is_store(spec: str) -> bool:
     """True if the text names a store of refold (otherwise it may be another program's transcript)."""
     expect(spec, str, SPEC_HINT)
     name, colon, _ = spec.partition(":")
-    if colon and name in KINDS:
+    if colon and _known(name):
         return True
     path = Path(spec).expanduser()
     try:

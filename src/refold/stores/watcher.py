@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 
 from refold.errors import UsageError
-from refold.protocols import Store, Watch, Watches
+from refold.protocols import AppendWatch, Store, Watches
 from refold.session import Session
 from refold.stores.rows import LAST_PLACE
 
@@ -21,7 +21,7 @@ POLL_SECONDS = 0.25
 """Polling interval for stores without notifications."""
 
 
-def watch(session: Session) -> Watch:
+def watch(session: Session) -> AppendWatch:
     """Watches from now on; `session.refresh()` reads what was appended before."""
     store = session.store
     if store is None:

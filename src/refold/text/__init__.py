@@ -1,1 +1,1 @@
-"""On strings alone: cutting, sentences, words, dates, frames, redaction, JSON that others refuse."""
+"""String functions: cutting, sentences, words, dates, frames, redaction, lenient JSON."""

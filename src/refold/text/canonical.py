@@ -1,8 +1,8 @@
-"""Text as a careless reader takes it, with the way back to the places of the original.
+"""Plain-ASCII form of disguised text, with a map back to the original.
 
-Full-width and decorated letters, invisible characters, colours of a terminal, HTML entities, percent codes
-and the word for password in other languages are ways to write what the formats of secrets say in plain ASCII:
-the lines that have such are written that way, and a match there is mapped back to where it stood.
+Full-width and decorated letters, invisible characters, terminal colours, HTML entities, percent codes and
+foreign words for "password" can disguise a secret. Lines that have any are normalised, and a match is mapped
+back to its place in the original.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from refold.text.patterns import lazy_pattern
 _UNSEEN = frozenset(("Mn", "Me", "Cf", "Cc"))
 _LOOKALIKES = str.maketrans("‐‑‒–—―−∕⁄⧸аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК", "-------///aeopcyxisjhdAEOPCYXISJHTMBK")
 _TWINS = "аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК"
-"""Letters of another script, taken for Latin ones inside a Latin word."""
+"""Letters of other scripts that look Latin inside a Latin word."""
 _NAMES = (
     "contrasena",
     "clave",
@@ -59,10 +59,10 @@ _PUNCTUATION = {"、": ",", "。": " ", "«": '"', "»": '"', "「": '"', "」":
 
 
 class Canonical:
-    """`text` is the plain form of the lines that need one; `span` says where a piece of it stood."""
+    """`text` holds the lines that need normalising; `span` maps a piece of it back to the original."""
 
     def __init__(self, original: str, lowered: bytes) -> None:
-        """`lowered`: the original in small letters, one byte a character."""
+        """`lowered`: the original in lower case, one byte per character."""
         self._pieces: list[str] = []
         self._size = 0
         self._starts: list[int] = []
@@ -91,7 +91,7 @@ class Canonical:
         return self._place(start)[0], self._place(end - 1)[1]
 
     def _place(self, at: int) -> tuple[int, int]:
-        """The original of one character: a whole piece where it was made of one."""
+        """The original span of one character, which may be an entity or a percent code."""
         start, plain_end, end = self._origins[bisect_right(self._starts, at) - 1]
         if at < plain_end:
             return start, end
@@ -100,7 +100,7 @@ class Canonical:
 
 @lru_cache(maxsize=4096)
 def seen(char: str) -> str:
-    """What a careless reader sees of a character: nothing of an invisible one, a decorated one's letter."""
+    """The visible letter of a character: empty for an invisible one, plain for a decorated one."""
     forms = unicodedata.normalize("NFKD", char)
     letters = "".join(c for c in forms if c in "\n\t" or unicodedata.category(c) not in _UNSEEN)
     return letters.translate(_LOOKALIKES)
@@ -113,7 +113,7 @@ def unescaped(entity: str) -> str:
 
 
 def _lines(text: str, lowered: bytes) -> list[tuple[int, int]]:
-    """Start and end of each line that may be written otherwise."""
+    """Start and end of each line that may be disguised."""
     starts: set[int] = set()
     if not text.isascii():
         at = 0

@@ -1,7 +1,7 @@
-"""Dates: the day a text names, the day over a stretch of conversation, and "yesterday" said as a date.
+"""Dates: the day that a text names, the date of a stretch of conversation, and "yesterday" as a date.
 
-What is kept of a conversation is read long after it was said; "last Friday" is worthless there without its
-day. Nothing is guessed: an expression that cannot be computed from the day of its message stays as it is.
+A record is read long after the conversation; "last Friday" means nothing there. Nothing is guessed: an
+expression that cannot be computed from the date of its message is unchanged.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _asks_when = re.compile(
 
 
 class When(NamedTuple):
-    """A day, or as much of it as was said; 0 where unsaid."""
+    """A date, as far as stated; 0 for missing parts."""
 
     year: int = 0
     month: int = 0
     day: int = 0
 
     def covers(self, other: When) -> bool:
-        """True if `other` says everything that this one says."""
+        """True if `other` states everything that this one does."""
         return all(mine in (0, theirs) for mine, theirs in zip(self, other, strict=True))
 
     @property
     def date(self) -> date | None:
-        """The day; None where less than one was said, or there is no such day."""
+        """The day; None if incomplete or impossible."""
         try:
             return date(*self)
         except ValueError:
@@ -73,8 +73,8 @@ NO_DATE = When()
 
 
 def read_date(text: str, *, capitals: bool = False) -> When:
-    """The date a text names, as much of it as it says: `8 May 2023`, `May 8th`, `2023-05-08`, `2023年5月`,
-    `2023`. `capitals`: months are names only with one; a lower-case `may` or `march` alone is a verb."""
+    """The date in a text, as far as stated: `8 May 2023`, `May 8th`, `2023-05-08`, `2023年5月`, `2023`.
+    `capitals`: months must be capitalised; lower-case `may` or `march` is a verb."""
     if number := _numeric.search(text):
         year, month, day = (int(part or 0) for part in number.groups())
         return When(year, month, day) if 1 <= month <= 12 and day <= 31 else When(year)
@@ -88,8 +88,8 @@ def read_date(text: str, *, capitals: bool = False) -> When:
 
 
 def heading(text: str) -> tuple[When, int]:
-    """The date of a first line that is nothing but one (`# 2024-03-01`, `[Monday, 8 May 2023, 1:56 pm]`), and
-    where the text goes on after it; `NEVER, 0` where there is none."""
+    """The date in a first line that holds nothing else (`# 2024-03-01`, `[Monday, 8 May 2023, 1:56 pm]`), and
+    where the text continues; `NEVER, 0` if there is none."""
     line = _first_line.match(text)
     if line is None or not _is_date(line[1]):
         return NO_DATE, 0
@@ -102,7 +102,7 @@ def _is_date(line: str) -> bool:
 
 
 def of_time(time: float | None) -> When:
-    """The UTC day of seconds since 1970; `NEVER` where there is none or it is out of range."""
+    """The UTC day of seconds since 1970; `NEVER` if missing or out of range."""
     if not time or not 0 < time < 4e10:
         return NO_DATE
     day = datetime.fromtimestamp(time, UTC)
@@ -110,7 +110,7 @@ def of_time(time: float | None) -> When:
 
 
 def tells_time(terms: Iterable[str]) -> bool:
-    """True if among the terms of a text are some that place it in time."""
+    """True if any of a text's terms refers to a time."""
     return not _TELLING_TERMS.isdisjoint(terms)
 
 
@@ -119,7 +119,7 @@ def asks_when(question: str) -> bool:
 
 
 def written_date(day: date) -> str:
-    """`7 May 2023`: unambiguous everywhere, and the words people ask with."""
+    """`7 May 2023`: unambiguous everywhere, and in the words that questions use."""
     return f"{day.day} {month_written(day)}"
 
 
@@ -149,7 +149,7 @@ _STEPS = {"last": -1, "past": -1, "this past": -1, "next": 1, "this coming": 1}
 
 
 def relative(text: str) -> bool:
-    """Whether `text` holds an expression that `resolve` may replace."""
+    """Whether `text` has an expression that `resolve` may replace."""
     return _RELATIVE.search(text) is not None
 
 
@@ -183,7 +183,7 @@ def _absolute(match: re.Match[str], day: date) -> str | None:
 
 
 def _shifted(unit: str, steps: int, day: date) -> str:
-    """So many days, weeks … before or after a day, as exactly as was said."""
+    """A day moved by this many days, weeks …, as precise as the expression."""
     if unit == "day":
         return written_date(day + timedelta(days=steps))
     if unit == "month":

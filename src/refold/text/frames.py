@@ -1,12 +1,12 @@
 """Frames: text of others, shown as a quoted record, never as an instruction (R17).
 
-A frame is one element with its source in the attributes; ours is `<refold-record …>`. What stands inside
-comes from tools, files, models and other people, so it is defused first: it cannot close the frame, open
-another one, pose as a turn of the conversation or send control characters to a terminal. Defusing keeps the
-words: only the bracket of a forged tag, the start of a forged role line and invisible characters change.
+A frame is one element with its source in the attributes; ours is `<refold-record …>`. Its content comes from
+tools, files, models and other people, so it is defused first: it cannot close the frame, open another, pose
+as a turn of the conversation or send control characters to a terminal. Defusing keeps the words: only the
+bracket of a forged tag, the start of a forged role line and invisible characters change.
 
-Tags are read as a careless reader would: full-width and other forms of letters, HTML entities, accents and
-invisible characters inside a name make no difference.
+Tags are matched tolerantly: full-width and other forms of letters, HTML entities, accents and invisible
+characters inside a name make no difference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECORD_NOTE = (
 ATTRIBUTE_LIMIT = 200
 
 _OURS = ("refold", "<sys", "s>")
-"""How our own tags go on after the bracket, and those of chat templates."""
+"""Start of our own tags, and of chat-template tokens, after the bracket."""
 _ROLES = (
     "system", "developer", "user", "human", "assistant", "tool", "function_results", "function_calls",
     "instructions", "important",
@@ -41,9 +41,9 @@ _MARKS = (
     (lazy_pattern(r'["＂]|&(?:quot|#0*+34|#x0*+22);?', re.I), "'"),
 )
 _ODD = r"(?:[^\n\t -~]|&)"
-"""A character that may stand for another one, or for none."""
+"""A character that may be a disguise for another, or for none."""
 _WINDOW = 160
-"""Characters after a bracket that are looked at. Where all of these are unseen, they are hostile."""
+"""Characters read after a bracket. Text with this many invisible ones is hostile."""
 
 _template = lazy_pattern(
     rf"{_OPENING}(?=[\u200c\u200d]{{0,8}}[|｜￨].{{1,40}}?[|｜￨])",
@@ -51,7 +51,7 @@ _template = lazy_pattern(
 )
 """Tokens of chat templates: `<|im_start|>`."""
 _instruction = lazy_pattern(rf"[\[［](?=[/／]?(?:[IＩ]|{_ODD})|{_ODD})", re.IGNORECASE)
-"""Where `[INST]` or `[/INST]` may begin, in any spelling."""
+"""Possible start of `[INST]` or `[/INST]`, in any spelling."""
 _role_line = lazy_pattern(
     r"^(?=[ \t#*>]{0,8}(?:\[(?i:system|user|human|assistant|tool|developer)[a-z ]{0,12}\]"
     r"|(?:Human|System|User|Assistant|Developer|SYSTEM|USER|ASSISTANT|Action|Thought)\s{0,4}:"
@@ -70,20 +70,20 @@ _surrogate = re.compile("[\ud800-\udfff]")
 
 
 def without_escapes(text: str) -> str:
-    """The text without the colours and cursor movements of a terminal."""
+    """The text without terminal colours and cursor movements."""
     return _escape.sub("", text) if "\x1b" in text or "\x9b" in text else text
 
 
 def visible(text: str) -> str:
-    """The text without terminal escapes, control, direction-changing and smuggled characters."""
+    """The text without terminal escapes, control characters, direction changes and hidden characters."""
     text = _return.sub("\n", without_escapes(text))
     return _surrogate.sub("\ufffd", _invisible.sub("", text))
 
 
 def defuse(text: str, *tags: str) -> str:
-    """The text with everything taken out of it that a model or a parser could take for structure:
-    frame and role tags lose their bracket, chat-template tokens likewise, role lines get a quotation mark.
-    `tags`: names of the elements it is about to stand in, which it cannot close either."""
+    """The text without anything that a model or parser could mistake for structure: frame tags, role tags and
+    chat-template tokens lose their bracket, role lines get a quotation mark. `tags`: names of surrounding
+    elements, which it cannot close either."""
     text = _without(visible(text), (*_OURS, *tags), _ROLES)
     text = _instruction.sub(_bracket, _template.sub("‹", text))
     text = _role_line.sub("› ", text)
@@ -91,29 +91,29 @@ def defuse(text: str, *tags: str) -> str:
 
 
 def quote(text: str, *tags: str) -> str:
-    """What a record quotes: defused, and without secrets."""
+    """Text for a quotation in a record: defused, without secrets."""
     return defuse(redact(text)[0], *tags)
 
 
 def without_tags(text: str, *names: str) -> str:
-    """The text with all tags whose name begins with one of these deprived of their bracket."""
+    """The text with the bracket removed from all tags whose name starts with one of these."""
     return _without(text, names)
 
 
 def frame(kind: str, text: str, *, source: str = "", note: str = "", **facts: object) -> str:
-    """`text` as a quoted record of that kind. `note` is our own sentence before it, printed as it is;
-    `frame.NOTE` is the one that says what a record is, needed once per message."""
+    """`text` as a quoted record of this kind. `note` is our own sentence before it, printed unchanged;
+    `frame.NOTE` explains what a record is, needed once per message."""
     body = _enclosed(TAG, defuse(text), {"kind": kind, "source": source, **facts})
     return f"{note}\n{body}" if note else body
 
 
 def element(tag: str, text: str, **attributes: object) -> str:
-    """`text` between `<tag …>` and `</tag>`, which it can neither open nor close; otherwise as it is."""
+    """`text` between `<tag …>` and `</tag>`, which it can neither open nor close; otherwise unchanged."""
     return _enclosed(tag, without_tags(text, tag), attributes)
 
 
 def attribute(value: object) -> str:
-    """One attribute's value: a short line without quotes and brackets."""
+    """An attribute's value: a short line without quotes and brackets."""
     line = one_line(visible(str(value)), ATTRIBUTE_LIMIT)
     for pattern, harmless in _MARKS:
         line = pattern.sub(harmless, line)
@@ -121,7 +121,7 @@ def attribute(value: object) -> str:
 
 
 def _enclosed(tag: str, text: str, attributes: dict[str, object]) -> str:
-    """Attributes that are empty or None are left out."""
+    """Empty attributes are omitted."""
     named = "".join(f' {k}="{attribute(v)}"' for k, v in attributes.items() if v not in ("", None))
     return f"<{tag}{named}>\n{text}\n</{tag}>"
 
@@ -132,7 +132,7 @@ def _without(text: str, names: tuple[str, ...], roles: tuple[str, ...] = ()) -> 
 
 
 class _Tags:
-    """Tags to be found: `names` in any case, `roles` where they are no type arguments."""
+    """Tags to find: `names` in any case, `roles` unless they are type arguments."""
 
     def __init__(self, names: tuple[str, ...], roles: tuple[str, ...]) -> None:
         self.names, self.roles = frozenset(map(str.lower, names)), frozenset(roles)
@@ -145,7 +145,7 @@ class _Tags:
         )
 
     def has(self, tag: re.Match[str]) -> bool:
-        """Does one of the names follow this bracket?"""
+        """Whether one of the names follows this bracket."""
         name = ""
         for letter in _letters(tag.string, tag.end()):
             if not name and letter in "/ \t\n":
@@ -162,7 +162,7 @@ _tags = lru_cache(maxsize=64)(_Tags)
 
 
 def _letters(text: str, at: int) -> Iterator[str]:
-    """The letters of a text as a careless reader sees them."""
+    """The visible letters of a text."""
     end = min(len(text), at + _WINDOW)
     while at < end:
         char = text[at]
@@ -176,7 +176,7 @@ def _letters(text: str, at: int) -> Iterator[str]:
 
 @cache
 def _odd_line() -> re.Pattern[str]:
-    """A line that may begin with a role in another spelling. Compiled late: it takes milliseconds."""
+    """A line that may start with a disguised role. Compiled late: it takes milliseconds."""
     return re.compile(
         r"^[ \t#*>＃＊＞]{0,8}+(?=[ADHSTU&\[［]|[^ -~\u3000-\u9fff\uac00-\ud7af])"
         rf"(?=[^\n:：﹕\]］]{{0,60}}+[:：﹕\]］])(?=[ -~]{{0,60}}{_ODD})",
@@ -195,6 +195,6 @@ def _quoted(line: re.Match[str]) -> str:
 
 
 def _is_type(tag: re.Match[str]) -> bool:
-    """A type argument, `List<User>`."""
+    """Whether this is a type argument, as in `List<User>`."""
     at = tag.start()
     return tag[0] == "<" and tag.string[at - 1 : at].isalnum() and tag.string[at + 1 : at + 2].isupper()

@@ -1,15 +1,17 @@
-"""Values at a glance in a notebook: a title, and rows below it, as HTML."""
+"""HTML cards for notebooks: a title with rows below."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-CARD_ROWS, CARD_WIDTH = 5, 120
-"""Rows from either end, and characters of each: a notebook is no log."""
+CARD_ROWS = 5
+"""Rows shown from each end."""
+CARD_WIDTH = 120
+"""Characters of a row."""
 
 
 def card(title: str, rows: Sequence[tuple[str, str]] = ()) -> str:
-    """Without secrets, and nothing in it is read as HTML."""
+    """The card, without secrets and with HTML escaped."""
     from html import escape  # with a large table
 
     from refold.text.redact import redact  # its patterns take time to compile

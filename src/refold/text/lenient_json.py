@@ -1,9 +1,9 @@
-"""JSON: which values can be stored, and what the fast library refuses (lone surrogates, the numbers and the
-depth of files of 0.1.0, text that breaks off).
+"""JSON: which values can be stored, and reading what the fast library rejects (lone surrogates, numbers and
+depth in files of 0.1.0, truncated text).
 
-A value can be stored where every JSON library reads it again: numbers are finite, integers have at most
-`MAX_DIGITS` digits, lists and objects are nested at most `MAX_DEPTH` levels deep. Files of 0.1.0 may hold
-more: what is too long or too deep in them is read as its JSON text.
+A value can be stored if every JSON library can read it: finite numbers, integers of at most `MAX_DIGITS`
+digits, at most `MAX_DEPTH` levels of lists and objects. Files of 0.1.0 may exceed this: values that are too
+long or too deep are read as their JSON text.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from refold.errors import InvalidValue, NotJson
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object as Python reads it."""
 MAX_DIGITS = 4_300
-"""Digits of an integer: what Python, by default, converts from and to text."""
+"""Most digits of an integer: Python's default limit for conversion to and from text."""
 MAX_DEPTH = 200
-"""Levels of lists and objects inside a value."""
+"""Most levels of lists and objects in a value."""
 LINE_DEPTH = MAX_DEPTH + 20
-"""Levels of a whole line: an entry puts some around its values."""
+"""Most levels in a line: an entry adds some around its values."""
 _LIMIT = 10**MAX_DIGITS
 _SMALL = 1 << 62
 
@@ -35,7 +35,7 @@ def is_storable_number(number: float) -> bool:
 
 
 def invalid(value: Any, levels: int = MAX_DEPTH) -> str:
-    """Why a JSON value cannot be stored; empty where it can."""
+    """Why a JSON value cannot be stored; empty if it can."""
     if isinstance(value, int | float | None):
         if value is None or is_storable_number(value):
             return ""
@@ -55,7 +55,7 @@ def invalid(value: Any, levels: int = MAX_DEPTH) -> str:
 
 
 def storable(value: Any, levels: int = MAX_DEPTH) -> Any:
-    """A copy of a JSON value with text in place of what cannot be stored."""
+    """A copy of a JSON value in which anything that cannot be stored is text."""
     if isinstance(value, Mapping) and levels:
         fields = cast("Mapping[str, Any]", value).items()
         return {key: storable(item, levels - 1) for key, item in fields}
@@ -65,8 +65,8 @@ def storable(value: Any, levels: int = MAX_DEPTH) -> Any:
 
 
 def dump_json(value: Any, *, sort: bool = False) -> str:
-    """JSON in ASCII, without spaces; `InvalidValue` where there is none. NaN and the infinities, which files
-    of 0.1.0 may hold, are written as Python's reader takes them."""
+    """JSON in ASCII, without spaces; `InvalidValue` if impossible. NaN and infinities, as in files of 0.1.0,
+    are written as Python's reader expects them."""
     try:
         return json.dumps(value, separators=(",", ":"), sort_keys=sort, default=msgspec.to_builtins)
     except (ValueError, TypeError, RecursionError) as error:
@@ -74,8 +74,8 @@ def dump_json(value: Any, *, sort: bool = False) -> str:
 
 
 def load_json(text: bytes | str) -> Any:
-    """The value of a JSON text, `NotJson` where it is none. Integers that are too long, and what is nested
-    too deeply, are text."""
+    """The value of a JSON text; `NotJson` if it is not JSON. Integers that are too long and values nested too
+    deeply become text."""
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8", "surrogatepass")
@@ -88,14 +88,14 @@ def load_json(text: bytes | str) -> Any:
 
 
 def may_be_deep(text: bytes | str) -> bool:
-    """Whether a line has brackets enough to be nested too deeply; nearly every line has fewer."""
+    """Whether a line has enough brackets to be nested too deeply; most have fewer."""
     if isinstance(text, bytes):
         return text.count(b"[") + text.count(b"{") > LINE_DEPTH
     return text.count("[") + text.count("{") > LINE_DEPTH
 
 
 def _flattened(text: str) -> str:
-    """The JSON text with what is nested too deeply as a JSON string."""
+    """The JSON text with values nested too deeply turned into JSON strings."""
     pieces: list[str] = []
     start = depth = 0
     for token in _TOKEN.finditer(text):
@@ -125,7 +125,7 @@ _CLOSERS = {"{": "}", "[": "]"}
 
 
 def partial_json(text: str) -> Any:
-    """The JSON value at the start of `text`, as far as it goes. `ValueError` where there is none."""
+    """The JSON value at the start of a truncated `text`. `ValueError` if there is none."""
     text = text.lstrip()
     if text[:1] not in _CLOSERS:
         raise ValueError("not a JSON object or list")
@@ -137,8 +137,8 @@ def partial_json(text: str) -> Any:
 
 
 def _last_safe(text: str) -> tuple[int, str]:
-    """Where the text may be cut, and what closes it there: before the last comma, or after the last closer
-    or opener, whichever comes last."""
+    """Where to cut the text, and what closes it there: before the last comma, or after the last bracket,
+    whichever is later."""
     stack: list[str] = []
     cut, closers = 0, ""
     for token in _TOKEN.finditer(text):

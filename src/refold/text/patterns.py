@@ -1,5 +1,5 @@
-"""Regular expressions that are compiled at their first use: compiling takes longer than loading the modules
-they stand in, and most conversations never need most of them."""
+"""Regular expressions that are compiled at first use: compiling takes longer than loading their modules, and
+most conversations need few of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn"
 
 
 class LazyPattern:
-    """Stands for a `re.Pattern`, and has its methods once one of them was used."""
+    """A `re.Pattern` that is compiled when one of its methods is called."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
         self._given: tuple[Any, int] = source, flags
@@ -22,5 +22,5 @@ class LazyPattern:
 
 
 def lazy_pattern(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """`re.compile`, later. A mistake in the expression shows at the first use."""
+    """`re.compile`, deferred; a mistake in the expression shows at first use."""
     return cast("re.Pattern[AnyStr]", LazyPattern(source, flags))

@@ -1,10 +1,10 @@
-"""Secrets out of text, before it leaves for a summariser, an export or a report.
+"""Replaces secrets in text before it is sent to a summariser, exported or reported.
 
-Three ways to tell one, none of which needs to know who issued it. A value that stands where a secret stands (given to
-a name that says so, behind a flag that takes one, `user:password@`) is one, whatever it looks like: only exact
-placeholders are spared, and what code would read as a name where code may stand. A token is a beginning, a sign and
-a long run that no person would type. A few kinds have a form of their own: key files, hashes of passwords, webhooks.
-Words are searched for as bytes, so text without secrets costs a few substring searches.
+Secrets are recognised in three ways, without a list of issuers. By place: a value assigned to a secret name,
+after a flag that takes one, in `user:password@`; then it counts whatever it looks like, except for exact
+placeholders and, in code, identifiers. By randomness: a prefix, a separator and a long run that no person
+would type. By format: key files, password hashes, webhooks. The search runs on bytes, so text without secrets
+costs a few substring searches.
 """
 # ruff: noqa: E501 (patterns that read better on one line)
 
@@ -50,7 +50,7 @@ from refold.text.secrets import (
 
 
 class SecretFinding(msgspec.Struct, frozen=True):
-    """A secret that was replaced: what kind, and where it stood in the original text. Never the secret."""
+    """A replaced secret: its kind and its place in the original text, never its value."""
 
     kind: str
     start: int
@@ -58,7 +58,7 @@ class SecretFinding(msgspec.Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """What stands in its place."""
+        """The replacement."""
         return f"[redacted:{self.kind}]"
 
 
@@ -70,7 +70,7 @@ SECRET_KINDS: tuple[str, ...] = (
 
 _COLOUR = lazy_pattern(r"\x1b\[[0-9;]{0,16}m")
 _SHORT = 240
-"""Characters of a text in which one look for all literals is faster than a look for each of them."""
+"""Up to this many characters, one search for all literals is faster than one for each."""
 _LITERALS = {
     literal.encode(): [row for row in SECRET_FORMATS if literal in row.literals]
     for literal in sorted({literal for row in SECRET_FORMATS for literal in row.literals})
@@ -79,17 +79,17 @@ _LETTERS = bytes(code if chr(code).isalpha() else ord(" ") for code in range(128
 _WORD_OF = {
     literal: max(literal.lower().translate(_LETTERS).split(), key=len, default=b"") for literal in _LITERALS
 }
-"""The longest word of each literal: a text that has none of its words does not have the literal."""
+"""Longest word of each literal: a text without that word cannot contain the literal."""
 _ANY_LITERAL = lazy_pattern(b"|".join(map(re.escape, _LITERALS)))
 _KNOWN = 50
-"""Values of one text that are looked for elsewhere in it."""
+"""Most secret values of a text that are also searched for elsewhere in it."""
 _LINE_SIZE = 1000
-"""How much of a line before a value is looked at."""
+"""Characters of a line that are read before a value."""
 
 
 def redact(text: str) -> tuple[str, list[SecretFinding]]:
-    """The text with every secret replaced by `[redacted:KIND]`, and what was replaced, in order. A value that is a
-    secret in one place is one wherever it stands."""
+    """The text with every secret replaced by `[redacted:KIND]`, and the replacements in order. A value that
+    is secret in one place is secret everywhere."""
     found = _found(text)
     if not found:
         return text, []
@@ -110,7 +110,7 @@ def redact(text: str) -> tuple[str, list[SecretFinding]]:
 
 
 def _again(text: str, found: list[SecretFinding]) -> Iterator[SecretFinding]:
-    """The same values elsewhere, where they are no words."""
+    """Further occurrences of secret values, unless the value is a plain word."""
     values = {text[finding.start : finding.end]: finding.kind for finding in found}
     known = [
         value for value in values if 8 <= len(value) <= 200 and (_random(value) or _TYPED.fullmatch(value))
@@ -162,12 +162,12 @@ _ANYTHING = frozenset(("private-key", "ansible-vault", "ssh2-key", "putty-key", 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compiled when one of its literals occurs for the first time: of many formats a text has few."""
+    """Compiled when one of its literals first occurs: a text has few of the many formats."""
     return re.compile(pattern)
 
 
 def _of_format(text: str, raw: bytes, literal: bytes, row: SecretFormat) -> Iterator[SecretFinding]:
-    """Matches around each occurrence of a literal: searching for it is far cheaper than for the pattern."""
+    """Matches around each occurrence of a literal, which is far cheaper to find than the pattern."""
     pattern, at = _compiled(row.pattern), raw.find(literal)
     group = 1 if pattern.groups else 0
     while at >= 0:
@@ -183,12 +183,12 @@ def _of_format(text: str, raw: bytes, literal: bytes, row: SecretFormat) -> Iter
 
 
 def _line_before(text: str, at: int) -> str:
-    """The command up to there: a line, or what follows a pipe, at most 300 characters."""
+    """The command so far: the line, or the part after a pipe, at most 300 characters."""
     return re.split(r"[\n|;]|&&", text[max(0, at - 300) : at + 1])[-1]
 
 
 def _plausible(kind: str, value: str) -> bool:
-    """Documentation is full of examples; they are no secrets."""
+    """False for examples from documentation."""
     if kind in _ANYTHING:
         return True
     if kind == "url-token":
@@ -208,7 +208,7 @@ def _plausible(kind: str, value: str) -> bool:
 # ── tokens by their shape ───────────────────────────────────────────────────────────────────────
 
 _RUN = 18
-"""Shortest unbroken run of characters that a token makes."""
+"""Least length of the unbroken run in a token."""
 _UNBROKEN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.:~-")
 _SHAPE = bytes(ord("a") if code in _UNBROKEN else ord(" ") for code in range(256))
 _LINES = bytes(code if code == 10 else 10 if code == 13 else _SHAPE[code] for code in range(256))
@@ -240,7 +240,8 @@ _HASHED = lazy_pattern(r"(?i)(?:sha\d*|md5|hash\w*|digest|integrity|checksum|fin
 
 
 def _runs(raw: bytes) -> Iterator[tuple[int, int]]:
-    """The long unbroken runs that are no plain words: a few per cent of ordinary text, and all a token can be in."""
+    """Long unbroken runs other than plain words: a few per cent of ordinary text, and the only place for
+    tokens."""
     shape = raw.translate(_SHAPE) + b" "
     least = b"a" * _RUN
     at = shape.find(least)
@@ -266,7 +267,8 @@ def _tokens(text: str, raw: bytes) -> Iterator[SecretFinding]:
 
 
 def _is_token(piece: str) -> bool:
-    """A beginning, a sign, and what no person types; or so much of that that no beginning is needed."""
+    """Whether a run is a token: a prefix, a separator and characters that no person types, or enough of the
+    latter without a prefix."""
     if _UUID.search(piece) or "EXAMPLE" in piece:
         return False
     at = 0
@@ -316,8 +318,7 @@ def _is_base64(value: str) -> bool:
 
 
 def _names_content(text: str, run: int, start: int, end: int) -> bool:
-    """Whether a hash, a picture or a certificate stands there: something that is told by its bytes, and secret to
-    no one."""
+    """Whether this is a hash, a picture or a certificate: derived from content, not secret."""
     if text[start - 1 : start] in ("/", "\\", "@", "#") and "://" not in text[max(0, start - 200) : start]:
         return True
     if (
@@ -340,7 +341,7 @@ _BLOB = lazy_pattern(r"^[A-Za-z0-9+/=]{16,}$")
 
 
 def _wrapped(raw: bytes) -> Iterator[SecretFinding]:
-    """Tokens with a known beginning that go on in the next line, which may be further in."""
+    """Tokens with a known prefix that continue on the next line, indented or not."""
     for wrap in _wraps(raw):
         if not (wrap[2].isalnum() and _mixed(wrap[2].decode())):
             continue  # what follows is a line of its own
@@ -357,7 +358,7 @@ def _wrapped(raw: bytes) -> Iterator[SecretFinding]:
 
 
 def _wraps(raw: bytes) -> Iterator[re.Match[bytes]]:
-    """A run that a line ends with, and the beginning of the next."""
+    """A run at the end of a line, with the start of the next."""
     shape = raw.translate(_LINES)
     at = shape.find(_LINE_OF_RUN)
     while at >= 0:
@@ -376,7 +377,7 @@ _HEADING = lazy_pattern(
     r"(?P<cells>(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?P<mark>[,;\t])(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})(?:(?P=mark)(?:\"[\w .-]{1,60}\"|[\w\".-]{1,60})){0,40})\r?\n"
     r"|(?P<row>[ \t]{0,16}\|?[\w \"`*.-]{1,60}(?P<bar>\|)[\w \"`*.|-]{1,2000})\r?\n[ \t]{0,16}[-+|: =]{3,2000}(?:\r?\n|$)"
 )
-"""The first line of a table: names and nothing else, or names between bars with a line drawn below."""
+"""Heading of a table: nothing but names, or names between bars with a rule below."""
 _LINE = lazy_pattern(r"[^\n]{1,4000}")
 _INSERT = lazy_pattern(r"(?i)\(([^()\n]{1,600})\)\s{0,8}VALUES\s{0,8}(?=\()")
 _TUPLE = lazy_pattern(r"\s{0,8}\(((?:[^()'\n]|'(?:[^'\n]|''){0,400}'){1,2000}+)\)\s{0,4},?")
@@ -395,7 +396,7 @@ def _cookies(text: str, lowered: bytes) -> Iterator[SecretFinding]:
 
 
 def _columns(text: str, lowered: bytes) -> Iterator[SecretFinding]:
-    """Cells of a table below a heading that says they are secret."""
+    """Cells of a table in a column with a secret name."""
     read = 0
     for keyword in (b"passw", b"pwd", b"secret"):
         at = lowered.find(keyword, read)
@@ -420,7 +421,7 @@ def _columns(text: str, lowered: bytes) -> Iterator[SecretFinding]:
 
 
 def _cells(line: str, mark: str) -> list[tuple[int, int, str]]:
-    """The cells of a line and where they stand, without the space and the quotes around them."""
+    """The cells of a line with their places, without surrounding spaces and quotes."""
     found: list[tuple[int, int, str]] = []
     at = 0
     for cell in line.split(mark):
@@ -432,7 +433,7 @@ def _cells(line: str, mark: str) -> list[tuple[int, int, str]]:
 
 
 def _rows(text: str, lowered: bytes) -> Iterator[SecretFinding]:
-    """What SQL puts into a column of passwords."""
+    """Values that SQL inserts into a column of passwords."""
     at = lowered.find(b"insert into ")
     while at >= 0:
         insert = _INSERT.search(text, at, at + 900)
@@ -462,7 +463,7 @@ _HOST = lazy_pattern(r"(?!sha256)[A-Za-z][\w-]{0,60}(?:\.[\w-]{1,60}){0,6}(?::\d
 
 
 def _before_hosts(text: str) -> Iterator[SecretFinding]:
-    """`user:password@host`, without the beginning of an address."""
+    """`user:password@host` without a scheme."""
     at = text.find("@")
     while at >= 0:
         start = at
@@ -505,8 +506,8 @@ def _parts(name: str) -> list[str]:
 
 @lru_cache(4096)
 def _certainty(name: str) -> int:
-    """3: its value is nothing but a secret; 2: it is one where it looks like one; 1: the name speaks of one; 4: a
-    short number is one; 0: none of that."""
+    """3: the value is always a secret; 2: if it looks like one; 1: the name mentions one; 4: if it is a short
+    number; 0: never."""
     parts = _parts(name)
     while len(parts) > 1 and (parts[-1] in NEUTRAL or parts[-1].isdigit()):
         parts.pop()
@@ -551,51 +552,52 @@ _VALUE = lazy_pattern(
     ),
     re.M,
 )
-"""What follows a name that says secret: a value in one of the places where values stand."""
+"""A value after a secret name, in any of the known places."""
 _TYPED = lazy_pattern(
     r"(?=[^\s]{0,40}[a-z])(?=[^\s]{0,40}\d)(?=[\w.-]{1,40}[!#$%^*?~+@&])[A-Za-z\d](?:[\w!#$%^*?~+&.-]|@(?![\w-]+\.)){5,40}"
 )
-"""Letters, digits and signs as people put them together in a password, and as nothing else is written."""
+"""Letters, digits and symbols mixed as in a password and nothing else."""
 _EXPRESSION = lazy_pattern(
     r"(?:[A-Za-z_]++\d?+|\d++)[*+]{1,2}+[\w*+.-]*+|[\w-]++#(?:\d++|[a-z]++-[\d.]++)|v?\d++(?:\.\d++)++[*+]|[^%]++%[0-9A-F]{2}[^\s]*+|.{0,20}?a-zA-Z.{0,20}"
 )
-"""What looks like a password and is a sum, a reference to an issue, a version, an address or a class of characters."""
+"""Looks like a password, but is a sum, a reference to an issue, a version, an address or a character
+class."""
 _NUMBERED_NAME = lazy_pattern(r"[A-Za-z]++\d{1,4}")
 _MEMORABLE = lazy_pattern(r"(?=[^\d\s]{0,60}\d)[A-Za-z\d][\w!#$%^*?~+@&-]{5,60}")
 _STANDARD = lazy_pattern(
     r"(?i)(?:sha|pbkdf|argon|aes|rsa|utf|tls|ssl|oauth|http|base|scram|md|hmac|[hre]s|ecdsa|iso|cp|latin|x|v|py|python|ipv?|rfc|pep|gh|issue|pr)[\d_#-]"
 )
-"""How names of algorithms, encodings and versions begin."""
+"""Start of names of algorithms, encodings and versions."""
 _JOINED = lazy_pattern(
     r"(?=[^\d\s]{1,60}\d)[A-Za-z]{3,20}(?:-[A-Za-z\d]{2,20}){1,5}|\d{2,10}(?:-[A-Za-z\d]{2,20}){1,5}"
 )
 _PATTERN = lazy_pattern(r"\\[wWdDsSbB.*+?()|$]|\[\^")
-"""What a value with a backslash is where it is no value: a regular expression."""
+"""A regular expression: a value with a backslash that is not a secret."""
 _CLASS_ENDINGS = ("Key", "Token", "Secret", "Password")
-"""How names of classes end that hold one, such as Ed25519PrivateKey."""
+"""Endings of class names, such as Ed25519PrivateKey."""
 _LITERAL_PLACES = ("quoted", "divided", "escaped")
 _OPEN_VARIABLE = lazy_pattern(r"\$\{[\w.]{0,60}$")
 _FALLBACK = lazy_pattern(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
-"""What a variable is where it is not set: `${DB_PASSWORD:-…}`."""
+"""Default of an unset variable: `${DB_PASSWORD:-…}`."""
 _LINE_START = lazy_pattern(r"\s*(?:export\s|set\s|[+-]{1,2}\s?|\d+[|\t]\s*)?[\w.]*")
 _WHOLE = lazy_pattern(
     r"=(?P<bare>(?![A-Za-z_][\w.]*[(\[{])[^\s\"'`$(\[{<](?:(?![&;,][\w.-]{1,40}[=:])[^\s\"'`]){3,4000}+)(?<![,;)])[ \t]*\r?$",
     re.M,
 )
-"""A line that is an assignment and nothing else: the value is all of the rest."""
+"""A line with nothing but an assignment: the value is the rest of it."""
 _CHANGED = lazy_pattern(r"[ \t]{0,8}(?:->|=>|→)[ \t]{0,8}[\"']([^\s\"']{4,200})[\"']")
-"""`"old" -> "new"`: both are."""
+"""`"old" -> "new"`: both values are secret."""
 _TRANSPARENT = lazy_pattern(
     r"(?:^|[^\w.])(?:Some|Ok|Just|Optional\.of|String|String::from|(?:std::)?string|SecretStr|Secret|SecretString|Text|bytes|str|Buffer\.from|b64decode|atob|N)?[({\[]\s*[@bruNfL]?[\"']$"
 )
-"""A value in brackets, or in what only changes its type."""
+"""A value in brackets or in a type conversion."""
 _DIRECTIVE = lazy_pattern(r"\s*(?:[\w.-]+\s){1,6}")
 _WHERE = lazy_pattern(
     r"^(?:<\w{1,8}>){1,2}|^[\w./-]{1,200}:\d{1,7}[:-]|(?<=[\s>+*(-])[\w.-]{1,60}\.$|^[\w.-]{1,60}\.$"
 )
-"""What stands before a name without saying anything of it: a file and a line, the names it is below of."""
+"""Text before a name that says nothing about it: file and line, names of parents."""
 _IDENTIFIER = lazy_pattern(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
-"""How code names things: where a value may be an expression, that is none."""
+"""An identifier, which is not a secret where code is possible."""
 _CAMEL = lazy_pattern(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _DOTTED = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _WORD = lazy_pattern(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
@@ -604,12 +606,12 @@ _WORD_AND_NUMBER = lazy_pattern(r"[A-Za-z]{4,}(?:\d{2,}|[_.-]\d{3,})")
 _FIRST_ARGUMENT = lazy_pattern(
     r"(?i)(?:set\w{0,20}|define|put|putenv|add|insert|getenv|get|fetch|environ\.get|\w{1,30}field)\(\s?(?:[\"']\w{1,20}[\"'],\s?)?[\"'][\w.]{0,40}$"
 )
-"""A call that gives what it names a value."""
+"""A call that sets a value for its first argument."""
 _SETTER = lazy_pattern(r"(?i)(?:set|with)[_A-Z]")
 _SETS = lazy_pattern(
     r"(?i)(?:^|\s)(?:ENV|ARG|setenv|setx|set|config|export|set-env|env:set)(?:\s--?\w{1,12}|\s\w{1,20}(?=\s))?[\s(]\S*$"
 )
-"""Commands that are followed by a name and its value."""
+"""Commands followed by a name and its value."""
 _LIST = lazy_pattern(r"(?i)\b(?:user(?:name)?|login|machine|ssid|root|enable|admin)\b[^\n]{0,120}$")
 _WORDS_BEFORE = lazy_pattern(
     r"^(?!\s*(?:def|class|return|if|elif|lambda|assert)\b)[^(]*[\w'\"/:\]-]\s(?<!\bwhere\s)(?<!\band\s)(?<!\bset\s)$",
@@ -634,7 +636,7 @@ _PHRASE = lazy_pattern(r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}")
 
 
 def _assignments(text: str, lowered: bytes) -> Iterator[SecretFinding]:
-    """Values given to names that say they are secret."""
+    """Values assigned to secret names."""
     shape = b" " + lowered.translate(_NAME_SHAPE) + b" "
     read: set[int] = set()
     for stem in _STEMS:
@@ -696,7 +698,7 @@ def _given(text: str, start: int, end: int) -> Iterator[SecretFinding]:
 
 
 def _nth_literal(text: str, at: int, number: int) -> re.Match[str] | None:
-    """`user, password = "bob", "…"`: the value in the place of its name."""
+    """`user, password = "bob", "…"`: the value at the position of its name."""
     sign = _EQUALS.match(text, at)
     literal = sign and _LITERAL.match(text, sign.end())
     for _ in range(number):
@@ -716,7 +718,8 @@ def _connected(text: str, end: int) -> Iterator[re.Match[str]]:
 
 
 def _near(text: str, end: int) -> Iterator[SecretFinding]:
-    """What can only be a password, in the line of a word for one: `set the root password to …`, `use … as the password`."""
+    """Unmistakable passwords on a line that mentions one: `set the root password to …`, `use … as the
+    password`."""
     if announced := _ANNOUNCED.match(text, end):
         yield from _alone_in_lines(text, announced.end())
     for said in _connected(text, end):
@@ -771,7 +774,7 @@ def _alone_in_lines(text: str, at: int) -> Iterator[SecretFinding]:
 
 
 def _beside(text: str, lowered: bytes) -> Iterator[SecretFinding]:
-    """What can only be a password, in the line of a word for users, logins or encryption."""
+    """Unmistakable passwords on a line about users, logins or encryption."""
     read: set[int] = set()
     for cue in CUES:
         at = lowered.find(cue)
@@ -795,7 +798,7 @@ def _beside(text: str, lowered: bytes) -> Iterator[SecretFinding]:
 _ALONE = lazy_pattern(
     r"(?<![^\s\"'`(\[{=:,;|>@])(?=[^\s\d]{0,39}\d)[A-Za-z0-9!#%][\w!#$%^*?~+&.-]{7,39}+(?![^\s\"'`)\]},;|<:@])"
 )
-"""A token between spaces, quotes or brackets that has a digit."""
+"""A token with a digit between spaces, quotes or brackets."""
 _SAYS_SO = lazy_pattern(r"(?i)key|pass|token|secret|credential|auth|\.\w*[A-Z]")
 _TOKEN = lazy_pattern(r"[^\s\"'`()\[\]{}<>|]{1,80}")
 
@@ -858,7 +861,7 @@ def _is_secret(
 
 
 def _looks_secret(name: str, place: str, sign: str, value: str, before: str) -> bool:
-    """Behind names like `token`, `key`, `session`: values that look like secrets."""
+    """Values after names like `token`, `key`, `session` that look secret."""
     in_query = sign == "=" and before.endswith(("?", "&", ";", "#"))
     if (name == "code" and not in_query) or ":" in value:
         return False
@@ -899,8 +902,8 @@ def _looks_secret(name: str, place: str, sign: str, value: str, before: str) -> 
 
 
 def _stands(name: str, place: str, sign: str, value: str, text: str, before: str, end: int) -> bool:
-    """Whether the value stands where a secret stands. Then it is one, whatever it looks like: only placeholders
-    are none, and what code would read as a name where code may stand."""
+    """Whether the value is in the place of a secret. If so it is one, whatever it looks like, except for
+    placeholders and, in code, identifiers."""
     if len(value) < 6 and not (len(value) >= 4 and any(map(str.isdigit, value))):
         return False
     if place == "bare":
@@ -928,7 +931,7 @@ def _stands(name: str, place: str, sign: str, value: str, text: str, before: str
 
 
 def _below(name: str, sign: str, value: str, before: str) -> bool:
-    """`Password for root:`, and the value in the next line."""
+    """`Password for root:` with the value on the next line."""
     del name
     if sign.strip().endswith((":", "?")) and (_is_memorable(value) or _random(value)):
         return True
@@ -936,7 +939,7 @@ def _below(name: str, sign: str, value: str, before: str) -> bool:
 
 
 def _said(name: str, sign: str, value: str, before: str) -> bool:
-    """In prose, or where a name is as likely: a word alone is one only where it is quoted."""
+    """In prose, or if a name is as likely: a single word counts only in quotes."""
     del before
     if name.lower() == "pass":
         return _chosen(value)
@@ -957,7 +960,7 @@ def _default(name: str, sign: str, value: str, before: str) -> bool:
 
 
 def _entered(name: str, sign: str, value: str, before: str) -> bool:
-    """What a script types into a field."""
+    """Text that a script types into a field."""
     del name, sign, before
     return _is_memorable(value) or (_chosen(value) and not _is_plain(value))
 
@@ -968,14 +971,14 @@ def _wrapped_value(name: str, sign: str, value: str, before: str) -> bool:
 
 
 def _phrase(name: str, sign: str, value: str, before: str) -> bool:
-    """Several words: text for people, unless the name or the place says otherwise."""
+    """Whether several words are a passphrase: prose, unless name or place says otherwise."""
     spoken = "phrase" in name.lower() and _SPOKEN.fullmatch(value) and not _INSTRUCTION.search(value)
     in_environment = sign.strip("\"'") == "=" and name.isupper() and not before.strip(" -+")
     return bool(spoken) or in_environment or _PHRASE.fullmatch(value) is not None
 
 
 def _passed(name: str, sign: str, value: str, before: str) -> bool:
-    """Behind a function's name: what sets a password, and no question for one."""
+    """After a function name: sets a password, rather than asking for one."""
     del sign
     return (
         name.isupper()
@@ -989,16 +992,16 @@ _RULES: dict[str, Callable[[str, str, str, str], bool]] = {
     "below": _below, **dict.fromkeys(("said", "told", "perl", "constructed", "fallback", "mapped"), _said), "cell": _cell,
     "default": _default, "entered": _entered, "wrapped": _wrapped_value, "phrase": _phrase, "spoken": _phrase, "passed": _passed,
 }  # fmt: skip
-"""What is a secret in places where something else may stand: of a name, what follows it, a value and the line before."""
+"""Rules for places that may also hold something else; arguments: name, separator, value, line before."""
 
 
 def _is_directive(before: str, name: str) -> bool:
-    """Whether a line gives a value to what it begins with: `requirepass …`, `db.password …`."""
+    """Whether a line assigns a value to its first word: `requirepass …`, `db.password …`."""
     return not before.strip() or before.strip().endswith(".") or "_" in name
 
 
 def _stands_behind(name: str, place: str, value: str, text: str, before: str, end: int) -> bool:
-    """A word after a word: behind a flag, a user's name, or a command that sets what it names."""
+    """A word after a word: after a flag, a user name, or a command that sets a value."""
     is_flag = name.startswith("-") or before.endswith(("/", "-"))
     value = value.rstrip(".:")
     if not is_flag and _SETS.search(before):
@@ -1028,7 +1031,8 @@ def _stands_behind(name: str, place: str, value: str, text: str, before: str, en
 
 
 def _stands_bare(name: str, sign: str, value: str, text: str, before: str, end: int) -> bool:
-    """Without quotes: in an environment, properties, a query, a header, YAML, a log; in code that is an expression."""
+    """Without quotes: environment, properties, query, header, YAML, log; in code it would be an
+    expression."""
     follows = text[end : end + 1]
     quote = before[-1:]
     if sign.strip() == ":" and quote in ("'", '"') and quote == follows:  # `'X-Api-Key: …'`
@@ -1068,7 +1072,7 @@ def _stands_bare(name: str, sign: str, value: str, text: str, before: str, end: 
 
 
 def _in_yaml(text: str, end: int) -> bool:
-    """Whether the line before or behind gives a value to a name, too, without what code ends a line with."""
+    """Whether the line before or after also assigns a value, without the line endings of code."""
     start = text.rfind("\n", max(0, end - _LINE_SIZE), end) + 1
     above, below = text[max(0, start - 200) : start].rstrip(), text[end : end + 200].lstrip()
     lines = above.rpartition("\n")[2], below.partition("\n")[0]
@@ -1076,7 +1080,7 @@ def _in_yaml(text: str, end: int) -> bool:
 
 
 def _in_section(text: str, end: int) -> bool:
-    """Whether the line stands in a section of an INI file: there a value is never an expression."""
+    """Whether the line is in a section of an INI file, where a value is never an expression."""
     lines = text[max(0, end - 2000) : end].splitlines()
     for line in reversed(lines[:-1]):
         if _SECTION.fullmatch(line):
@@ -1090,7 +1094,7 @@ def _in_section(text: str, end: int) -> bool:
 
 
 def _chosen(value: str) -> bool:
-    """What people choose or programs make for a password, and code does not name things with."""
+    """Chosen by people or generated as a password, and unlike identifiers."""
     value = value.rstrip("=")
     if len(value) < 6 or PLACEHOLDER.fullmatch(value) or _is_place(value):
         return False
@@ -1108,7 +1112,7 @@ def _chosen(value: str) -> bool:
 
 
 def _generated(value: str) -> bool:
-    """What only a generator makes, or a person for a password: no name in code and no word in a text looks so."""
+    """Generated, or made up as a password: unlike any identifier or word."""
     if _TYPED.fullmatch(value):
         return _EXPRESSION.fullmatch(value) is None
     if _NUMBERED_NAME.fullmatch(value) and any(map(_is_word, re.findall(r"[A-Z]?[a-z]{4,}", value))):
@@ -1117,7 +1121,7 @@ def _generated(value: str) -> bool:
 
 
 def _is_memorable(value: str) -> bool:
-    """Words with a number and signs, as people choose them; code and prose have such words, too, but seldom there."""
+    """Words with a number and symbols, as people choose them; rare in code and prose."""
     return (
         _MEMORABLE.fullmatch(value) is not None
         and not value.isdigit()
@@ -1131,12 +1135,12 @@ def _is_memorable(value: str) -> bool:
 
 
 def _is_joined(value: str) -> bool:
-    """Words and a number with hyphens between them, which is how people build what they must remember."""
+    """Words and a number joined by hyphens, as people build memorable passwords."""
     return _JOINED.fullmatch(value) is not None and not _is_plain(value)
 
 
 def _is_plain(value: str) -> bool:
-    """What code and documentation write: a word, a name, a call, a version."""
+    """Common in code and documentation: a word, a name, a call, a version."""
     return (
         _WORD_ALONE.fullmatch(value) is not None
         or _IDENTIFIER.fullmatch(value) is not None
@@ -1156,19 +1160,19 @@ def _is_place(value: str) -> bool:
 
 
 def _is_name(value: str, least: int = 3) -> bool:
-    """Words put together as names are: two fifths of it are words of at least so many letters."""
+    """An identifier: two fifths of it are words of at least this many letters."""
     words = (word for word in _WORD.findall(value) if len(word) >= least and _is_word(word))
     return 5 * sum(map(len, words)) > 2 * len(value)
 
 
 def _is_word(letters: str) -> bool:
-    """Whether the letters follow each other as they do in words: of random ones a third does."""
+    """Whether the letters follow each other as in words; a third of random strings do."""
     pairs = len(letters) - 1
     return 5 * sum(letters[n : n + 2].lower() in LETTER_PAIRS for n in range(pairs)) >= 3 * pairs
 
 
 def _mixed(value: str) -> bool:
-    """Short, but of several kinds of characters that change too often for a name."""
+    """Short, but with several kinds of characters that change too often for an identifier."""
     if PLACEHOLDER.fullmatch(value) or _is_place(value) or value[0] in "$%{<*":
         return False
     classes = [_class_of(char) for char in value]
@@ -1180,7 +1184,7 @@ def _mixed(value: str) -> bool:
 
 
 def _shifting(classes: list[str]) -> bool:
-    """Letters alone are random where their case changes all the time."""
+    """Letters only, with case changing all the time."""
     return {"a", "A"} <= set(classes) and _changes(classes) >= max(3, len(classes) // 4)
 
 
@@ -1189,12 +1193,12 @@ def _class_of(char: str) -> str:
 
 
 def _changes(classes: list[str]) -> int:
-    """How often the kind of character changes; a capital before small letters is how words begin."""
+    """Number of changes between kinds of characters; a capital before lower case does not count."""
     return sum(a != b and (a, b) != ("A", "a") for a, b in pairwise(classes))
 
 
 def _random(value: str) -> bool:
-    """Letters and digits in a mix no person would type as a name: high entropy, no words, no code."""
+    """Letters and digits mixed as no person would type an identifier: high entropy, no words, no code."""
     if PLACEHOLDER.fullmatch(value) or _is_place(value):
         return False
     digits = sum(c.isdigit() for c in value)

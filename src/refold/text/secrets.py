@@ -1,7 +1,7 @@
-"""What says that a value is secret: names, beginnings of tokens, places, and the programs that take one.
+"""Marks of a secret value: names, prefixes of tokens, places, and programs that take one.
 
-Tables only; `redact.py` reads text with them. Most secrets are found by where they stand or by how random they look,
-so a vendor that is missing here costs a label, not a secret.
+Tables only, used by `redact.py`. Most secrets are found by place or randomness, so a vendor that is missing
+here costs a label, not a secret.
 """
 # ruff: noqa: E501 (rows of a table: one a row)
 
@@ -19,11 +19,11 @@ class SecretFormat(NamedTuple):
     literals: tuple[str, ...]
     """One of these must occur in the text."""
     pattern: str
-    """Group 1, where there is one, is the secret."""
+    """Group 1, if any, is the secret."""
     before: tuple[int, ...] = (0,)
-    """How many characters before the literal the match may start."""
+    """Characters before the literal at which the match may start."""
     in_line: str = ""
-    """What must stand before the literal in its line."""
+    """Must precede the literal on its line."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -35,7 +35,7 @@ def _words(text: str) -> frozenset[str]:
 PASSWORDS = _words(
     "password passwd passwort passphrase passcode pass pwd passwrd pw psk secret apikey privatekey secretkey accesskey mnemonic userpwd authtok"
 )
-"""Parts of a name that say: nothing but a secret."""
+"""Parts of a name that always mean a secret."""
 PLURALS = {f"{word}s": word for word in ("password", "passphrase", "secret", "credential")}
 SECRET_ENDINGS = (
     "password",
@@ -55,7 +55,7 @@ SECRET_ENDINGS = (
     "pass",
     "pw",
 )
-"""The same, written together with the word before."""
+"""Endings of a name that always mean a secret, joined to the word before."""
 NOT_ENDINGS = _words(
     "bypass surrogatepass compass surpass trespass encompass overpass underpass multipass onepass twopass spw pypass lowpass highpass bandpass"
 )
@@ -68,13 +68,13 @@ KEY_QUALIFIERS = _words(
 LIKELY = _words(
     "token key auth authorization signature sig jsessionid phpsessid cookie credential credentials creds cred salt jwt bearer sas hmac passkey dsn authtoken apitoken authenticator license login community"
 )
-"""Names whose value is a secret where it looks like one."""
+"""Names whose value is a secret if it looks like one."""
 CUES = tuple(
     b"login|log in|sign in|auth|user|cred|vpn|wifi|wi-fi|wpa|psk|eap|crypt|unlock|obscure|connect|account|identif|admin|root|snmp|tacacs|radius|isakmp|basic|wallet|secure|steam|kinit|smtp|imap|ldap|ftp".split(
         b"|"
     )
 )
-"""Words in whose line a password may stand without a name: there only what looks like nothing else is one."""
+"""Words on whose line an unmistakable password counts without a name."""
 CODES = _words("pin otp totp code passcode mpin cvv")
 """Names of short numbers. `code` needs one of the words before it."""
 CODE_QUALIFIERS = _words(
@@ -83,9 +83,9 @@ CODE_QUALIFIERS = _words(
 NEUTRAL = _words(
     "value text plain plaintext cleartext b64 base64 hex string str raw data base current new old prod production dev staging live main primary secondary val literal env default"
 )
-"""Parts that may stand behind the word that says it."""
+"""Parts that may follow the secret part of a name."""
 PLAIN_NAMES = _words("public max min num count total is has tokens per")
-"""Names with such a part are no secret's."""
+"""Parts of names whose value is not a secret."""
 
 PLACEHOLDER = lazy_pattern(
     r"(?i)(?:<|\$|\{|\[redacted|enc\[|op://|vault:|ssm:|arn:|%[({%]).*|%\w+%|%[a-z]|\*+|(.)\1*|x[x-]+|\.{2,}.*|…+|your[a-z_-]*|my[_-]?(?:password|secret|token|key)"
@@ -95,7 +95,7 @@ PLACEHOLDER = lazy_pattern(
     r"|(?:self|this|args|config|settings|process\.env|os\.environ)[.\[(].*",
     re.S,
 )
-"""What stands for a secret without being one: references to variables, types, and words that documentation uses."""
+"""Placeholders: references to variables, types, and words used in documentation."""
 
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -106,28 +106,28 @@ PREFIXES: dict[str, str] = {
     "npm-token": "npm_", "pypi-token": "pypi-", "sendgrid-key": "SG.", "vault-token": "hvs. hvb. hvr.", "age-key": "AGE-SECRET-KEY-1",
     "shopify-token": "shpat_ shpca_ shppa_ shpss_", "digitalocean-token": "dop_v1_ doo_v1_ dor_v1_", "docker-token": "dckr_pat_ dckr_oat_", "supabase-token": "sbp_ sb_secret_",
 }  # fmt: skip
-"""Beginnings of tokens that are worth a label. Any other beginning is found by what follows it."""
+"""Prefixes of tokens worth a label. Tokens with other prefixes are found by their randomness."""
 IDS = _words(
     "sha1 sha224 sha256 sha384 sha512 md5 h1 build commit git rev id uid uuid msg call toolu tool chatcmpl resp req request run thread asst file batch trace span evt event job task item node chunk main bundle gen fc rs cmpl srvtoolu snapshot image layer img fig build tmp test diff"
 )
-"""Beginnings of what names a thing and opens nothing."""
+"""Prefixes of ids, which name a thing and give no access."""
 TECHNICAL = lazy_pattern(
     r"(?i)(?:(?:sha|md|utf|base|u?int|float|complex|py|python|oauth|pbkdf|argon|ip|ipv|win|http|aes|rsa|hmac|ascii|latin|cp|x|v|[rheps]s|ed|curve|secp|user|test|item|token|key|password|pass|pw|secret|line|step|page|version|node|level|[a-z])[_-]?v?\d{1,3}|(?:rfc|bpo|issue|iso|pep|gh|cve)[_-]?\d+)[a-z]?"
 )
-"""Words with a number that people write about."""
+"""Technical terms with a number."""
 _FOLLOWERS = (
     "a:bcdgilmnprstuy b:aeilosu c:aehiklortu d:adeiorsu e:acdefglmnprstvwx f:aefioru g:einrs h:aeio i:abcdefglmnoprstvz k:e"
     " l:adeilostuy m:abeiopu n:acdefgiknostv o:bcdlmnoprstuvw p:aeiloprstu q:u r:acdegimnorstuy s:acehilopstu t:acehilorstuy"
     " u:abeilmnprst v:aei w:aei x:t z:e"
 )
 LETTER_PAIRS = frozenset(row[0] + follower for row in _FOLLOWERS.split() for follower in row[2:])
-"""The two hundred pairs of letters that seven of eight are in words of code and documentation."""
+"""The 200 letter pairs that make up seven eighths of the words in code and documentation."""
 
 # ── what stands behind a name ───────────────────────────────────────────────────────────────────
 
 
-class Place(NamedTuple):
-    """Where a value stands behind a name that says secret. The group of the place's name is the value."""
+class ValuePlace(NamedTuple):
+    """Place of a value after a secret name. The group with the place's name is the value."""
 
     name: str
     example: str
@@ -136,12 +136,12 @@ class Place(NamedTuple):
 
 _CODE = r"\s\"'`,;<>{}()\[\]&|\\"
 _BARE = rf"[^{_CODE}$][^{_CODE}]"
-"""How a value without quotes begins: a dollar inside of it is one of its characters."""
+"""Start of a value without quotes; a dollar sign inside is part of it."""
 _QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
 _LINE_END = r"(?:(?:(?:\\|[>|][+-]?)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
-"""The value may stand on the next line, further in, or quoted."""
+"""The value may be on the next line, indented or quoted."""
 _AFTER_NAME = r"\\{0,3}[\"'\]]{0,4}[ \t]{0,16}(?:(?:\[[^\]\n]{0,30}\]|\([^)\n]{0,30}\))[ \t]{0,16})?"
-"""What closes a name: quotes, a bracket, `[]`, a remark in parentheses."""
+"""Closes a name: quotes, a bracket, `[]`, a remark in parentheses."""
 _SIGNS = "|".join(
     (
         r":[ \t]{0,4}[&\w<>\[\]|.?]{1,40}[ \t]{0,4}=[ \t]{0,4}(?=[\"'])",  # `: &str = "`
@@ -152,39 +152,39 @@ _SIGNS = "|".join(
     )
 )
 ASSIGNED = rf"{_AFTER_NAME}(?:{_SIGNS})"
-"""What stands between a name and the value that is assigned to it."""
+"""Between a name and its assigned value."""
 PAIRED = (
-    Place("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>|:\s{0,4}\{[^{}]{0,120})?[\s,;>]{0,24}(?:/t[ \t]\w{1,20}[ \t]/d[ \t]|<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|<td(?:\s[^<>\n]{0,60})?>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)")
+    ValuePlace("paired", "name: password, value: …", r"[\"']?(?:</[\w:.-]{1,30}>|>|:\s{0,4}\{[^{}]{0,120})?[\s,;>]{0,24}(?:/t[ \t]\w{1,20}[ \t]/d[ \t]|<[Vv]alue(?:\s[^<>\n]{0,60})?>|<string>|<td(?:\s[^<>\n]{0,60})?>|[\"'](?:[Vv]alue|VALUE)[\"']\s{0,4}:|\b(?:value:|[Vv]alue[ \t]{0,4}=(?=[ \t]{0,4}\")))\s{0,4}[\"']?(?P<paired>[^\s\"'<>]{4,2000}+)")
 )  # fmt: skip
-"""Read before the others: the name and the value are two fields of one thing."""
-ASSIGNED_VALUES: tuple[Place, ...] = (
-    Place("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?=[\"'])"),
-    Place("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}+)(?:(?P=quote)|$)"),
-    Place("escaped", '\\\\"password\\\\": \\\\"…\\\\"', rf"(?:\\{{1,3}}[\"']|&quot;)(?P<escaped>{_QUOTED}{{4,4000}}+)(?:\\{{1,3}}[\"']|&quot;|$)"),
-    Place("bare", "password=…", rf"(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)"),
-    Place("phrase", 'password = "… …"', r"[\"'](?P<phrase>[^\"'\n]{8,200})[\"']"),
-    Place("wrapped", 'password = Some("…")', rf"(?:new )?[\w.:!]{{0,40}}[({{\[]\s{{0,24}}[@bruNfL]?[\"'](?P<wrapped>{_QUOTED}{{4,200}}+)[\"']\s{{0,24}}[,)}}\].;]"),
-    Place("perl", "password => q{…}", r"q{1,2}[({\[<|](?P<perl>[^\s)}\]>|]{4,200}+)[)}\]>|]"),
+"""Checked first: name and value are two fields of one object."""
+ASSIGNED_VALUES: tuple[ValuePlace, ...] = (
+    ValuePlace("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?=[\"'])"),
+    ValuePlace("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}+)(?:(?P=quote)|$)"),
+    ValuePlace("escaped", '\\\\"password\\\\": \\\\"…\\\\"', rf"(?:\\{{1,3}}[\"']|&quot;)(?P<escaped>{_QUOTED}{{4,4000}}+)(?:\\{{1,3}}[\"']|&quot;|$)"),
+    ValuePlace("bare", "password=…", rf"(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)"),
+    ValuePlace("phrase", 'password = "… …"', r"[\"'](?P<phrase>[^\"'\n]{8,200})[\"']"),
+    ValuePlace("wrapped", 'password = Some("…")', rf"(?:new )?[\w.:!]{{0,40}}[({{\[]\s{{0,24}}[@bruNfL]?[\"'](?P<wrapped>{_QUOTED}{{4,200}}+)[\"']\s{{0,24}}[,)}}\].;]"),
+    ValuePlace("perl", "password => q{…}", r"q{1,2}[({\[<|](?P<perl>[^\s)}\]>|]{4,200}+)[)}\]>|]"),
 )  # fmt: skip
-"""How an assigned value is written. The first that fits is taken."""
-OTHER_VALUES: tuple[Place, ...] = (
-    Place("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>{_QUOTED}{{4,200}}+)[\"']\s{{0,4}}\}}"),
-    Place("spoken", '--passphrase "… … …"', r"(?:[ \t]{1,2}(?:is|was)?[ \t:]{0,3}|=)[\"'](?P<spoken>[^\s\"']{1,20}(?: [^\s\"']{1,20}){2,11})[\"']"),
-    Place("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
-    Place("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah|with|to|now|—|–|=|->)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
-    Place("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
-    Place("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
-    Place("default", 'variable "password" { default = "…" }', rf"[\"']?(?:[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?|[^\n{{}}]{{0,80}}?)\bdefault[ \t]{{0,16}}[=:][ \t]{{0,4}}[\"'](?P<default>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("entered", 'field("password").type("…")', rf"[\"'\])]{{1,4}}\.\w{{2,20}}\([\"'](?P<entered>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("mapped", 'passwords = {{"bob": "…"}}', rf"[ \t]{{0,16}}[=:][ \t]{{0,16}}[\[{{(]{{1,2}}\s{{0,16}}[\"']?[\w@.-]{{1,60}}[\"']?(?:[ \t]{{0,4}}(?:=>|[:,=])[ \t]{{0,4}}|[ \t])[\"'](?P<mapped>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
-    Place("element", "<password>…</password>", r"[\"']?(?:\s[^<>\n]{0,200})?>\s{0,16}(?:<(?:\w{1,12}:)?[Vv]alue>)?(?:[^\s<>]{1,60}\n[ \t]{0,16})?(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)\s{0,16}(?:\]\]>)?</"),
-    Place("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
-    Place("literal", "password '…'", rf"[\"']?[ \t]{{1,4}}[\"']{{1,2}}(?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
-    Place("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?:\d{{1,3}}:[a-z]:|s:)?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
-    Place("below", "password:\n…", rf"(?:[ \t][^\n:?]{{0,80}})?[:?]?[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
+"""Forms of an assigned value; the first match wins."""
+OTHER_VALUES: tuple[ValuePlace, ...] = (
+    ValuePlace("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>{_QUOTED}{{4,200}}+)[\"']\s{{0,4}}\}}"),
+    ValuePlace("spoken", '--passphrase "… … …"', r"(?:[ \t]{1,2}(?:is|was)?[ \t:]{0,3}|=)[\"'](?P<spoken>[^\s\"']{1,20}(?: [^\s\"']{1,20}){2,11})[\"']"),
+    ValuePlace("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
+    ValuePlace("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah|with|to|now|—|–|=|->)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
+    ValuePlace("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
+    ValuePlace("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
+    ValuePlace("default", 'variable "password" { default = "…" }', rf"[\"']?(?:[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?|[^\n{{}}]{{0,80}}?)\bdefault[ \t]{{0,16}}[=:][ \t]{{0,4}}[\"'](?P<default>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("entered", 'field("password").type("…")', rf"[\"'\])]{{1,4}}\.\w{{2,20}}\([\"'](?P<entered>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("mapped", 'passwords = {{"bob": "…"}}', rf"[ \t]{{0,16}}[=:][ \t]{{0,16}}[\[{{(]{{1,2}}\s{{0,16}}[\"']?[\w@.-]{{1,60}}[\"']?(?:[ \t]{{0,4}}(?:=>|[:,=])[ \t]{{0,4}}|[ \t])[\"'](?P<mapped>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
+    ValuePlace("element", "<password>…</password>", r"[\"']?(?:\s[^<>\n]{0,200})?>\s{0,16}(?:<(?:\w{1,12}:)?[Vv]alue>)?(?:[^\s<>]{1,60}\n[ \t]{0,16})?(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)\s{0,16}(?:\]\]>)?</"),
+    ValuePlace("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
+    ValuePlace("literal", "password '…'", rf"[\"']?[ \t]{{1,4}}[\"']{{1,2}}(?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?:\d{{1,3}}:[a-z]:|s:)?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
+    ValuePlace("below", "password:\n…", rf"(?:[ \t][^\n:?]{{0,80}})?[:?]?[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
 )  # fmt: skip
-"""Other places behind a name; the first that fits is taken."""
+"""Other places after a name; the first match wins."""
 
 # ── places ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -192,11 +192,11 @@ _Q, _USER, _ARGUMENT = "(?:[\"'],[ \\t]{0,4}(?=[\"']))?[\"']?", r"[^\s:,%\"']{1,
 
 
 class PasswordFlag(NamedTuple):
-    """A flag that is followed by a password, in the lines of some programs."""
+    """A flag followed by a password, for some programs."""
 
     flags: str
     programs: str
-    """What stands before it in the line; nothing: a flag for a user's name does."""
+    """Must precede it on the line; empty: a flag for a user name must."""
     pattern: str
 
 
@@ -223,7 +223,8 @@ PASSWORD_FLAGS: tuple[PasswordFlag, ...] = (
     PasswordFlag("--encrypt", r"qpdf ", rf"--encrypt {_Q}"),
     PasswordFlag("-p|-P|-w|-xp", "", rf"-(?:xp|[pPw]) {_Q}(?![\d.:/-]{{1,60}}(?:tcp|udp)?(?:\s|$)|\S{{0,200}}[/:]|-)(?=\S{{6}})"),
 )  # fmt: skip
-"""Flags that take a password. One letter means something else elsewhere, so the program stands in the line."""
+"""Flags that take a password. A single letter has other meanings elsewhere, so the program must be on the
+line."""
 PASSWORD_COMMANDS: tuple[tuple[str, str], ...] = (
     ("rabbitmqctl ", rf"(?:add_user|change_password) \S{{1,60}} {_Q}"),
     ("htpasswd ", rf"(?<=htpasswd )(?:-\w{{1,8}} ){{0,3}}?-\w{{0,8}}b\w{{0,8}} (?:-\w{{1,8}} ){{0,3}}\S{{1,200}} \S{{1,100}} {_Q}"),
@@ -237,7 +238,7 @@ PASSWORD_COMMANDS: tuple[tuple[str, str], ...] = (
     ("rclone obscure ", rf"(?<= ){_Q}"),
     ("ConvertTo-SecureString ", r"(?:-String )?[\"']"),
 )  # fmt: skip
-"""Programs, and what stands before a password in their arguments."""
+"""Programs, and what precedes a password in their arguments."""
 
 
 def _commands() -> Iterator[SecretFormat]:
@@ -297,7 +298,7 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("url-credentials", ("://",), r"://[^\s:/@\"'<>`]{0,100}:([^\s:/\"'<>`]{3,200})@[\w.\[{$-]"),
     *_commands(),
 )  # fmt: skip
-"""Secrets that are told by what stands around them."""
+"""Secrets recognised by their surroundings."""
 TOKEN_SHAPES: dict[str, str] = {
     "aws-access-key": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", "google-api-key": r"AIza[\w-]{35}", "jwt": r"eyJ[\w-]{10,2000}\.[\w-]{10,4000}(?:\.[\w-]{10,4000}){1,3}",
     "openai-key": r"sk-(?!ant-|or-)(?=[A-Za-z]{0,47}\d)[A-Za-z0-9]{32,100}", "twilio-key": r"(?:SK|AC)[0-9a-f]{32}", "databricks-token": r"dapi[0-9a-f]{32}(?:-\d)?",

@@ -1,5 +1,5 @@
-"""Cutting text into sentences: English, Chinese, and lines of code or output; and who speaks. All of it takes
-time in proportion to the text."""
+"""Splits text into sentences (English, Chinese, lines of code or output) and finds the speaker, in linear
+time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from refold.text.patterns import lazy_pattern
 
 MAX_SENTENCE_CHARS = 600
-"""A sentence without an end is cut here, at a space where there is one."""
+"""A sentence without an end is cut here, at a space if possible."""
 
 # A run of marks is looked at once, from its first one, and never shortened again.
 _END = lazy_pattern(
@@ -20,8 +20,8 @@ _LETTER = re.compile(r"\w")
 _SPEAKER = lazy_pattern(r"\s*+([^\W\d_][\w.'’-]{0,30}+(?: [^\W\d_][\w.'’-]{0,30}+){0,2})[:：]\s(?=\S)")
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of `text` in order, stripped, none empty, none longer than `LONGEST`."""
+def split_sentences(text: str) -> list[str]:
+    """The sentences of `text` in order, stripped, none empty or longer than `MAX_SENTENCE_CHARS`."""
     found: list[str] = []
     for start, end in spans(text):
         piece, at = text[start:end].strip(), 0
@@ -38,7 +38,7 @@ def sentences(text: str) -> list[str]:
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each sentence starts and ends; together they are the whole text."""
+    """Start and end of each sentence; together they are the whole text."""
     start = 0
     for mark in _END.finditer(text):
         end = mark.end()
@@ -51,7 +51,7 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def speaker_of(text: str, start: int = 0) -> tuple[str, int]:
-    """The name a message begins with, as in `Maria: hello`, and where it goes on; empty where there is none.
-    One message proves nothing (`Note: …`): who asks looks at several."""
+    """The name at the start of a message, as in `Maria: hello`, and where the text continues; empty if there
+    is none. A single message proves nothing (`Note: …`); callers compare several."""
     named = _SPEAKER.match(text, start)
     return (named[1], named.end()) if named else ("", start)

@@ -1,4 +1,4 @@
-"""Text from outside, safe for a terminal: nothing in it moves the cursor or changes colours or direction."""
+"""Makes outside text safe for a terminal: no cursor movements, colours or direction changes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _CONTROL = re.compile(
 
 
 def clean(text: str) -> str:
-    """Text from outside, safe for a terminal."""
+    """Outside text, safe for a terminal."""
     return _CONTROL.sub("�", text)
 
 
 def escaped(json: str) -> str:
-    """The same JSON, with everything that `clean` would replace written as an escape."""
+    """The same JSON, with characters that `clean` would replace escaped."""
     return _CONTROL.sub(lambda found: _json_escape(found[0]), json)
 
 

@@ -1,7 +1,8 @@
-"""Cutting text to a size, by whole characters as a reader sees them, and never through a secret.
+"""Cuts text to a size, at whole characters as a reader sees them, and never inside a secret.
 
-Half a secret still tells, and redaction no longer finds it: what it was found by is gone. So it stays as a
-whole, for others to find, or goes."""
+Half a secret is still sensitive, and redaction no longer recognises it, so a secret is kept whole, for
+redaction to find, or removed.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +12,18 @@ from collections.abc import Sequence
 
 _JOINER = "\u200d"
 _REACH = 32
-"""How far a cut looks for a character boundary: longer clusters are hostile and may be cut."""
-_BEFORE, _BEHIND = 400, 1_200
-"""How much of its line a cut looks at for a secret that it would go through."""
+"""Distance within which a cut looks for a character boundary; longer clusters are hostile and may be cut."""
+_BEFORE = 400
+"""Characters before a cut, on its line, that are searched for a secret."""
+_BEHIND = 1_200
+"""Characters after a cut, on its line, that are searched for a secret."""
 _LOOKED_AT = 4_000
 _ODD = re.compile(r"[0-9]|[a-z][A-Z]")
-"""What no secret is without, and few words have."""
+"""Occurs in every secret and in few words."""
 
 
 def boundary(text: str, index: int) -> int:
-    """The last place at or before `index` where text may be cut without breaking a character."""
+    """The last place at or before `index` that does not split a character."""
     if index <= 0 or index >= len(text):
         return max(0, min(index, len(text)))
     lowest = max(0, index - _REACH)
@@ -42,7 +45,7 @@ def tail(text: str, limit: int) -> str:
 
 
 def head_lines(text: str, limit: int, spare: float) -> str:
-    """`head` without the started line or word at the end, where that is less than `spare` of it."""
+    """`head` without an incomplete last line or word, if that removes less than the share `spare`."""
     start = text[: boundary(text, limit)]
     if (at := start.rfind("\n")) > (1 - spare) * len(start):
         return start[:at]  # a line that goes takes its secrets with it: no search is needed
@@ -54,7 +57,7 @@ def head_lines(text: str, limit: int, spare: float) -> str:
 
 
 def tail_lines(text: str, limit: int, spare: float) -> str:
-    """`tail` without the rest of a line or word at the start, where that is less than `spare` of it."""
+    """`tail` without an incomplete first line or word, if that removes less than the share `spare`."""
     end = text[_next_boundary(text, len(text) - max(limit, 0)) :]
     if 0 <= (at := end.find("\n")) < spare * len(end):
         return end[at + 1 :]
@@ -66,7 +69,7 @@ def tail_lines(text: str, limit: int, spare: float) -> str:
 
 
 def _next_boundary(text: str, index: int) -> int:
-    """The first place at or behind `index` where text may be cut without breaking a character."""
+    """The first place at or after `index` that does not split a character."""
     if index <= 0:
         return 0
     stop = min(len(text), index + _REACH)
@@ -76,7 +79,7 @@ def _next_boundary(text: str, index: int) -> int:
 
 
 def _before_secret(text: str, at: int) -> int:
-    """The place, or the beginning of the first secret in its line that could not be told up to there."""
+    """The place, or the start of the first secret on its line that a cut there would make unrecognisable."""
     if not 0 < at < len(text) or text[at - 1].isspace() or text[at] == "\n":
         return at
     start, line = _line(text, at)
@@ -88,7 +91,7 @@ def _before_secret(text: str, at: int) -> int:
 
 
 def _behind_secret(text: str, at: int) -> int:
-    """The place, or the end of the last secret in its line that could not be told from there on."""
+    """The place, or the end of the last secret on its line that a cut there would make unrecognisable."""
     if not 0 < at < len(text) or text[at - 1] == "\n":
         return at
     start, line = _line(text, at)
@@ -104,7 +107,7 @@ def _is_odd(word: str) -> bool:
 
 
 def _line(text: str, at: int) -> tuple[int, str]:
-    """What stands around a place in its line, and where that begins."""
+    """The line around a place, limited in length, and where it starts."""
     start = max(text.rfind("\n", 0, at) + 1, at - _BEFORE)
     end = text.find("\n", at, at + _BEHIND)
     return start, text[start : at + _BEHIND if end < 0 else end]
@@ -117,8 +120,8 @@ def _secrets(line: str) -> set[tuple[int, int]]:
 
 
 def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", start: float = 1 / 2) -> str:
-    """Start and end of a text within `limit` characters, the marker included. `{cut}` is what is missing;
-    `start` is the share of what stays that comes from the beginning."""
+    """Start and end of a text within `limit` characters, marker included. `{cut}` is the number omitted;
+    `start` is the share kept from the start."""
     if len(text) <= limit:
         return text
     # The number's width depends on what is cut: reserve the widest it can get.
@@ -131,7 +134,7 @@ def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", 
 
 
 def level(sizes: Sequence[int], total: int) -> int:
-    """The largest size at which all sizes, cut to it, add up to at most `total`: long ones give way first."""
+    """The largest size to which all can be cut for a sum of at most `total`: long ones are cut first."""
     left = total
     for done, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - done)
@@ -142,13 +145,13 @@ def level(sizes: Sequence[int], total: int) -> int:
 
 
 def one_line(text: str, limit: int) -> str:
-    """White space runs become one blank; cut at the end with an ellipsis."""
+    """White space runs become one space; cut at the end with an ellipsis."""
     line = " ".join(head(text.lstrip(), limit * 8).split())
     return line if len(line) <= limit else head(line, limit - 1) + "…"
 
 
 def in_short(text: str, limit: int) -> str:
-    """A text in one line of at most `limit` characters. What has to be cut loses its secrets first."""
+    """A text in one line of at most `limit` characters; secrets are removed before cutting."""
     from refold.text.redact import redact
 
     line = one_line(text, _LOOKED_AT)
@@ -156,8 +159,7 @@ def in_short(text: str, limit: int) -> str:
 
 
 def text_window(text: str, start: int, size: int, reach: int = 24) -> str:
-    """About `size` characters from `start` on, cut between words where a blank is near; an ellipsis says
-    where something is missing."""
+    """About `size` characters from `start`, cut between words if possible; an ellipsis marks omissions."""
     end = min(len(text), start + size)
     if start:
         gap = text.find(" ", start, start + reach)

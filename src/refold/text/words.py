@@ -1,8 +1,8 @@
-"""Words: what of a text is searched for.
+"""Terms: the searchable words of a text.
 
-A text is read as *compounds* (`get_userName`, `src/app/main.py`, `well-known`, `请看`), and each compound
-gives one or more terms: its stemmed pieces, itself as a whole, the last parts of a path, bigrams of Chinese,
-Japanese and Korean. The same function reads entries and questions, so both sides always agree.
+A text is split into *compounds* (`get_userName`, `src/app/main.py`, `well-known`, `请看`), and each compound
+gives one or more terms: its stemmed pieces, the whole, the last parts of a path, bigrams of Chinese, Japanese
+and Korean. Entries and questions use the same function.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from refold.text.patterns import lazy_pattern
 
 PIECE_LIMIT = 64
-"""Longer pieces are encoded data, not words; they are cut so that a prefix still finds them."""
+"""Longer pieces are encoded data, not words; they are cut, so that a prefix still finds them."""
 COMPOUND_LIMIT = 240
 PIECES_LIMIT = 24
 
@@ -25,7 +25,7 @@ _FUNCTION_WORDS = """
     us ve was we were what when where which who whom whose why will with would you your yours d m don didn
     doesn isn wasn won im tell please"""
 STOP = frozenset(_FUNCTION_WORDS.split())
-"""Function words of English: they say how a question is put, not what it asks for."""
+"""English function words, which carry no content."""
 
 _compound = re.compile(r"\w+(?:[./\\:@#+$-]{1,3}\w+)*")
 _piece = re.compile(r"[^\W\d_]+|\d+")
@@ -35,11 +35,11 @@ _separator = re.compile(r"[/\\]+")
 UNSPACED = lazy_pattern(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-"""Runs of scripts that put no spaces between words."""
+"""Runs of scripts without spaces between words."""
 
 
 def count(text: str) -> dict[str, int]:
-    """The terms of a text and how often each occurs."""
+    """The terms of a text with their counts."""
     found: dict[str, int] = {}
     get = found.get
     for compound in _compound.findall(text):
@@ -49,23 +49,23 @@ def count(text: str) -> dict[str, int]:
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a question, each once, in the order they are asked."""
+    """The terms of a question, each once, in order."""
     return list(dict.fromkeys(term for c in _compound.findall(text) for term in terms_of(c)))
 
 
 def spelled(text: str) -> list[str]:
-    """The words as they stand, lower-cased."""
+    """The words unchanged except for lower case."""
     return re.findall(r"\w+", text.lower())
 
 
 def search_words(text: str) -> list[str]:
-    """What a store's own text search is asked with: the words, function words left out."""
+    """Words for a store's own text search, without function words."""
     return [w for w in dict.fromkeys(spelled(text)) if w not in STOP]
 
 
 @lru_cache(maxsize=1 << 17)
 def terms_of(compound: str) -> tuple[str, ...]:
-    """What one compound is found by."""
+    """The terms of one compound."""
     low = compound.lower()
     if compound.isascii() and compound.isalpha() and (compound[1:].islower() or len(compound) == 1):
         return () if low in STOP else (stem(low[:PIECE_LIMIT]),)
@@ -93,8 +93,8 @@ def _pieces(compound: str) -> list[str]:
 
 
 def _wholes(low: str) -> list[str]:
-    """The compound itself; of a path also its last two parts and its name, so that a relative path finds
-    an absolute one."""
+    """The compound itself, and for a path its last two parts and its name, so that a relative path finds an
+    absolute one."""
     if "/" not in low and "\\" not in low:
         return [] if UNSPACED.search(low) else [stem(low)]  # `OpenHands` is also asked for as `openhands`
     parts = [part for part in _separator.split(low) if part]
@@ -113,7 +113,7 @@ def _foreign(run: str) -> list[str]:
 
 
 def _word(run: str) -> list[str]:
-    """A word of another alphabet, without its accents."""
+    """A word of another alphabet, without accents."""
     if not run:
         return []
     bare = "".join(c for c in unicodedata.normalize("NFKD", run.lower()) if not unicodedata.combining(c))
@@ -121,7 +121,7 @@ def _word(run: str) -> list[str]:
 
 
 def bigrams(run: str) -> list[str]:
-    """Pairs of neighbouring characters; a single character stands for itself."""
+    """Pairs of neighbouring characters; a single character is its own term."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
@@ -136,8 +136,8 @@ _VOWELS = frozenset("aeiouy")
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A light English stemmer: plural, -ing, -ed, one derivational ending, silent e. It joins what a
-    question and its answer write differently; it need not produce words."""
+    """A light English stemmer: plural, -ing, -ed, one derivational ending, silent e. It unifies the forms in
+    question and answer; results need not be words."""
     if len(word) <= 3 or not word.isascii() or not word.isalpha():
         return word
     word = _without_verb_ending(_singular(word))

@@ -1,7 +1,7 @@
-"""How large things are, by several rulers.
+"""Token counters.
 
-A counter is a value with a name (`refold.protocols.TokenCounter`). Exact counters use a vocabulary;
-the others are the estimates that well-known agents decide with.
+A counter is a value with a name (`refold.protocols.TokenCounter`). Exact counters use a vocabulary; the
+others are the estimates that well-known agents use.
 
     counter = tokens.get("o200k")
     counter.text("Hello"), counter.message(m.user("Hello")), counter.tools(TOOLS)
@@ -40,7 +40,7 @@ _ALIASES = {
 
 
 def names() -> tuple[str, ...]:
-    """Every name `get` knows."""
+    """All names that `get` accepts."""
     from refold.tokens import exact
 
     return (*exact.VOCABULARIES, *_ESTIMATES)
@@ -50,8 +50,8 @@ def names() -> tuple[str, ...]:
 def get(name: str = DEFAULT) -> TokenCounter:
     """The counter called `name`. `o200k@anthropic` counts pictures by Anthropic's rule instead of OpenAI's.
 
-    Without the tokenizer library an exact name gives an estimate (UTF-8 bytes / 4) whose `exact` is False
-    and whose name says so; it never fails for want of the library.
+    Without the tokenizer library an exact name gives an estimate (UTF-8 bytes / 4) whose `exact` is False and
+    whose name says so.
     """
     name = _ALIASES.get(name, name)
     if name in _ESTIMATES:
@@ -65,7 +65,7 @@ def get(name: str = DEFAULT) -> TokenCounter:
 
 
 def checked_counter(counter: TokenCounter) -> TokenCounter:
-    """A counter of refold as it is; any other gives numbers of tokens, or raises."""
+    """A counter of refold unchanged; any other wrapped so that it returns token counts or raises."""
     from refold.tokens.custom_counters import Checked
     from refold.tokens.exact import Exact
 
@@ -73,7 +73,7 @@ def checked_counter(counter: TokenCounter) -> TokenCounter:
 
 
 def is_exact(counter: TokenCounter) -> bool:
-    """True where the counter uses a real vocabulary."""
+    """True if the counter uses a real vocabulary."""
     return bool(getattr(counter, "exact", False))
 
 

@@ -1,6 +1,6 @@
-"""What a provider will count, learnt from what it counted before.
+"""Predicts a provider's token counts from its earlier ones.
 
-A provider's figure is ours times a scale (another vocabulary) plus a fixed part (system prompt, tools and
+A provider's count is ours times a scale (another vocabulary) plus a fixed part (system prompt, tools and
 framing that the transcript does not hold). Both are fitted per session and model.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import StatisticsError, fmean, linear_regression, median
 
 MINIMUM = 5
-"""Points needed before a fit is believed."""
+"""Points needed for a fit."""
 _RECENT = 200
 _SCALES = (0.5, 3.0)
 
@@ -27,8 +27,8 @@ class Calibration:
 
     @classmethod
     def fit(cls, pairs: Iterable[tuple[float, float]]) -> Calibration:
-        """From (our count, provider's count), oldest first. Zero counts (aborted turns) and outliers are left
-        out. With fewer than five points only the fixed part is learnt, from the newest ones."""
+        """Fit to (our count, provider's count), oldest first. Zero counts (aborted turns) and outliers are
+        ignored. With fewer than five points only the fixed part is fitted, to the newest ones."""
         usable = [(x, y) for x, y in pairs if x > 0 and y > 0][-_RECENT:]
         if not usable:
             return cls()
@@ -46,22 +46,22 @@ class Calibration:
         return self.points >= MINIMUM
 
     def predict(self, count: float) -> int:
-        """What the provider will count where we count `count`; never below nought."""
+        """The provider's count for our `count`; never negative."""
         return max(0, round(self.scale * count + self.fixed))
 
     def budget(self, tokens: float) -> int:
-        """The most we may count so that the provider counts at most `tokens`."""
+        """The largest count of ours for which the provider counts at most `tokens`."""
         return max(0, int((tokens - self.fixed) / self.scale))
 
 
 def _spans(pairs: list[tuple[float, float]]) -> bool:
-    """True where the counts differ enough to say anything about a slope."""
+    """True if the counts differ enough for a slope."""
     low, high = min(x for x, _ in pairs), max(x for x, _ in pairs)
     return high - low >= 0.05 * high
 
 
 def _slope(pairs: list[tuple[float, float]]) -> float:
-    """Theil and Sen's: the median of the slopes between points that are half the list apart."""
+    """Theil-Sen estimate: the median slope between points half the list apart."""
     ordered = sorted(pairs)
     half = len(ordered) // 2
     slopes = [

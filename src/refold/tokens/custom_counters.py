@@ -1,4 +1,4 @@
-"""Foreign token counters: what they return is a number of tokens, or becomes an error of refold."""
+"""Token counters of plug-ins: a result that is not a token count raises an error of refold."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _LARGEST = 2**53
 
 
 class Checked:
-    """A counter whose answers are looked at. A NaN is smaller than no budget and larger than none: with it,
-    everything would fit."""
+    """A counter whose results are validated. (NaN compares false with every budget: everything would fit.)"""
 
     def __init__(self, counter: TokenCounter) -> None:
         with PluginGuard("the counter"):

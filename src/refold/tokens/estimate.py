@@ -1,4 +1,4 @@
-"""Estimates without a vocabulary: the rulers that well-known agents decide with."""
+"""Estimates without a vocabulary, as used by well-known agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from refold.tokens import images, parts
 
 
 class Estimate:
-    """Counts texts by a rule; a message is what its texts are together."""
+    """Counts texts by a rule; a message counts as the sum of its texts."""
 
     exact: ClassVar[bool] = False
     name: str
@@ -26,12 +26,12 @@ class Estimate:
 
 
 class Bytes4(Estimate):
-    """UTF-8 bytes / 4, rounded up: within a few per cent for Chinese, where characters / 4 is far too low.
-    Never less than a quarter of what a vocabulary counts: no token is less than a byte."""
+    """UTF-8 bytes / 4, rounded up: within a few per cent for Chinese, where characters / 4 is far too low. At
+    least a quarter of the exact count, as no token is shorter than a byte."""
 
     framing: ClassVar[int] = 4
     call: ClassVar[int] = 22
-    """What marks a call; a hundred short ones are hardly anything else."""
+    """Tokens that mark a call; short calls are little else."""
 
     def __init__(self, name: str = "bytes4") -> None:
         self.name = name
@@ -62,9 +62,9 @@ class Bytes4(Estimate):
 
 
 class Utf16(Estimate):
-    """pi's estimate (B7): UTF-16 units / 4 rounded up once per message, a picture 1200.
+    """pi's estimate (B7): UTF-16 units / 4, rounded up once per message; 1200 for a picture.
 
-    A bash execution counts command and output, shown to the model or not, as pi does.
+    A bash execution counts command and output, shown to the model or not, as in pi.
     """
 
     name = "utf16/4"
@@ -83,7 +83,7 @@ class Utf16(Estimate):
 
 
 class Chars(Estimate):
-    """Characters of everything said, tool names and compact JSON arguments included."""
+    """Characters of all text, including tool names and arguments as compact JSON."""
 
     name = "chars"
 
@@ -104,7 +104,7 @@ class Len3(Estimate):
 
 
 class Messages(Estimate):
-    """Counts messages: each is one, text and tools are nothing."""
+    """Counts messages: one each; text and tools count nothing."""
 
     name = "messages"
 
@@ -120,7 +120,7 @@ class Messages(Estimate):
 
 
 def utf16_length(text: str) -> int:
-    """Length as JavaScript counts it."""
+    """Length as in JavaScript."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

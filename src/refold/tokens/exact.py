@@ -1,4 +1,4 @@
-"""Counts by vocabulary, through splintr, whose vocabularies are bundled: nothing is downloaded."""
+"""Exact counts through splintr, whose vocabularies are bundled: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ _SAME = (
     "olmo2", "mistral_v1", "mistral_v2", "mistral_v3",
 )  # fmt: skip
 VOCABULARIES = {"o200k": "o200k_base", "cl100k": "cl100k_base", **{name: name for name in _SAME}}
-"""Our names and splintr's."""
+"""Our names → splintr's names."""
 
 PER_MESSAGE = 4
-"""Role and delimiters around each message."""
+"""Tokens for role and delimiters of a message."""
 PER_RESULT = 12
-"""What marks the answer of a tool, beyond that. Providers do not document it; with these two figures the
-predicted sizes of real requests (M7) err least, and chat templates of open models need as many."""
+"""Additional tokens that mark a tool result. Undocumented by providers; with this and `PER_CALL` the
+predicted sizes of real requests (M7) are closest, and chat templates of open models need as many."""
 PER_CALL = Bytes4.call
-"""What marks a tool call beyond its name and arguments."""
+"""Tokens that mark a call, beyond its name and arguments."""
 PER_TOOL = 8
 
 _CHUNK = 65_536
-"""Longest text given to the tokenizer at once, so that a megabyte without white space stays linear."""
+"""Longest text passed to the tokenizer at once, which keeps a megabyte without white space linear."""
 _SPECIAL = "<|"
-"""How the marks of special tokens begin in most vocabularies."""
+"""Start of special-token marks in most vocabularies."""
 _SEAM = re.compile(r"[A-Za-z](?= [A-Za-z])")
-"""Between two words: no vocabulary has a token that reaches across it, so cutting there changes no count."""
+"""A boundary between words that no token crosses, so that cutting there changes no count."""
 
 
 class Vocabulary(Protocol):
     def encode_ordinary(self, text: str, /) -> Sequence[int]: ...
     def encode_flat(self, text: str, /) -> bytes:
-        """Four bytes a token; faster, but the marks of special tokens become such."""
+        """Four bytes per token; faster, but treats marks of special tokens as special."""
         ...
 
     def special_tokens(self) -> Mapping[str, int]: ...
 
 
 class Exact:
-    """A vocabulary, and the wire's framing around messages as OpenAI documents it."""
+    """A vocabulary, with framing of messages as documented by OpenAI."""
 
     exact: ClassVar[bool] = True
     additive: ClassVar[bool] = True
@@ -58,8 +58,8 @@ class Exact:
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
-        """Loaded, table of merges included, with the first text that is counted: that takes a third of a
-        second, and a view that fits by its bytes alone never needs it."""
+        """Loaded with the first text that is counted: it takes a third of a second, and a view that fits by
+        its bytes alone never needs it."""
         vocabulary = self._load()
         vocabulary.encode_ordinary("xqzptlk")  # no token: the table of merges is made
         return vocabulary
@@ -74,12 +74,12 @@ class Exact:
 
     @cached_property
     def _plain(self) -> bool:
-        """All marks of special tokens begin with `_SPECIAL`, which nearly no text has."""
+        """Whether all marks of special tokens start with `_SPECIAL`, which is rare in text."""
         return all(mark.startswith(_SPECIAL) for mark in self._vocabulary.special_tokens())
 
     @cached_property
     def _boundary(self) -> int:
-        """Some vocabularies put markers around every text; they are no part of it."""
+        """Markers that some vocabularies put around every text; not counted."""
         return len(self._encode(""))
 
     def text(self, text: str) -> int:
@@ -119,7 +119,7 @@ class Exact:
 
 
 def text_chunks(text: str) -> Iterator[str]:
-    """The text in pieces of at most `_CHUNK` characters, cut between words where there are any."""
+    """The text in pieces of at most `_CHUNK` characters, cut between words if possible."""
     at = 0
     while len(text) - at > _CHUNK:
         start, end = at + _CHUNK - 2048, at + _CHUNK
@@ -131,7 +131,7 @@ def text_chunks(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def vocabulary_counter(vocabulary: str, pictures: str = "openai") -> TokenCounter:
-    """The counter of one of `VOCABULARIES`, or an estimate that says it is one."""
+    """The counter for one of `VOCABULARIES`, or an estimate named as such."""
     try:
         from splintr import Tokenizer
     except ImportError:

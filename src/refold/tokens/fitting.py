@@ -1,4 +1,4 @@
-"""Fitting text into a budget of tokens: the cutters of `refold.text.truncate`, measured by a counter."""
+"""Cuts text to a token budget: `refold.text.truncate`, measured by a counter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Block = TypeVar("_Block")
 
 
 def fit(text: str, budget: int, counter: TokenCounter, cut: Callable[[str, int], str] = middle) -> str:
-    """The text cut so that it costs at most `budget` tokens; empty where not even a piece fits."""
+    """The text cut to at most `budget` tokens; empty if no piece fits."""
     size = counter.text(text)
     if size <= budget:
         return text
@@ -25,8 +25,7 @@ def fit(text: str, budget: int, counter: TokenCounter, cut: Callable[[str, int],
 
 
 def largest(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest n ≤ limit that fits, if fitting is monotone; 0 where none does. What it returns does fit
-    in any case."""
+    """The largest n ≤ limit that fits, for a monotone `fits`; 0 if none does. The result always fits."""
     if limit <= 0 or fits(limit):
         return max(limit, 0)
     low, high = 0, limit - 1
@@ -37,8 +36,8 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
 
 
 def newest_within(blocks: Sequence[_Block], budget: int, size: Callable[[_Block], int]) -> int:
-    """How many of the blocks, counted from the last one, fit the budget together. Stops at the first that
-    does not: a later turn never disappears in favour of an earlier one."""
+    """How many blocks, counted from the last, fit the budget together. Stops at the first that does not fit:
+    a newer turn is never dropped for an older one."""
     total = 0
     for taken, block in enumerate(reversed(blocks)):
         total += size(block)

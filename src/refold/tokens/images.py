@@ -1,4 +1,4 @@
-"""What a picture costs. Only the first bytes of it are decoded."""
+"""Token costs of pictures; only the first bytes are decoded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from refold.messages import Image
 Size = tuple[int, int]
 
 _HEAD = 64 * 1024
-"""Base64 characters looked at: JPEG files may carry a preview before the real size."""
+"""Base64 characters read: JPEG files may have a preview before the real size."""
 
 
 def size(image: Image) -> Size | None:
-    """Width and height of an inline PNG, JPEG, GIF or WebP; None where they cannot be told."""
+    """Width and height of an inline PNG, JPEG, GIF or WebP; None if unknown."""
     if not image.data:
         return None
     text = image.data[:_HEAD]
@@ -68,7 +68,7 @@ def _jpeg(head: bytes) -> Size | None:
 
 
 def openai(image: Image) -> int:
-    """85 and 170 for each 512-pixel tile, after fitting into 2048 and the shorter side to 768."""
+    """85 plus 170 per 512-pixel tile, after scaling to fit 2048 and the shorter side to 768."""
     found = size(image)
     width, height = found or (1024, 1024)
     scale = min(1.0, 2048 / max(width, height))
@@ -78,7 +78,7 @@ def openai(image: Image) -> int:
 
 
 def anthropic(image: Image) -> int:
-    """Pixels / 750, after the longer side was fitted into 1568; never more than 1600."""
+    """Pixels / 750, after scaling the longer side to 1568; at most 1600."""
     found = size(image)
     if found is None:
         return 1600

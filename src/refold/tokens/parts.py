@@ -1,4 +1,4 @@
-"""Walks over messages that the counters share."""
+"""Traversals of messages shared by the counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refold import messages as m
 
 
 def strings(message: m.Message) -> Iterator[str]:
-    """Every text of a message that the model reads: texts, thinking, names and arguments of calls."""
+    """All texts of a message that the model reads: text, thinking, names and arguments of calls."""
     if isinstance(message, m.Bash):
         if not message.hidden:
             yield message.text
@@ -34,7 +34,7 @@ def part_strings(part: m.AnyPart) -> Iterator[str]:
 
 
 def sealed(data: str) -> int:
-    """Tokens of an encrypted thought. Measured on OpenAI's: 720 bytes of wrapping, then 4.36 a token."""
+    """Tokens of encrypted thinking. Measured on OpenAI's: 720 bytes of overhead, then 4.36 per token."""
     return max(0, round((len(data) * 3 / 4 - 720) / 4.36))
 
 
@@ -43,7 +43,7 @@ def images(message: m.Message) -> Iterator[m.Image]:
 
 
 def part_images(part: m.AnyPart) -> Iterator[m.Image]:
-    """A picture, or those inside of a part that we do not model."""
+    """A picture, or those inside a part of unknown type."""
     if isinstance(part, m.Image):
         yield part
     elif isinstance(part, m.Opaque):
@@ -51,7 +51,8 @@ def part_images(part: m.AnyPart) -> Iterator[m.Image]:
 
 
 _PICTURE = re.compile(r"(?:data:image/[a-z+.-]+;base64,|iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/_-]*={0,2}")
-"""Base64 of a picture, as a URL or alone: how the four formats begin that providers take."""
+"""Base64 of a picture, as a URL or alone, recognised by the start of the four formats that providers
+accept."""
 
 
 def is_picture_data(text: str) -> bool:
@@ -59,7 +60,7 @@ def is_picture_data(text: str) -> bool:
 
 
 def _without_pictures(value: Any, levels: int = 100) -> Any:
-    """What is deeper than any provider's blocks are stays as it is."""
+    """The value with picture data emptied, down to `levels`, deeper than any provider's blocks."""
     if isinstance(value, dict) and levels:
         given = cast("dict[str, Any]", value)
         return {key: _without_pictures(inner, levels - 1) for key, inner in given.items()}
@@ -69,7 +70,7 @@ def _without_pictures(value: Any, levels: int = 100) -> Any:
 
 
 def tools_text(tools: Sequence[Any]) -> list[str]:
-    """Tool definitions of any dialect as compact JSON, without the wrapping that the model never sees."""
+    """Tool definitions of any dialect as compact JSON, without wrapping that the model never sees."""
     return [tool if isinstance(tool, str) else m.compact_json(_bare(_plain(tool))) for tool in tools]
 
 

@@ -9,6 +9,7 @@ Each format is a module of its own (`refold.transcripts.base.Format`); `FORMATS`
 from __future__ import annotations
 
 import gzip
+import json
 import sqlite3
 import zlib
 from collections.abc import Generator, Iterator
@@ -18,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from refold.errors import FormatError, StorageError, UnknownName, expect
+from refold.errors import FormatError, NotJson, StorageError, UnknownName, expect
 from refold.protocols import Loaded
 from refold.transcripts.base import HEAD_BYTES, Format, Head, TranscriptFile
 from refold.transcripts.opencode_db import MAGIC, sessions_in
@@ -107,8 +108,22 @@ def detect(head: Head | bytes, *, name: str = "") -> str:
     scores = {known: format_of(known).detect(head) for known in FORMATS}
     best = max(scores, key=lambda known: scores[known])
     if scores[best] < _SURE:
+        if wrong := _json_error(head):
+            raise NotJson(f"{title} is not valid JSON: {wrong}")
         raise FormatError(f"{title} is not a transcript in a format that refold knows ({', '.join(FORMATS)})")
     return best
+
+
+def _json_error(head: Head) -> str:
+    """What is wrong with a file that is one JSON value, and broken; empty for any other."""
+    if head.whole and head.raw.lstrip()[:1] in (b"{", b"["):
+        try:
+            json.loads(head.raw)
+        except json.JSONDecodeError as error:
+            return "" if error.msg == "Extra data" else str(error)
+        except (ValueError, RecursionError):
+            pass
+    return ""
 
 
 def format_of(name: str) -> Format:

@@ -20,7 +20,7 @@ class NoNotifications(StorageError):
 
 
 class Listener:
-    """Watches one session (`protocols.Watch`)."""
+    """Watches one session (`protocols.AppendWatch`)."""
 
     def __init__(self, links: Links, key: Callable[[Link], int]) -> None:
         self._links = links

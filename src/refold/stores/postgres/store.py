@@ -16,7 +16,7 @@ from psycopg import errors
 from refold.entries import AnyEntry
 from refold.errors import Conflict, ReadOnly, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
-from refold.protocols import Candidate, Finding, Loaded, SessionInfo, Watch
+from refold.protocols import AppendWatch, Candidate, Finding, Loaded, SessionInfo
 from refold.stores import rows
 from refold.stores.entry_search import Quoted
 from refold.stores.postgres import doctor, notifications, schema, search
@@ -195,7 +195,7 @@ class PostgresStore:
 
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
-    def watch(self, session: str) -> Watch:
+    def watch(self, session: str) -> AppendWatch:
         try:
             return notifications.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
         except (notifications.NoNotifications, ReadOnly):  # a pooler between, or a standby: no notifications
