@@ -144,7 +144,10 @@ class JsonlStore:
             tally = SessionTally("")
             tally.add(found)
             tally.check(after)
-            self.rewrite(path, [header, *(rows.replaced(row, entries).line for row in found)])
+            named, _ = rows.parse_header(header, str(path))
+            named.name = None
+            new = [rows.replaced(row, entries).line for row in found]
+            self.rewrite(path, [rows.header_line(named.info), *new])
             for older in path.parent.glob(f"{glob.escape(path.name)}.v[0-9]*"):
                 older.unlink()  # what an upgrade kept
 

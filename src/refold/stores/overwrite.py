@@ -12,7 +12,7 @@ from refold.errors import StorageError
 from refold.format import VERSION
 from refold.stores import database, search_text
 from refold.stores.database import Database
-from refold.stores.rows import replaced
+from refold.stores.rows import replaced, told_name
 from refold.stores.schema import row_of
 
 
@@ -56,8 +56,11 @@ def _replace(
 ) -> None:
     key, tally = database.tally(connection, session)
     tally.check(after)
-    for place, row in list(database.session_rows(connection, key, tally)):
-        new = replaced(row, entries)
+    found = [
+        (place, row, replaced(row, entries)) for place, row in database.session_rows(connection, key, tally)
+    ]
+    tally.name = told_name(new for _, _, new in found)
+    for place, row, new in found:
         if new is row:
             continue
         at = row_of(key, place)
