@@ -357,3 +357,12 @@ def test_what_another_gateway_has_still_to_write_is_not_taken_from_it(tmp_path: 
     lives.close()  # as if it had died: what was not written down stays
     assert [list(left) for left in comes.left()] == [[b"abc"]]
     assert not list(tmp_path.glob("spool/*"))
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 6, 7])
+def test_a_packet_that_was_cut_off_is_left_out_and_those_before_it_are_read(cut: int, tmp_path: Path) -> None:
+    """A gateway that is killed while it writes, or a disk that is full."""
+    packets = [len(text).to_bytes(4, "big") + text for text in (b"", b"abc", b"defg")]
+    (tmp_path / f"1-x{spool.ENDING}").write_bytes(b"".join(packets)[:-cut])
+    assert [list(left) for left in spool.Spool(tmp_path).left()] == [[b"", b"abc"]]
+    assert not list(tmp_path.iterdir())

@@ -525,6 +525,10 @@ LINES: dict[bytes, bytes] = {
     b"nonsense": b'"id":null',
     b"\xff\xfe": b'"id":null',
     b"[" * 100_000: b'"id":null',
+    b'{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"\\ud83d","y":[%s1]}}'
+    % (b"1," * 600_000): b'"id":null',
+    b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"y":[%s1]}}'
+    % (b"1," * 600_000): b'"id":9,"result":{}',
     b'{"jsonrpc":"2.0","id":"\\udc00","method":"ping"}': b"result",
     b'{"jsonrpc":"2.0","id":7,"method":"ping"}': b'"id":7,"result":{}',
 }
