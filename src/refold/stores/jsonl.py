@@ -139,6 +139,7 @@ class JsonlStore:
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         """Replaces the file atomically; afterwards the old bytes are in no file."""
+        calls.check_spool(self.path)
         path = self._place(session)
         with self.exclusive(path) as (header, found):
             tally = SessionTally("")

@@ -12,6 +12,7 @@ from refold.errors import StorageError
 from refold.format import VERSION
 from refold.stores import database, search_text
 from refold.stores.database import Database
+from refold.stores.disk import check_spool
 from refold.stores.rows import replaced, told_name
 from refold.stores.schema import row_of
 
@@ -19,6 +20,7 @@ from refold.stores.schema import row_of
 def replace(store: Database, session: str, entries: Mapping[str, AnyEntry], after: str | None) -> None:
     """Clears rows, the word index, free pages and the write-ahead log. Needs exclusive access: another
     program could still hold, and write, the old data."""
+    check_spool(store.path)
     store.close()  # idle connections of this process's other threads; they come back when they are needed
     with store.connection() as connection:
         _alone(connection, store)
