@@ -19,7 +19,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.compaction.plan import Plan
-from refold.errors import Conflict, DoesNotFit, EntryNotFound, FoldError, StorageError, UsageError
+from refold.compaction.plan_context import PlanRequest
+from refold.errors import Conflict, DoesNotFit, EntryNotFound, FoldError, StalePlan, StorageError, UsageError
 from refold.format import encode
 from refold.loop import run
 from refold.models.scripted import Scripted
@@ -28,6 +29,7 @@ from refold.recall import recall
 from refold.registry.sessions import stored
 from refold.session.forget import FORGOTTEN_MARK, forget
 from refold.stores import open_store
+from refold.stores.jsonl import JsonlStore
 from refold.testing.validators import validate_view
 
 SECRET = "ghp_" + "q1W2e3R4t5Y6u7I8o9" * 2
@@ -103,7 +105,9 @@ def test_the_hole_keeps_its_place(place: str) -> None:
     before = [(entry.id, getattr(entry, "parent", None)) for entry in session.entries]
     old = session[ids["result"]]
     forget(session, [ids["result"]])
-    assert [(entry.id, getattr(entry, "parent", None)) for entry in session.entries] == before
+    after = [(entry.id, getattr(entry, "parent", None)) for entry in session.entries]
+    assert after[: len(before)] == before
+    assert [type(entry) for entry in session.entries[len(before) :]] == [e.State, e.Leaf]
     new = session[ids["result"]]
     assert isinstance(old, e.MessageEntry) and isinstance(new, e.MessageEntry)
     assert new.message == m.result("c1", FORGOTTEN_MARK, name="Read")
@@ -434,3 +438,28 @@ def test_the_label_of_a_forgotten_entry_goes_with_it() -> None:
         "[forgotten]",
         "an answer",
     ]
+
+
+@pytest.mark.parametrize("refreshed", [True, False])
+def test_who_has_the_session_open_forgets_it_too_and_brings_nothing_back(
+    refreshed: bool, tmp_path: Path
+) -> None:
+    """The gateway, `refold mcp` and `refold explore` keep sessions open while `refold forget` runs."""
+    session = refold.open(f"jsonl:{tmp_path / 's.jsonl'}")
+    for n in range(20):
+        session.append(m.user(f"Question {n} of Umbrella{n}? " + "And so on. " * 30))
+        session.append(m.assistant(f"Answer {n}. " + "And so on. " * 30))
+    other = stored(JsonlStore(tmp_path / "s.jsonl"), session.id)
+    engine = Engine(presets.get("refold", window=4_000))
+    plan = run(engine.planner.planned(other, PlanRequest(force=True)))
+    assert isinstance(plan, Plan)
+    forget(session, [session.path[8].id])
+    if refreshed:
+        other.refresh()
+        assert "Umbrella4?" not in str(other.entries) and other.entries == session.entries
+        assert run(engine.prepare(other)) and isinstance(other.entries[-1], e.Fold)
+    else:
+        with pytest.raises((Conflict, StalePlan)):
+            run(engine.apply(other, plan))
+    assert b"Umbrella4?" not in files(tmp_path)
+    assert b"Umbrella5?" in files(tmp_path)

@@ -18,7 +18,7 @@ from refold import entries as e
 from refold.errors import StorageError, UsageError, expect
 from refold.messages import Assistant, Bash, Call, Message, Result, Text, leaves
 from refold.protocols import Forgets
-from refold.session.edits import FORGOTTEN_REASON
+from refold.session.edits import FORGOTTEN_REASON, FORGOTTEN_STATE
 from refold.session.find import find
 from refold.session.history import starts_turn
 from refold.session.tree import Session
@@ -78,13 +78,14 @@ def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotte
         quoting.append(entry.id)
         changed[entry.id] = made
     if not dry_run:
-        _write(session, changed, None if _is_told_by(session.info.name, told) else session.info.name)
+        name = None if _is_told_by(session.info.name, told) else session.info.name
+        _write(session, changed, [*targets], name)
     return Forgotten(tuple(targets), tuple(fold.id for fold in folds), tuple(quoting), tuple(also))
 
 
-def _write(session: Session, changed: dict[str, e.AnyEntry], name: str | None) -> None:
+def _write(session: Session, changed: dict[str, e.AnyEntry], targets: list[str], name: str | None) -> None:
     """Replaces the entries. The store drops the name that the session was created with; `name` is written
-    down again."""
+    down again. The move to the same place makes plans of other programs stale, which may quote them."""
     store = session.store
     if store is not None:
         if not isinstance(store, Forgets):
@@ -93,8 +94,13 @@ def _write(session: Session, changed: dict[str, e.AnyEntry], name: str | None) -
     entries = [changed.get(entry.id, entry) for entry in session.entries]
     session.info = msgspec.structs.replace(session.info, name=None)
     session._begin_again(entries)
+    news: list[e.AnyEntry] = [
+        session.make(e.State, target=targets[0], name=FORGOTTEN_STATE, value=targets),
+        session.make(e.Leaf, target=session.leaf),
+    ]
     if name is not None and session.name is None:
-        session.append(session.make(e.Info, name=name))
+        news.append(session.make(e.Info, name=name))
+    session.extend(news)
 
 
 # ── holes ───────────────────────────────────────────────────────────────────────────────────────
