@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +19,17 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.compaction.plan import Plan
-from refold.errors import Conflict, EntryNotFound, FoldError, StorageError, UsageError
+from refold.compaction.plan_context import PlanRequest
+from refold.errors import Conflict, DoesNotFit, EntryNotFound, FoldError, StalePlan, StorageError, UsageError
 from refold.format import encode
 from refold.loop import run
 from refold.models.scripted import Scripted
+from refold.protocols import SessionInfo
 from refold.recall import recall
+from refold.registry.sessions import stored
 from refold.session.forget import FORGOTTEN_MARK, forget
+from refold.stores import open_store
+from refold.stores.jsonl import JsonlStore
 from refold.testing.validators import validate_view
 
 SECRET = "ghp_" + "q1W2e3R4t5Y6u7I8o9" * 2
@@ -98,7 +105,9 @@ def test_the_hole_keeps_its_place(place: str) -> None:
     before = [(entry.id, getattr(entry, "parent", None)) for entry in session.entries]
     old = session[ids["result"]]
     forget(session, [ids["result"]])
-    assert [(entry.id, getattr(entry, "parent", None)) for entry in session.entries] == before
+    after = [(entry.id, getattr(entry, "parent", None)) for entry in session.entries]
+    assert after[: len(before)] == before
+    assert [type(entry) for entry in session.entries[len(before) :]] == [e.State, e.Leaf]
     new = session[ids["result"]]
     assert isinstance(old, e.MessageEntry) and isinstance(new, e.MessageEntry)
     assert new.message == m.result("c1", FORGOTTEN_MARK, name="Read")
@@ -181,22 +190,86 @@ def test_messages_that_left_for_a_record_return_with_it_in_stores_of_0_1(tmp_pat
         engine.undo(again)
 
 
-def test_a_later_fold_of_the_record_is_undone_too_and_an_earlier_one_stays() -> None:
-    session = Session()
-    ids = [
-        session.append(m.user(f"asked {n}") if n % 2 == 0 else m.assistant(f"said {n}")).id for n in range(8)
-    ]
-    steps = [
-        (e.Edit(ids[0], ids[1], (m.user("in short"),)),),
-        (e.Edit(ids[0], ids[3], (m.user("in short, 5 left"),)), e.Edit(ids[5], ids[5], (), e.LEFT)),
-        (e.Edit(ids[0], ids[4], (m.user("what 5 told, in other words"),)),),
-    ]
-    folds = [
-        session.append(session.make(e.Fold, edits=edits, preset="refold", summary="s")).id for edits in steps
-    ]
+def test_folds_made_with_it_on_their_path_are_undone_and_earlier_ones_stay() -> None:
+    """A record also tells of messages that stay, and of what other records told."""
+    session, ids, folds = Session(), list[str](), list[str]()
+
+    def say(first: int, last: int) -> None:
+        for n in range(first, last):
+            said = m.user(f"asked {n}") if n % 2 == 0 else m.assistant(f"said {n}")
+            ids.append(session.append(said).id)
+
+    def fold(*edits: e.Edit) -> None:
+        folds.append(session.append(session.make(e.Fold, edits=edits, preset="refold", summary="s")).id)
+
+    say(0, 4)
+    fold(e.Edit(ids[0], ids[1], (m.user("in short"),)))
+    say(4, 8)
+    fold(e.Edit(ids[0], ids[3], (m.user("in short, 5 left"),)), e.Edit(ids[5], ids[5], (), e.LEFT))
+    fold(e.Edit(ids[0], ids[4], (m.user("what 5 told, in other words"),)))
     assert forget(session, [ids[5]]).folds == (folds[1], folds[2])
     view = Engine(presets.get("refold")).view(session)
     assert [item.entries for item in view.items] == [tuple(ids[:2]), *((id,) for id in ids[2:])]
+
+
+def telling(n: int) -> list[m.Message]:
+    """A turn whose every message has words that occur nowhere else, in lines that are too long to be quoted whole."""
+    rest = "and so on, for everything that is done later, because a good deal more depends on it than can be seen now"
+    return [
+        m.user(f"Please repair quagu{n} first: always keep the rule of quagv{n} in mind {rest} quagw{n}"),
+        m.assistant(f"I chose glipu{n} over glipv{n}, {rest}.", m.call(f"c{n}", "Bash", command=f"pytest blor{n}.py -k {rest!r}")),
+        m.result(f"c{n}", f"FAILED blor{n}.py::vrapu{n} - AssertionError: vrapv{n} {rest}\n" + f"passed {n}\n" * 120, name="Bash"),
+        m.assistant(f"That did it: flum{n}, {rest}."),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", ["refold", "layered", "rounds"])
+def test_no_word_of_it_stays_in_what_was_made_of_it(preset: str) -> None:
+    """Whichever message it is: one that left the view, one that stayed, one that is told in a line."""
+    session = refold.open("memory:")
+    for n in range(24):
+        for message in telling(n):
+            session.append(message)
+    with contextlib.suppress(DoesNotFit):
+        run(Engine(presets.get(preset, window=6_000)).prepare(session))
+    made = [x for x in session.entries if not isinstance(x, e.MessageEntry)]
+    quoted, one = 0, re.compile(rb"(?:quag|glip|blor|vrap|flum)[u-w]?\d+")
+    for entry in session.entries:
+        words = set(one.findall(encode(entry))) if isinstance(entry, e.MessageEntry) else set[bytes]()
+        if not any(words & set(one.findall(encode(x))) for x in made):
+            continue
+        quoted += 1
+        copy = Session(session.entries)
+        forget(copy, [entry.id])
+        left = [x for x in copy.entries if not isinstance(x, e.MessageEntry)]
+        assert not any(words & set(one.findall(encode(x))) for x in left), entry
+    assert quoted > 20
+
+
+def test_a_title_made_of_it_goes_with_it(place: str, tmp_path: Path) -> None:
+    """The gateway and importers call a session by the beginning of its first message."""
+    title = f"{PHRASE[:30]}… · aider"
+    for said in ("at creation", "later"):
+        info = SessionInfo(
+            id=f"s-{said[:2]}", created=1.0, name=title if said == "at creation" else "aider: work"
+        )
+        store = open_store(place.replace("s.jsonl", f"{said}.jsonl")).store
+        store.create(info)
+        session = stored(store, info.id)
+        first = session.append(m.user(f"Listen: {PHRASE}, and nobody may hear of it.")).id
+        other = session.append(m.assistant("I say nothing.")).id
+        if said == "later":
+            session.append(session.make(e.Info, name=title, cwd="/work"))
+        forget(session, [other])
+        assert session.name == title, "it tells nothing of that"
+        assert [x.name for x in store.sessions() if x.id == info.id] == [title]
+        forget(session, [first])
+        for known in (session, stored(store, info.id)):
+            assert known.name is None, known.name
+        assert [x.name for x in store.sessions() if x.id == info.id] == [None]
+        assert b"Umbrella" not in files(tmp_path)
+        session.append(m.user("And now?"))
+        store.close()
 
 
 def test_a_call_that_is_forgotten_keeps_its_result(place: str) -> None:
@@ -354,20 +427,6 @@ def test_many_secrets_one_after_the_other(kind: str, tmp_path: Path) -> None:
         assert all(other.encode() in left for other in secrets[n + 1 :])
 
 
-@pytest.mark.parametrize("which", range(6))
-def test_a_fold_opens_only_where_it_stood_for_what_is_forgotten(which: int) -> None:
-    session = refold.open("memory:")
-    ids = [
-        session.append(m.user(f"asked {n}") if n % 2 == 0 else m.assistant(f"said {n}")).id for n in range(6)
-    ]
-    fold = session.make(e.Fold, edits=(e.Edit(ids[2], ids[3], (m.user("in short"),)),), preset="refold")
-    session.append(fold)
-    forget(session, [ids[which]])
-    shown = Engine(presets.get("refold")).view(session).text
-    assert ("in short" in shown) == (which not in (2, 3))
-    assert f"asked {which}" not in shown and f"said {which}" not in shown
-
-
 def test_the_label_of_a_forgotten_entry_goes_with_it() -> None:
     session = Session()
     entry = session.append(m.user("The key is under the mat."))
@@ -379,3 +438,28 @@ def test_the_label_of_a_forgotten_entry_goes_with_it() -> None:
         "[forgotten]",
         "an answer",
     ]
+
+
+@pytest.mark.parametrize("refreshed", [True, False])
+def test_who_has_the_session_open_forgets_it_too_and_brings_nothing_back(
+    refreshed: bool, tmp_path: Path
+) -> None:
+    """The gateway, `refold mcp` and `refold explore` keep sessions open while `refold forget` runs."""
+    session = refold.open(f"jsonl:{tmp_path / 's.jsonl'}")
+    for n in range(20):
+        session.append(m.user(f"Question {n} of Umbrella{n}? " + "And so on. " * 30))
+        session.append(m.assistant(f"Answer {n}. " + "And so on. " * 30))
+    other = stored(JsonlStore(tmp_path / "s.jsonl"), session.id)
+    engine = Engine(presets.get("refold", window=4_000))
+    plan = run(engine.planner.planned(other, PlanRequest(force=True)))
+    assert isinstance(plan, Plan)
+    forget(session, [session.path[8].id])
+    if refreshed:
+        other.refresh()
+        assert "Umbrella4?" not in str(other.entries) and other.entries == session.entries
+        assert run(engine.prepare(other)) and isinstance(other.entries[-1], e.Fold)
+    else:
+        with pytest.raises((Conflict, StalePlan)):
+            run(engine.apply(other, plan))
+    assert b"Umbrella4?" not in files(tmp_path)
+    assert b"Umbrella5?" in files(tmp_path)

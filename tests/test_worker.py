@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import threading
@@ -10,6 +11,7 @@ import time
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -278,3 +280,29 @@ def test_a_view_is_graded_once_for_all_strategies() -> None:
     made = list(Clips.of(session, s.counter).forms.values())
     assert isinstance(grading(s, shape), Graded)  # another strategy can
     assert list(Clips.of(session, s.counter).forms.values()) == made
+
+
+def test_work_that_is_cancelled_leaves_no_failure_that_nobody_asked_for() -> None:
+    """asyncio would tell of it on stderr when a program ends."""
+    told: list[Any] = []
+
+    async def go() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, failed: told.append(failed))
+        begun = threading.Event()
+
+        def work() -> None:
+            begun.set()
+            while True:
+                checkpoint()
+
+        task = asyncio.ensure_future(worker.run_in_worker(work))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        del task
+        await worker.run_in_worker(lambda: None)  # which comes after it
+        gc.collect()
+
+    asyncio.run(go())
+    assert told == []

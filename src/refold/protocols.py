@@ -223,8 +223,9 @@ class Forgets(Protocol):
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         """Put entries in the place of those with the same ids, all of them or none; no byte of the old ones
-        stays in the store's files. `Conflict` unless the last moving entry is `after`; `StorageError` where
-        another writer has the store open and would write the old ones again."""
+        stays in the store's files, nor the name that the session was created with (names that entries tell
+        count). `Conflict` unless the last moving entry is `after`; `StorageError` where another writer has
+        the store open and would write the old ones again."""
         ...
 
 

@@ -654,6 +654,25 @@ def test_sub_agents_are_bounded_in_number_and_few_work_at_a_time(tmp_path: Path)
     assert sum("at most 20 sub-agents" in text for text in texts) == 30
 
 
+def test_files_that_a_model_names_to_a_sub_agent_are_not_opened(tmp_path: Path) -> None:
+    """The user may name a picture anywhere, a model may not: it could be any file behind a link."""
+    (folder := tmp_path / "work").mkdir()
+    (elsewhere := tmp_path / "passport.png").write_bytes(PNG)
+    (folder / "link.png").symlink_to(elsewhere)
+    (folder / "shot.png").write_bytes(PNG)
+    prompt = f"Tell me what is on {elsewhere} and {folder}/link.png and @shot.png"
+    task = m.call("t", "Task", description="part", prompt=prompt)
+
+    def answer(request: Request) -> Any:
+        return say(task) if len(request.messages) == 1 and request.messages[0].text == "Go." else "Nothing."
+
+    model = Scripted(then=answer, name="anthropic:claude-sonnet-5-5")
+    chat = Chat(fresh(folder), folder, ChatOptions(summariser="digest", permission="all"), model=model)
+    asyncio.run(chat.say("Go."))
+    [asked] = [x.messages[0] for x in model.requests if x.messages[0].text != "Go."]
+    assert asked.text == prompt and not [part for part in asked.parts if isinstance(part, m.Image)]
+
+
 def test_a_sub_agent_may_do_no_more_than_its_parent_and_is_named_in_the_question(tmp_path: Path) -> None:
     task = m.call("t", "Task", description="part", prompt="Do it.")
     write = m.call("w", "Write", path="x", content="y")

@@ -7,16 +7,21 @@ import base64
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from refold.gateway import request_rewriter, requests, server, verbatim
+from refold.gateway.auth import RequestRefused
+from refold.registry.configuration import GatewaySettings
 from refold.session import path_digests
 from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_sessions import PATHS
+from tests.virtual import run_virtually
 
 WINDOW = 4_000
 LONG = " ".join(f"word-{n}" for n in range(20_000))  # fifteen times the window
@@ -204,6 +209,74 @@ def test_large_bodies_are_held_up_to_a_limit_and_small_ones_always(
             assert [await status(client, 45_000) for _ in range(3)] == [(200, "pass")] * 3
 
     run(work)
+
+
+def test_clients_that_stop_in_the_middle_of_large_bodies_do_not_keep_their_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(server, "SMALL_BODY", 20_000)
+    monkeypatch.setattr(server, "HELD_BYTES", 100_000)
+
+    async def answer(request: web.Request) -> web.Response:
+        await request.read()
+        return web.json_response({})
+
+    async def stalled(port: int, head: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" + head + b" " * 45_000)
+        said = await reader.readuntil(b"\r\n")
+        writer.close()
+        return said
+
+    async def work() -> None:
+        async with upstream(answer) as url, gateway(url) as (made, client), asyncio.timeout(20):
+            port, large = urlsplit(made.url).port or 0, {"x": "x" * 90_000}
+            for head in (
+                b"Content-Length: 60000000\r\n\r\n",
+                b"Transfer-Encoding: chunked\r\n\r\n2DC6C0\r\n",
+            ):
+                said = await asyncio.gather(*(stalled(port, head) for _ in range(2)))
+                assert [line.split()[1] for line in said] == [b"408"] * 2
+                asked = {"model": "m", "messages": [HI], "metadata": large}
+                async with client.post(PATHS["openai"], json=asked) as reply:
+                    assert reply.status == 200, "all room is free again"
+
+    run(work)
+
+
+SECOND, WAIT = server.SLOW, server.BODY_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("piece", "pause", "number", "arrives"),
+    [
+        (SECOND, 1.0, 3_000, True),  # the slowest line there may be, for the largest body there may be
+        (SECOND * 20, 20.0, 100, True),
+        (1, WAIT - 1, 1, True),
+        (1, WAIT - 1, 2, False),  # a byte from time to time is no progress
+        (SECOND * 2_000, WAIT + 1, 1, False),  # however much came at once before
+        (SECOND // 2, 1.0, 100, False),
+    ],
+)
+def test_a_body_may_be_slow_and_not_stop(piece: int, pause: float, number: int, arrives: bool) -> None:
+    class Content:
+        async def iter_any(self) -> AsyncGenerator[bytes]:
+            for _ in range(number):
+                yield b" " * piece
+                await asyncio.sleep(pause)
+
+    made = server.Gateway(GatewaySettings(upstream="http://localhost", store="memory:"))
+    request = SimpleNamespace(content=Content(), content_length=None)
+
+    async def arrived() -> bool:
+        try:
+            return len(await made._body(cast("Any", request))) == piece * number  # pyright: ignore
+        except RequestRefused as refusal:
+            assert refusal.status == 408
+            return False
+
+    assert run_virtually(arrived())[0] == arrives
 
 
 @pytest.mark.parametrize("dialect", PATHS)

@@ -15,8 +15,12 @@ import aiohttp
 import apsw
 import pytest
 
+import refold
+from refold import messages as m
+from refold.errors import StorageError
 from refold.gateway import spool, worker, worker_client
 from refold.gateway.ipc import PassedRequest, UpstreamReply
+from refold.session.forget import forget
 from refold.stores.sqlite import SqliteStore
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
@@ -357,3 +361,34 @@ def test_what_another_gateway_has_still_to_write_is_not_taken_from_it(tmp_path: 
     lives.close()  # as if it had died: what was not written down stays
     assert [list(left) for left in comes.left()] == [[b"abc"]]
     assert not list(tmp_path.glob("spool/*"))
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 6, 7])
+def test_a_packet_that_was_cut_off_is_left_out_and_those_before_it_are_read(cut: int, tmp_path: Path) -> None:
+    """A gateway that is killed while it writes, or a disk that is full."""
+    packets = [len(text).to_bytes(4, "big") + text for text in (b"", b"abc", b"defg")]
+    (tmp_path / f"1-x{spool.ENDING}").write_bytes(b"".join(packets)[:-cut])
+    assert [list(left) for left in spool.Spool(tmp_path).left()] == [[b"", b"abc"]]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", ["sqlite:{}/a.db", "jsonl:{}/a.jsonl", "jsonl:{}/folder/"])
+def test_nothing_is_forgotten_while_exchanges_wait_that_would_bring_it_back(
+    place: str, tmp_path: Path
+) -> None:
+    spec = place.format(tmp_path)
+    session = refold.open(spec)
+    key = session.append(m.user("The merger with Umbrella is on Friday.")).id
+    folder = spool.folder_of(spec)
+    left, lives = spool.Spool(folder), spool.Spool(folder)
+    left.add((8).to_bytes(4, "big") + b"Umbrella")
+    left.close()  # as if it had died
+    with pytest.raises(StorageError, match=r"\.spool has exchanges .*start `refold serve`"):
+        forget(session, [key])
+    assert session.store is not None and "Umbrella" in str(session.store.load(session.id).entries)
+    lives.done(lives.add(b"a packet"))  # what another one has written down is in nobody's way
+    assert [list(packets) for packets in lives.left()] == [[b"Umbrella"]]
+    forget(session, [key])
+    session.store.close()
+    lives.close()
+    assert not [x for x in tmp_path.rglob("*") if x.is_file() and b"Umbrella" in x.read_bytes()]

@@ -39,7 +39,11 @@ class Keeping:
             "content": [{"type": "output_text", "text": "Kept.", "annotations": []}],
         }
         ran = {"type": "code_interpreter_call", "id": f"ci_of_{id}", "container_id": f"cntr_of_{id}"}
-        return {"id": id, "object": "response", "status": "completed", "output": [ran, item]}
+        place = {"type": "container_reference", "container_id": f"shell_of_{id}"}
+        shell = {"type": "shell_call", "id": f"sh_of_{id}", "call_id": "c", "environment": place}
+        far = {"type": "mcp_call", "id": f"mcp_of_{id}", "output": "a text"}
+        output = [ran, item, shell, far]
+        return {"id": id, "object": "response", "status": "completed", "output": output}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
@@ -117,26 +121,36 @@ REFERRING: dict[str, Any] = {
     "reference": {"input": [{"type": "item_reference", "id": "msg_of_resp_0"}]},
     "reference without a type": {"input": [{"id": "msg_of_resp_0"}]},
     "reference of null type": {"input": [{"type": None, "id": "msg_of_resp_0"}]},
+    "reference with a role": {"input": [{"type": "item_reference", "role": "user", "id": "msg_of_resp_0"}]},
+    "container of a shell": {"tools": [{"type": "shell", "environment": {
+        "type": "container_reference", "container_id": "shell_of_resp_0"}}]},
+    "container of a shell that ran": {"input": [{"type": "shell_call", "call_id": "c", "action": {}, "environment": {
+        "type": "container_reference", "container_id": "cntr_of_resp_0"}}]},
+    "a field of tomorrow": {"machines": {"container_ids": ["cntr_of_resp_0"]}},
     "an item whole": {"input": [{"type": "reasoning", "id": "msg_of_resp_0", "summary": []}]},
     "container": {"tools": [{"type": "code_interpreter", "container": "cntr_of_resp_0"}]},
     "container object": {"tools": [{"type": "code_interpreter", "container": {"id": "cntr_of_resp_0"}}]},
     "container of an item": {
         "input": [{"type": "code_interpreter_call", "id": "x", "container_id": "cntr_of_resp_0"}]
     },
-}
+}  # fmt: skip
 ESCAPED = rb'{"model": "m", "input": "Hi.", "previous\u005fresponse\u005fid": "resp_0"}'
 TWICE = b'{"model": "m", "input": "Hi.", "previous_response_id": null, "previous_response_id": "resp_0"}'
 
 
 @pytest.mark.parametrize("asked", [*REFERRING.values(), ESCAPED, TWICE], ids=[*REFERRING, "escaped", "twice"])
+@pytest.mark.parametrize(
+    "given", [{}, {"store": False}, {"stream": True}], ids=["kept", "not kept", "stream"]
+)
 def test_what_refers_to_another_owners_answer_is_refused(
-    asked: dict[str, Any] | bytes, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], asked: dict[str, Any] | bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Containers outlive answers that are not kept."""
     keeping = Keeping()
 
     async def work() -> None:
         async with shared(keeping, monkeypatch) as client:
-            assert await post(client, ANN, {}) == 200
+            assert await post(client, ANN, given) == 200
             assert await post(client, BOB, asked) == 404
             assert len(keeping.seen) == 1
             assert await post(client, ANN, asked) == 200

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from refold import messages as m
 from refold import tokens
 from refold.errors import StorageError
+from refold.mcp import synced_sessions
 from refold.mcp.collections import Collection, Collections
 from refold.mcp.server import SCHEME, http_app, server
 from refold.mcp.synced_sessions import SyncedSessions
@@ -35,6 +36,7 @@ from refold.registry.client_sessions import install_session
 from refold.session import Session
 from refold.stores import open_store
 from refold.stores.memory_file import MemoryFile
+from refold.transcripts import importing
 from refold.transcripts.export import export
 from tests.rights import ordinary_rights
 from tests.test_redact_exits import LEAST as LEAST_HIDDEN
@@ -378,6 +380,37 @@ def test_synced_sessions_follow_their_files(tmp_path: Path) -> None:
     assert list(again.store.sessions()) == []
 
 
+def test_who_asks_while_a_file_is_read_again_gets_what_was_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session that is going on is the one that is asked for, and it is read again and again."""
+    folder, seen = tmp_path / "claude", list[str]()
+    file = install_session(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
+    synced = SyncedSessions("claude-code", folder / "projects", tmp_path / "m" / "x.db")
+    synced.refresh()
+    before = str([synced.store.load(info.id).entries for info in synced.store.sessions()])
+
+    def beside(work: Callable[[], None]) -> None:
+        (reader := threading.Thread(target=work)).start()
+        reader.join()
+
+    def append_all(store: Any, id: str, entries: Any, tip: str | None = None) -> None:
+        def look() -> None:
+            seen.append(str([store.load(info.id).entries for info in store.sessions()]))
+
+        beside(look)
+        importing.append_all(store, id, entries, tip)
+        beside(look)
+
+    monkeypatch.setattr(synced_sessions, "append_all", append_all)
+    longer = talk("parser")
+    longer.append(m.user("And then?"))
+    file.write_bytes(export(longer, "claude-code", cwd="/tmp").data)
+    synced.refresh()
+    assert seen == [before, before]
+    assert "And then?" in str([synced.store.load(info.id).entries for info in synced.store.sessions()])
+
+
 def _said(synced: SyncedSessions) -> dict[str, str]:
     """What was asked first, by the session's id."""
     sessions = [Session.of(synced.store.load(info.id)) for info in synced.store.sessions()]
@@ -525,6 +558,10 @@ LINES: dict[bytes, bytes] = {
     b"nonsense": b'"id":null',
     b"\xff\xfe": b'"id":null',
     b"[" * 100_000: b'"id":null',
+    b'{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":"\\ud83d","y":[%s1]}}'
+    % (b"1," * 600_000): b'"id":null',
+    b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"y":[%s1]}}'
+    % (b"1," * 600_000): b'"id":9,"result":{}',
     b'{"jsonrpc":"2.0","id":"\\udc00","method":"ping"}': b"result",
     b'{"jsonrpc":"2.0","id":7,"method":"ping"}': b'"id":7,"result":{}',
 }

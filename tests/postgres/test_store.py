@@ -20,7 +20,7 @@ import refold
 from refold import format as fmt
 from refold import messages as m
 from refold.cli import main
-from refold.entries import MessageEntry
+from refold.entries import Info, MessageEntry
 from refold.errors import (
     Conflict,
     NewerFormat,
@@ -555,12 +555,14 @@ def test_what_is_forgotten_is_in_no_file_of_the_tables(store: PostgresStore, ser
     session = stored(store, S)
     key = session.append(m.user(f"The key is {secret}.")).id
     session.append(m.assistant("I see."))
+    session.append(session.make(Info, name=f"The key is {secret}…"))
     store.run(lambda link: link.say("CHECKPOINT"))
     assert holding(server, secret)
     forget(session, [key])
     store.run(lambda link: link.say("CHECKPOINT"))
     assert holding(server, secret) == []
     again = stored(store, S)
+    assert again.name is None
     assert "[forgotten]" in again.path[0].message.text and store.search(["key"]) == []
     with pytest.raises(Conflict):
         store.replace(S, {key: kit.said(key, None)}, after="nobody")

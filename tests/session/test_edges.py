@@ -146,7 +146,7 @@ def test_a_branch_summary_is_forgotten_with_what_it_sums_up_and_no_other() -> No
     assert "b" not in (*untouched.quoting, *untouched.folds)
     done = forget(session, [other.id])
     assert "b" in done.quoting and "what the branch said" not in repr(session["b"])
-    assert session.epoch == epoch + 1
+    assert session.epoch > epoch
 
 
 def test_a_second_entry_of_an_id_gets_the_one_that_is_missing() -> None:

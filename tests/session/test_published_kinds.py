@@ -353,3 +353,27 @@ def test_citations_without_their_text_are_not_put_on_another_block() -> None:
     parts = (call, *(part for part in message.parts if not isinstance(part, m.Text)))
     sent = anthropic.render([m.user("go"), m.Assistant(parts), m.result("c", "x")])["messages"]
     assert sent[1]["content"] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
+
+
+def test_an_unknown_part_of_a_system_message_is_sent_as_it_came_and_told_in_another() -> None:
+    part, chat = {"type": "not_invented_yet", "x": 1}, dialects.get("openai")
+    [message] = chat.parse_list([{"role": "system", "content": [part]}])
+    assert chat.render([message])[0]["content"] == [part]
+    [moved] = chat.render([m.User(message.parts)])
+    assert "'type': 'not_invented_yet'" not in str(moved) and "not_invented_yet" in str(moved)
+
+
+@pytest.mark.parametrize("role", ["user", "system", "assistant"])
+@pytest.mark.parametrize(
+    ("dialect", "part"),
+    [
+        ("openai", {"type": "image_url", "image_url": {}}),
+        ("responses", {"type": "input_image"}),
+        ("anthropic", {"type": "image", "source": {"type": "base64"}}),
+    ],
+)
+def test_a_picture_without_a_picture_is_told_wherever_it_stands(dialect: str, part: Wire, role: str) -> None:
+    """The provider would refuse the whole request."""
+    wire = dialects.get(dialect)
+    told = str(wire.render(wire.parse_list([{"role": role, "content": [part]}])))
+    assert f"'type': '{part['type']}'" not in told and "image" in told

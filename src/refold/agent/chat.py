@@ -172,11 +172,13 @@ class Chat:
 
     # ── talking ─────────────────────────────────────────────────────────────────────────────────
 
-    async def say(self, text: str, attached: str = "") -> Assistant:
-        """The model's answer. Mentioned files are named to it (E12); `attached` is added as it is."""
+    async def say(self, text: str, attached: str = "", *, typed: bool = True) -> Assistant:
+        """The model's answer. Files that the user mentions are named to it (E12); `attached` is added as it
+        is. If the text was not typed by the user, no file that it names is opened."""
         if self.agent is None:
             raise UsageError("No model. Choose one with /model NAME, or start with --model NAME")
-        self.unasked.clear()
+        if typed:
+            self.unasked.clear()
         self._tasks_left = MOST_TASKS
         await self._settle_git()
         await self._connect()
@@ -185,8 +187,9 @@ class Chat:
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
             parts.append(m.attached(attached))
-        named = mentioned(text, self._exists)
-        parts += self._pictures(text, [name for name in named if pictures.is_picture(name)])
+        from_user = text if typed else ""
+        named = mentioned(from_user, self._exists)
+        parts += self._pictures(from_user, [name for name in named if pictures.is_picture(name)])
         files = [name for name in named if not pictures.is_picture(name)]
         notes = (reminder(files), self._changes())
         parts += [m.text(note, "program") for note in notes if note]
@@ -433,7 +436,7 @@ class Chat:
         child._connected = True
         self.children.append(child.session)
         try:
-            return (await child.say(prompt)).text
+            return (await child.say(prompt, typed=False)).text
         except RefoldError as error:
             raise ToolRefused("failed", f"The sub-agent could not finish: {error}") from error
         finally:

@@ -29,7 +29,7 @@ from refold.gateway.model_routing import ModelRouting
 from refold.gateway.replies import MAX_RECORDED_BYTES, decompressed
 from refold.gateway.requests import COMPACT_PATH, identifying_headers, model_named
 from refold.gateway.response_rewriter import ResponseRewriter, response_rewriter
-from refold.gateway.stored_ids import glance, is_shared
+from refold.gateway.stored_ids import is_shared, may_refer
 from refold.gateway.stream_probe import StreamOpening, opening_of
 from refold.gateway.upstream import AnswerStream, Upstream, UpstreamAnswer, relay
 from refold.gateway.worker import is_upstream_overflow
@@ -92,10 +92,8 @@ class RequestExchange:
     async def _own(self, raw: bytes) -> bytes:
         """The body, after checking that everything it refers to belongs to the caller. Ids in its answer
         will, too."""
-        seen = glance(self.request.path, raw, self.request.headers.get("content-encoding", ""))
-        if seen.kept:
-            self.answer.issued = self.worker.issuing(self.caller.owner)
-        if not seen.refers:
+        self.answer.issued = self.worker.issuing(self.caller.owner)
+        if not may_refer(self.request.path, raw, self.request.headers.get("content-encoding", "")):
             return raw
         return await self.worker.checked(OwnershipCheck(number=self.number, owner=self.caller.owner, raw=raw))
 

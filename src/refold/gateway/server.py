@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -39,7 +39,7 @@ PASSED = (
     ("POST", "/v1/messages/count_tokens"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name:.+}"),
-    # RequestRewriter that are kept upstream (`store`, `background`).
+    # Answers that are kept upstream (`store`, `background`).
     ("GET", "/v1/responses/{id}"),
     ("DELETE", "/v1/responses/{id}"),
     ("GET", "/v1/responses/{id}/input_items"),
@@ -48,9 +48,9 @@ PASSED = (
 _silent = logging.getLogger("refold.gateway.silent")
 _silent.disabled = True
 BODY_SECONDS = 30.0
-SLOW, SLOW_BODY = 20_000, 1 << 22
-"""Minimum bytes per second of a body, and the assumed size of a body without a length, for the time beyond
-`BODY_SECONDS`."""
+"""Longest time that a body may lag behind `SLOW`, from its first byte and at any later one."""
+SLOW = 20_000
+"""Minimum bytes per second of a body."""
 SMALL_BODY, HELD_BYTES = 1 << 20, 1 << 28
 """Bytes of a body for which there always is room, and bytes of all larger ones that are held at once."""
 CLIENT_LINES = {
@@ -209,13 +209,15 @@ class Gateway:
         return response
 
     async def _body(self, request: web.Request) -> bytes:
-        """All of it, which may take so long as a slow line needs."""
-        size = SLOW_BODY if request.content_length is None else request.content_length
-        body = bytearray()
+        """All of it. Every byte that arrives gives more time, so that a slow line is waited for and a client
+        that has stopped is not."""
+        body, now = bytearray(), asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout(BODY_SECONDS + size / SLOW):
-                self._check_size(size)
+            async with asyncio.timeout(BODY_SECONDS) as limit:
+                self._check_size(request.content_length or 0)
                 async for piece in request.content.iter_any():
+                    until = cast("float", limit.when()) + len(piece) / SLOW
+                    limit.reschedule(min(until, now() + BODY_SECONDS))
                     body += piece
                     self._check_size(len(body))
                     self._hold(request, len(body))

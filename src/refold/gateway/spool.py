@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refold.stores import default_database
+from refold.stores.disk import spool_folder
 
 try:
     import fcntl
@@ -164,4 +165,4 @@ def folder_of(store: str) -> Path | None:
         return default_database().with_name("gateway.spool")
     given = rest if kind in ("sqlite", "jsonl") else store
     path = Path(given.partition("#")[0]).expanduser() if given else default_database()
-    return path.with_name(f"{path.name}.spool")
+    return spool_folder(path)

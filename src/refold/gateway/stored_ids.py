@@ -19,6 +19,7 @@ from refold.entries import State
 from refold.errors import SessionExists, UnknownName
 from refold.gateway.auth import RequestRefused
 from refold.gateway.replies import MAX_RECORDED_BYTES, one_line_end, payload_of
+from refold.messages import leaves
 from refold.protocols import SessionInfo, Store
 from refold.registry.configuration import GatewaySettings
 from refold.session.dialects.common import list_or_empty
@@ -28,8 +29,9 @@ RESPONSES_PATH, MESSAGES_PATH = "/v1/responses", "/v1/messages"
 SESSION_PATTERN = "gateway+responses+%Y-%m"
 """Names of the sessions that hold the ids, one per month. This month and the last one count, because
 providers keep answers for thirty days."""
+MAX_ID_CHARS = 200
 _REFERS = {
-    RESPONSES_PATH: re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u'),
+    RESPONSES_PATH: re.compile(rb'ids?"|"con(?:versation|tainer)"|\\u'),
     MESSAGES_PATH: re.compile(rb'"container"|\\u00'),
 }
 """A body without any of these refers to nothing. Names can be written with escapes."""
@@ -41,26 +43,17 @@ def is_shared(settings: GatewaySettings, path: str) -> bool:
     return shared and (path in (RESPONSES_PATH, MESSAGES_PATH) or path.startswith(f"{RESPONSES_PATH}/"))
 
 
-class RequestGlance(msgspec.Struct, frozen=True):
-    """What the server knows of a request without parsing all of it."""
-
-    refers: bool
-    """True if it may refer to something stored upstream."""
-    kept: bool
-    """True if the upstream may store the answer."""
+def may_refer(path: str, raw: bytes, encoding: str) -> bool:
+    """True if a request may refer to something stored upstream; raises `RequestRefused` if it cannot be read,
+    because the upstream might be able to."""
+    if encoding.lower() not in ("", "identity"):
+        raise _unreadable()
+    _decoded(raw, _Head)
+    return _REFERS.get(path, _REFERS[RESPONSES_PATH]).search(raw) is not None
 
 
 class _Head(msgspec.Struct):
-    store: Any = None
-
-
-def glance(path: str, raw: bytes, encoding: str) -> RequestGlance:
-    """Looks at a request; raises `RequestRefused` if it cannot be read, because the upstream might be able
-    to."""
-    if encoding.lower() not in ("", "identity"):
-        raise _unreadable()
-    refers = _REFERS.get(path, _REFERS[RESPONSES_PATH])
-    return RequestGlance(refers.search(raw) is not None, _decoded(raw, _Head).store is not False)
+    """A JSON object, whatever is in it."""
 
 
 def _decoded(raw: bytes, kind: Any) -> Any:
@@ -83,22 +76,20 @@ class References(msgspec.Struct, frozen=True):
     kept: Sequence[str] = ()
     """Ids of things stored upstream."""
     given: Sequence[str] = ()
-    """Ids that a client or an operator may have made up: of items sent back whole, of containers."""
+    """Other texts that may be ids, wherever they stand: of items sent back whole, of containers. A client or
+    an operator may have made them up."""
 
 
 def references(raw: bytes) -> References:
     request: dict[str, Any] = _decoded(raw, dict[str, Any])
     names = ("previous_response_id", "conversation", "container")
-    kept, given = [_id_of(request.get(name)) for name in names], list[Any]()
+    kept = [_id_of(request.get(name)) for name in names]
     for item in filter(_is_object, list_or_empty(request.get("input"))):
-        alone = item.get("type") in (None, "item_reference") and "role" not in item
-        (kept if alone else given).append(item.get("id"))
-        given.append(item.get("container_id"))
-    given += [
-        _id_of(tool.get("container")) for tool in filter(_is_object, list_or_empty(request.get("tools")))
-    ]
-    named = ([str(id) for id in ids if id is not None] for ids in (kept, given))
-    return References(msgspec.json.encode(request), *named)
+        kind = item.get("type")
+        if kind == "item_reference" or (kind is None and "role" not in item):
+            kept.append(item.get("id"))
+    given = {text for text in leaves(request) if len(text) <= MAX_ID_CHARS}
+    return References(msgspec.json.encode(request), [str(id) for id in kept if id is not None], [*given])
 
 
 def _is_object(value: Any) -> bool:
@@ -118,10 +109,11 @@ class StoredIds:
 
     def put(self, owner: str, ids: Sequence[str]) -> None:
         """Records ids from an answer to this owner. If an upstream gives an id twice, both owners have it."""
-        news = [id for id in ids if owner not in self._known(id)]
+        months = self._recent()
+        news = [id for id in ids if owner not in _owners(months, id)]
         if not news:
             return
-        month, store = self._recent()[0], self._store()
+        month, store = months[0], self._store()
         month.add(owner, news)
         entry = State(id=random_id(), time=self._clock(), name=owner, value=news)
         with suppress(SessionExists):
@@ -130,19 +122,14 @@ class StoredIds:
 
     def check(self, owner: str, kept: Sequence[str], given: Sequence[str] = ()) -> None:
         """Raises `RequestRefused` if the owner may not use an id."""
-        allowed = all(owner in self._owners(id) for id in kept)
-        if not allowed or any((owners := self._owners(id)) and owner not in owners for id in given):
+        months = self._recent()
+        if not all(_owners(months, id) for id in (*kept, *given)):
+            for month in months:
+                month.read(self._store())
+        others = (owners for id in given if (owners := _owners(months, id)))
+        if not all(owner in owners for owners in (*(_owners(months, id) for id in kept), *others)):
             text = "no such answer, or it belongs to another owner"
             raise RequestRefused(404, text, "invalid_request_error", code="response_not_found")
-
-    def _owners(self, id: str) -> set[str]:
-        if not self._known(id):
-            for month in self._recent():
-                month.read(self._store())
-        return self._known(id)
-
-    def _known(self, id: str) -> set[str]:
-        return {owner for month in self._recent() for owner in month.owners.get(id, ())}
 
     def _recent(self) -> list[_Month]:
         """The ids of this month and the last."""
@@ -172,20 +159,19 @@ class _Month:
                     self.add(entry.name, list_or_empty(entry.value))
 
 
-class _Told(msgspec.Struct):
-    """An answer, one of its items, or an event; without fields that clients set themselves."""
+def _owners(months: Sequence[_Month], id: str) -> set[str]:
+    return {owner for month in months for owner in month.owners.get(id, ())}
 
-    id: str | None = None
-    container_id: str | None = None
-    output: list[_Told] | None = None
-    item: _Told | None = None
-    response: _Told | None = None
 
-    def ids(self) -> Iterator[str]:
-        yield from (id for id in (self.id, self.container_id) if id)
-        for inner in (self.item, self.response, *(self.output or ())):
-            if inner is not None:
-                yield from inner.ids()
+def _ids(told: Any) -> Iterator[str]:
+    """The ids of an answer, one of its items, or an event; without fields that clients set themselves."""
+    for each in list_or_empty(told):
+        yield from _ids(each)
+    if isinstance(told, dict):
+        fields = cast("dict[str, Any]", told)
+        yield from (id for name in ("id", "container_id") if isinstance(id := fields.get(name), str) and id)
+        for name in ("environment", "item", "output", "response"):
+            yield from _ids(fields.get(name))
 
 
 class _Container(msgspec.Struct):
@@ -193,7 +179,7 @@ class _Container(msgspec.Struct):
 
 
 class _ToldMessage(msgspec.Struct):
-    """The same for Anthropic, which only stores containers."""
+    """An answer or an event of Anthropic, which only stores containers."""
 
     container: _Container | None = None
     message: _ToldMessage | None = None
@@ -207,11 +193,19 @@ class _ToldMessage(msgspec.Struct):
                 yield from inner.ids()
 
 
+def _response_ids(told: bytes) -> Iterator[str]:
+    return _ids(msgspec.json.decode(told))
+
+
+def _message_ids(told: bytes) -> Iterator[str]:
+    return msgspec.json.decode(told, type=_ToldMessage).ids()
+
+
 class IdReader:
     """Reads the ids of an answer that arrives in pieces."""
 
     def __init__(self, path: str, *, streams: bool) -> None:
-        self._kind: Any = _ToldMessage if path == MESSAGES_PATH else _Told
+        self._ids = _message_ids if path == MESSAGES_PATH else _response_ids
         self._streams, self._rest, self._seen = streams, b"", set[str]()
 
     def read(self, piece: bytes) -> list[str]:
@@ -228,7 +222,7 @@ class IdReader:
         found: list[str] = []
         for payload in payloads:
             with suppress(msgspec.DecodeError):  # an event without any, or half of an answer
-                found += msgspec.json.decode(payload, type=self._kind).ids()
+                found += self._ids(payload)
         news = [id for id in dict.fromkeys(found) if id not in self._seen]
         self._seen.update(news)
         return news

@@ -1,6 +1,6 @@
 r"""Repairs lines that the protocol's reader refuses: half a character (`"\ud83d"`) from a program that cut a
 text, or a number that is too long. Anything else that cannot be read is answered with an error, so that no
-client waits."""
+client waits; so is a line that is longer than any request, because reading it takes a minute for 50 MB."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from mcp import types
 from refold.errors import RefoldError
 from refold.session.dialects.common import json_copy
 from refold.text.lenient_json import load_json
+
+MAX_REPAIRED_CHARS = 1 << 20
 
 
 class LenientStream:
@@ -59,6 +61,8 @@ class LenientStream:
 def _value(error: Exception) -> Any:
     """The JSON value of a refused line; None if it has none."""
     line = error.errors()[0].get("input") if isinstance(error, ValidationError) else None
+    if isinstance(line, str | bytes) and len(line) > MAX_REPAIRED_CHARS:
+        return None
     try:
         return load_json(line) if isinstance(line, str | bytes) else line
     except RefoldError:

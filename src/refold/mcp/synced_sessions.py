@@ -18,10 +18,11 @@ from pathlib import Path
 import msgspec
 
 from refold.errors import RefoldError, UnknownName
-from refold.protocols import SessionInfo, Store
+from refold.protocols import SessionInfo
 from refold.registry.client_sessions import folders
-from refold.stores import data_folder, open_store
+from refold.stores import data_folder
 from refold.stores.disk import Disk, locked, make_folder, place_file
+from refold.stores.sqlite import SqliteStore
 from refold.transcripts import read_all
 from refold.transcripts.importing import append_all, find_transcripts
 
@@ -48,7 +49,7 @@ class SyncedSessions:
     ) -> None:
         self.program, self.folder = program, folder
         make_folder(Disk(), database.parent)
-        self.store: Store = open_store(f"sqlite:{database}").store
+        self.store = SqliteStore(database)
         self._notes = database.with_suffix(".files.json")
         self._known: dict[str, SyncedFile] = {}
         self._clock, self._last = clock, float("-inf")
@@ -108,10 +109,11 @@ class SyncedSessions:
             known = self._known.get(name)
             if known and (known.size, known.time) == (state.st_size, state.st_mtime_ns):
                 continue
-            if known:
-                self._drop(known.ids)
-                taken.difference_update(known.ids)
-            ids = self._take(Path(name), taken) if state.st_size <= MAX_SYNCED_BYTES else []
+            with self.store.grouped():  # until all of it is read, readers see what was there before
+                if known:
+                    self._drop(known.ids)
+                    taken.difference_update(known.ids)
+                ids = self._take(Path(name), taken) if state.st_size <= MAX_SYNCED_BYTES else []
             self._known[name] = SyncedFile(state.st_size, state.st_mtime_ns, ids)
             changed += 1
             if changed % SAVED == 0:

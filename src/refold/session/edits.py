@@ -88,6 +88,8 @@ def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]
 
 FORGOTTEN_REASON = "forgotten"
 """Reason of a fold whose edits `forget` deleted."""
+FORGOTTEN_STATE = "forgotten"
+"""Name of the state that `forget` appends: who has the session open reads it anew."""
 
 
 def _is_forgotten(fold: e.Fold) -> bool:

@@ -1,10 +1,10 @@
 """Deletes content from the log for good: the only operation that changes history.
 
 A forgotten entry becomes a hole with the same id, parent, role and call id. Copies are deleted as well: folds
-that covered the entry, and later folds that contain their records, are undone (the original messages are
-shown again and may be folded again); its labels, and lines and branch summaries made from it, become holes;
-notes, states, labels and other folds lose verbatim quotations. Other messages that contain part of it are
-listed but not changed.
+made while it was on the path are undone (the original messages are shown again and may be folded again); its
+labels, and lines and branch summaries made from it, become holes; names of the session that share a word with
+it go; notes, states, labels and other folds lose verbatim quotations. Other messages that contain part of it
+are listed but not changed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from refold import entries as e
 from refold.errors import StorageError, UsageError, expect
 from refold.messages import Assistant, Bash, Call, Message, Result, Text, leaves
 from refold.protocols import Forgets
-from refold.session.edits import FORGOTTEN_REASON, edit_stretches
+from refold.session.edits import FORGOTTEN_REASON, FORGOTTEN_STATE
 from refold.session.find import find
 from refold.session.history import starts_turn
 from refold.session.tree import Session
 from refold.text.redact import redact
+from refold.text.words import STOP, spelled
 
 FORGOTTEN_MARK = "[forgotten]"
 MIN_QUOTE_CHARS = 16
@@ -55,7 +56,9 @@ def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotte
     targets = {entry.id: entry for entry in (find(session, name) for name in names)}
     if not targets:
         raise UsageError("nothing to forget: name ids, numbers on the path or recall keys")
-    pieces = sorted({piece for entry in targets.values() for piece in _pieces(entry)}, key=len, reverse=True)
+    texts = [text for entry in targets.values() for text in _texts(entry)]
+    pieces = sorted({piece for text in texts for piece in _pieces(text)}, key=len, reverse=True)
+    told = "\n".join(texts).lower()
     changed: dict[str, e.AnyEntry] = {id: hole(entry) for id, entry in targets.items()}
     folds = _folds_of(session, targets)
     changed |= {fold.id: hole(fold) for fold in folds}
@@ -65,6 +68,8 @@ def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotte
         if entry.id in changed:
             continue
         made = _without(session, entry, targets, pieces)
+        if isinstance(made, e.Info) and _is_told_by(made.name, told):
+            made = msgspec.structs.replace(made, name=None, meta={})
         if made == entry:
             continue
         if isinstance(entry, e.MessageEntry):
@@ -73,18 +78,29 @@ def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotte
         quoting.append(entry.id)
         changed[entry.id] = made
     if not dry_run:
-        _write(session, changed)
+        name = None if _is_told_by(session.info.name, told) else session.info.name
+        _write(session, changed, [*targets], name)
     return Forgotten(tuple(targets), tuple(fold.id for fold in folds), tuple(quoting), tuple(also))
 
 
-def _write(session: Session, changed: dict[str, e.AnyEntry]) -> None:
+def _write(session: Session, changed: dict[str, e.AnyEntry], targets: list[str], name: str | None) -> None:
+    """Replaces the entries. The store drops the name that the session was created with; `name` is written
+    down again. The move to the same place makes plans of other programs stale, which may quote them."""
     store = session.store
     if store is not None:
         if not isinstance(store, Forgets):
             raise StorageError("this store cannot forget entries: copy the session into another store first")
         store.replace(session.id, changed, after=session.tip)
     entries = [changed.get(entry.id, entry) for entry in session.entries]
+    session.info = msgspec.structs.replace(session.info, name=None)
     session._begin_again(entries)
+    news: list[e.AnyEntry] = [
+        session.make(e.State, target=targets[0], name=FORGOTTEN_STATE, value=targets),
+        session.make(e.Leaf, target=session.leaf),
+    ]
+    if name is not None and session.name is None:
+        news.append(session.make(e.Info, name=name))
+    session.extend(news)
 
 
 # ── holes ───────────────────────────────────────────────────────────────────────────────────────
@@ -142,13 +158,15 @@ def _empty(message: Message) -> Message:
 # ── where it was copied ─────────────────────────────────────────────────────────────────────────
 
 
-def _pieces(entry: e.AnyEntry) -> Iterator[str]:
-    """Recognisable parts of an entry: its secrets and longer lines."""
-    said = getattr(entry, "message", entry)
-    for text in leaves(msgspec.to_builtins(said)):
-        for finding in redact(text)[1]:
-            yield text[finding.start : finding.end]
-        yield from (line for row in text.splitlines() if len(line := row.strip()) >= MIN_QUOTE_CHARS)
+def _texts(entry: e.AnyEntry) -> Iterator[str]:
+    yield from leaves(msgspec.to_builtins(getattr(entry, "message", entry)))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Recognisable parts of a text: its secrets and longer lines."""
+    for finding in redact(text)[1]:
+        yield text[finding.start : finding.end]
+    yield from (line for row in text.splitlines() if len(line := row.strip()) >= MIN_QUOTE_CHARS)
 
 
 def _without(
@@ -166,23 +184,9 @@ def _without(
 
 
 def _folds_of(session: Session, targets: Collection[str]) -> list[e.Fold]:
-    """The folds whose edits cover a target, or the record of a fold found before, on the path on which they
-    were made. Such a fold is undone as a whole: what it removed elsewhere is told by its record alone."""
-    found: list[e.Fold] = []
-    for fold in (entry for entry in session.entries if isinstance(entry, e.Fold)):
-        path = session.path_to(fold.parent)
-        place = {entry.id: position for position, entry in enumerate(path)}
-        records = (
-            (stretch.first, stretch.last)
-            for stretch in edit_stretches((older for older in found if older.id in place), place.get)
-            if stretch.edit.kind == "summary"
-        )
-        unsafe = [*((place[id], place[id]) for id in targets if id in place), *records]
-        own = edit_stretches((fold,), place.get)
-        covers = any(edit.first <= last and first <= edit.last for edit in own for first, last in unsafe)
-        if covers or fold.id in targets:
-            found.append(fold)
-    return [fold for fold in found if fold.id not in targets]
+    """The folds that were made with a target on their path. A record also tells of messages that stay."""
+    folds = (entry for entry in session.entries if isinstance(entry, e.Fold) and entry.id not in targets)
+    return [fold for fold in folds if any(entry.id in targets for entry in session.ancestors(fold.id))]
 
 
 def _left(session: Session, summary: e.BranchSummary, targets: dict[str, e.AnyEntry]) -> bool:
@@ -190,15 +194,24 @@ def _left(session: Session, summary: e.BranchSummary, targets: dict[str, e.AnyEn
     return summary.origin in session and any(x.id in targets for x in session.ancestors(summary.origin))
 
 
-def _turn_of(session: Session, start: str | None) -> set[str]:
-    """The entries of the turn that starts there, on all branches."""
+def _turn_of(session: Session, id: str | None) -> set[str]:
+    """The entries of the turn in which that one is, on all branches."""
+    if id is None or id not in session:
+        return set()
+    back = list(session.ancestors(id))
+    start = next((entry.id for entry in back if starts_turn(entry)), back[-1].id)
     found: set[str] = set()
-    left = [start] if start is not None and start in session else []
+    left = [start]
     while left:
         id = left.pop()
         found.add(id)
         left += [child for child in session.children(id) if not starts_turn(session[child])]
     return found
+
+
+def _is_told_by(name: str | None, told: str) -> bool:
+    """True if a session's name, which may be the beginning of a message, shares a word with a text."""
+    return any(word in told for word in spelled(name or "") if word not in STOP)
 
 
 def _cut(value: Any, pieces: list[str]) -> Any:

@@ -16,7 +16,7 @@ from refold.messages import Message, Usage
 from refold.protocols import Loaded, Problem, SessionInfo, Store
 from refold.session.append_input import messages_of, plain_meta
 from refold.session.dialects import parse_list_with_dialects
-from refold.session.edits import edit_stretches
+from refold.session.edits import FORGOTTEN_STATE, edit_stretches
 from refold.session.history import Base, History, Snapshot
 from refold.session.merge import GivenList, Merged, Tree, list_difference
 from refold.session.repair import parent_of, repaired
@@ -169,7 +169,8 @@ class Session(History):
             return Merged(tuple(added), news.branches)
 
     def refresh(self) -> int:
-        """Reads what other writers appended to the store; returns the number of entries."""
+        """Reads what other writers appended to the store; returns the number of entries. If one has forgotten
+        something, everything is read anew."""
         if self.store is None:
             return 0
         with self.writing:
@@ -177,6 +178,12 @@ class Session(History):
             self._stored += len(loaded.entries)
             # Annotations need no compare-and-swap: another writer's may stand before entries of our own.
             news = [entry for entry in loaded.entries if entry.id not in self._by_id]
+            if any(isinstance(entry, e.State) and entry.name == FORGOTTEN_STATE for entry in news):
+                loaded = self.store.load(self.id)
+                self.info, self.problems = loaded.info or self.info, loaded.problems
+                self._begin_again(loaded.entries)
+                self._meet(loaded)
+                return len(news)
             sound, problems = repaired(news, self._by_id, self._leaf)
             self.problems += tuple(problems)
             for entry in sound:

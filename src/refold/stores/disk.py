@@ -18,6 +18,23 @@ _LOCK_BYTE = 1 << 40
 """The byte that Windows locks: beyond any data, since its locks also forbid reading."""
 
 
+def spool_folder(path: Path) -> Path:
+    """Where a gateway keeps what it has yet to write to the store in this file or folder."""
+    return path.with_name(f"{path.name}.spool")
+
+
+def check_spool(path: Path) -> None:
+    """Raises `StorageError` if a gateway has something yet to write to the store: it would bring back what is
+    forgotten."""
+    folder = spool_folder(path)
+    with contextlib.suppress(FileNotFoundError):
+        if any(file.stat().st_size for file in folder.glob("*")):
+            raise StorageError(
+                f"{folder} has exchanges that a gateway did not record yet, nothing was forgotten: start "
+                "`refold serve` with this store, stop it, and try again"
+            )
+
+
 class Disk:
     """Plain calls of the operating system. Tests replace it to record writes or to make them fail."""
 

@@ -139,12 +139,16 @@ class JsonlStore:
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         """Replaces the file atomically; afterwards the old bytes are in no file."""
+        calls.check_spool(self.path)
         path = self._place(session)
         with self.exclusive(path) as (header, found):
             tally = SessionTally("")
             tally.add(found)
             tally.check(after)
-            self.rewrite(path, [header, *(rows.replaced(row, entries).line for row in found)])
+            named, _ = rows.parse_header(header, str(path))
+            named.name = None
+            new = [rows.replaced(row, entries).line for row in found]
+            self.rewrite(path, [rows.header_line(named.info), *new])
             for older in path.parent.glob(f"{glob.escape(path.name)}.v[0-9]*"):
                 older.unlink()  # what an upgrade kept
 

@@ -73,6 +73,7 @@ class MemoryStore:
             tally.check(after)
             found = [rows.replaced(rows.of_line(line), entries) for line in self._lines[session]]
             self._lines[session] = [row.line for row in found]
+            tally.name = rows.told_name(found)
 
     def close(self) -> None:
         """Nothing to do; the sessions stay until the store is forgotten."""

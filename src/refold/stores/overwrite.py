@@ -12,13 +12,15 @@ from refold.errors import StorageError
 from refold.format import VERSION
 from refold.stores import database, search_text
 from refold.stores.database import Database
-from refold.stores.rows import replaced
+from refold.stores.disk import check_spool
+from refold.stores.rows import replaced, told_name
 from refold.stores.schema import row_of
 
 
 def replace(store: Database, session: str, entries: Mapping[str, AnyEntry], after: str | None) -> None:
     """Clears rows, the word index, free pages and the write-ahead log. Needs exclusive access: another
     program could still hold, and write, the old data."""
+    check_spool(store.path)
     store.close()  # idle connections of this process's other threads; they come back when they are needed
     with store.connection() as connection:
         _alone(connection, store)
@@ -56,8 +58,11 @@ def _replace(
 ) -> None:
     key, tally = database.tally(connection, session)
     tally.check(after)
-    for place, row in list(database.session_rows(connection, key, tally)):
-        new = replaced(row, entries)
+    found = [
+        (place, row, replaced(row, entries)) for place, row in database.session_rows(connection, key, tally)
+    ]
+    tally.name = told_name(new for _, _, new in found)
+    for place, row, new in found:
         if new is row:
             continue
         at = row_of(key, place)

@@ -247,6 +247,13 @@ def split_line(line: bytes) -> list[bytes]:
     return pieces if whole else damage.entries_in_damaged_line(line)
 
 
+def told_name(rows: Iterable[StoredLine]) -> str | None:
+    """The session's name as its entries tell it."""
+    infos = (row.entry for row in rows if isinstance(row.entry, Info))
+    names = [info.name for info in infos if info.name is not None]
+    return names[-1] if names else None
+
+
 def replaced(row: StoredLine, entries: Mapping[str, AnyEntry]) -> StoredLine:
     """The row, or that of the replacing entry."""
     new = entries.get(row.entry.id) if row.entry is not None else None

@@ -22,7 +22,7 @@ from refold.stores.entry_search import Quoted
 from refold.stores.postgres import doctor, notifications, schema, search
 from refold.stores.postgres.connections import Address, Link, Links, Unanswered, snapshot, transaction
 from refold.stores.postgres.tables import TALLY_SELECT, Tables, bytes_of, place_of, select_rows
-from refold.stores.rows import SessionTally, StoredLine, replaced
+from refold.stores.rows import SessionTally, StoredLine, replaced, told_name
 from refold.stores.schema import decoded_text
 from refold.stores.watcher import PollingWatch
 
@@ -262,8 +262,9 @@ class PostgresStore:
         return [line for *_, line in found] == [row.line for row in new]
 
     def _replace(self, link: Link, key: int, tally: SessionTally, entries: Mapping[str, AnyEntry]) -> None:
-        for place, row in list(self.tables.rows(link, key, tally)):
-            new = replaced(row, entries)
+        found = [(place, row, replaced(row, entries)) for place, row in self.tables.rows(link, key, tally)]
+        tally.name = told_name(new for _, _, new in found)
+        for place, row, new in found:
             if new is not row:
                 link.ask(
                     "UPDATE entries SET version = %s, line = %b, words = %s::tsvector"
@@ -283,7 +284,8 @@ FROM pg_class WHERE oid = (SELECT tableoid FROM entries WHERE session = %s LIMIT
 
 
 def _rewrite(link: Link, key: int) -> None:
-    """Rewrites the partition of that session. The server only warns a role without the right to do so."""
+    """Rewrites the partition of that session, and the table of names. The server only warns a role without
+    the right to do so."""
     [(part, file)] = link.ask(_PART, key)
     try:
         link.limit = 1e6
@@ -292,5 +294,6 @@ def _rewrite(link: Link, key: int) -> None:
         link.say(f"VACUUM (FULL, ANALYZE) {part}")
         if link.ask(_PART, key)[0][1] == file:
             raise ReadOnly(f"this role may not write {part} anew")
+        link.say("VACUUM (FULL, ANALYZE) sessions")
     finally:
         link.close()  # with its settings
