@@ -7,6 +7,7 @@ that know the entries they come from, and becomes text in one place.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -112,12 +113,20 @@ class FoldBudget:
 
 class Record(NamedTuple):
     message: User
+    tokens: int
     summary: str
     """The bare text: what the next summary starts from."""
     sources: list[LineSource]
     """Which entries its lines come from."""
     left_out: Sequence[str] = ()
     """Entries whose typed words are not all there."""
+
+
+class OwnWords(NamedTuple):
+    """What the user typed, as the record shows it."""
+
+    shown: words.Rendered
+    tokens: int
 
 
 class Composer:
@@ -127,40 +136,45 @@ class Composer:
         self.s, self.index, self.room = s, index, room
         self._opening, self._doing = opening(s, index), doing(index)
         self._pins = pin_rows(s.session)
-        self._own: dict[int, words.Rendered] = {}
+        self._own: dict[int, OwnWords] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
 
     def size(self, position: int, scale: float, written: int | None = None) -> int:
-        """What it needs, without composing anything; where clips lose what the state tells then, it takes
-        that from the lines. (The state is measured at its most, not at its room: that grows with the goal,
-        and what it lets in must not cost an item its form.) `written`: tokens of a summary, not lines."""
-        counter = self.s.counter
+        """What a layout leaves for it: the own words that it will show, the state where clips lose nothing,
+        and a share of the scale for lines; what clips do lose is told at the cost of lines. (Own words that
+        do not all fit have their whole room, and the state is measured at its most: what either lets in as
+        the goal grows must not cost an item its form.) `written`: tokens of a summary, not lines."""
+        counter, own = self.s.counter, self.own_words(position)
         state = self.index.catalogue.size(position, self.room.state_most, counter)
-        own = min(self.index.typed_size(position, counter), self.room.words)
-        total = self._fixed + min(state, self.room.state) + own
-        lines, told = (self.room.lines, 0) if written is None else (BESIDE * self.room.lines, written)
-        return total + told + self.index.lines_size(position, counter, int(lines * scale))
+        total = self._fixed + (self.room.words if own.shown.incomplete else own.tokens)
+        total += min(state, self.room.state)
+        lines = int(self.room.lines * scale)
+        if written is not None:
+            total += written
+            lines = int(BESIDE * self.room.lines * scale)
+        return total + self.index.lines_size(position, counter, lines)
 
     def record(self, layout: Layout, room: int, summary: str | None = None) -> Record:
-        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines.
-        Composed again where that is too long after all: without secrets
-        and forged tags a text can be longer than it was."""
-        counter, quotes, least, smaller = self.s.counter, self._quotes(layout), 0, None
+        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines; what
+        all of them leave is for the quotations."""
         own = self.own_words(layout.position)
-        left = room - self._fixed - counter.text(own.text) - counter.text(summary or "")
-        while True:
-            record = self._rendered(own, self._sections(layout, quotes, left, summary), summary or "")
-            size = counter.message(record.message)
-            if smaller is not None and not least <= size <= room:
-                return smaller
-            if smaller is None and layout.quotes and size < room - SPARE:
-                # Lines, state and summary need less than they might have: that is for the quotations.
-                least, smaller, quotes = size, record, self._quotes(layout, room - size - SPARE)
-            elif size <= room or left <= 0:
-                return record
-            else:
-                left -= size - room
+        left = room - self._fixed - own.tokens - self.s.counter.text(summary or "")
+
+        def composed(quotes: Mapping[int, str]) -> Record:
+            return self._rendered(own.shown, self._sections(layout, quotes, left, summary), summary or "")
+
+        quotes = self._quotes(layout)
+        record = composed(quotes)
+        while record.tokens > room and left > 0:
+            # Without secrets and forged tags a text can be longer than it was.
+            left -= record.tokens - room
+            record = composed(quotes)
+        spare = room - SPARE - record.tokens
+        if spare > 0 and layout.quotes:
+            larger = composed(self._quotes(layout, spare))
+            return larger if record.tokens <= larger.tokens <= room else record
+        return record
 
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
@@ -236,12 +250,14 @@ class Composer:
                 texts[index] = text
         return dict(sorted(texts.items()))
 
-    def own_words(self, position: int) -> words.Rendered:
-        """What the user typed before a position, within its room: the same for every text that is tried."""
-        if position not in self._own:
-            sayings = words.once(self.index.sayings, position)
-            self._own[position] = words.rendering(sayings, self.room.words, self.s.counter)
-        return self._own[position]
+    def own_words(self, position: int) -> OwnWords:
+        """What the user typed before a position, within its room: made once for all that is tried."""
+        sayings, counter = self.index.sayings, self.s.counter
+        before = bisect_left(sayings, position, key=lambda saying: saying.position)
+        if before not in self._own:
+            shown = words.rendering(words.once(sayings, position), self.room.words, counter)
+            self._own[before] = OwnWords(shown, counter.text(shown.text))
+        return self._own[before]
 
     def _rendered(self, own: words.Rendered, sections: Mapping[str, list[Row]], summary: str) -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
@@ -263,7 +279,7 @@ class Composer:
             page.lines[note:] = frame("summary", "\n".join(page.lines[note + 2 :]), note=NOTE).split("\n")
         page.add([Row(go_on(self.s.recall_tool))])
         message = User((Text("\n".join(page.lines), "summary"),))
-        return Record(message, summary, page.sources, own.incomplete)
+        return Record(message, self.s.counter.message(message), summary, page.sources, own.incomplete)
 
 
 class _Page:

@@ -94,7 +94,7 @@ class Graded:
             fold=() if self.in_place else _told((*path[first:whole], *left)),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=tuple(s.items[index].entries[0] for index in sorted(self.layout.forms)),
-            words_left_out=() if self.in_place else self.composer.own_words(self.position).incomplete,
+            words_left_out=() if self.in_place else self.composer.own_words(self.position).shown.incomplete,
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
@@ -241,7 +241,7 @@ class Summary:
                 )
             laid = self._around(checked.text, target, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
-            if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
+            if s.sizes.fixed + laid.layout.tokens + record.tokens > laid.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the space for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))
             return msgspec.structs.replace(laid.finished(record), check=report.stored())
@@ -300,7 +300,7 @@ def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
     s = view.s
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
-    left_out, shown = view.composer.own_words(view.position).incomplete, _beside(s) // UNSHOWN // 4
+    left_out, shown = view.composer.own_words(view.position).shown.incomplete, _beside(s) // UNSHOWN // 4
     if left_out and shown:
         texts = {saying.id: saying.text for saying in view.composer.index.sayings}
         said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
@@ -384,7 +384,7 @@ def digested(view: Graded) -> Record:
     grows = True  # what the own words do not use is found out by making the record, and used once
     while True:
         record = view.composer.record(view.layout, room, made.text(left, s.counter))
-        over = s.counter.message(record.message) - room
+        over = record.tokens - room
         grows = grows and over < -SPARE
         if (over <= 0 and not grows) or left <= 0:
             return record
