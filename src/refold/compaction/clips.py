@@ -94,8 +94,6 @@ class Clips:
         self.session, self.counter = session, counter
         self.forms: dict[tuple[str, int], Form] = {}
         """By entry and level."""
-        self.sizes: dict[str, dict[int, int]] = {}
-        """Of forms that were made, whether or not they are kept, by entry and level."""
         self.facts: dict[str, Fact] = {}
         self._texts: dict[str, Texts] = {}
 
@@ -118,20 +116,18 @@ class Clips:
                 said = tuple(part for part in message.content if not isinstance(part, Thinking))
                 small = msgspec.structs.replace(message, content=said)
             form = self.forms[id, level] = Form(small, self.counter.message(small))
-            self.sizes.setdefault(id, {})[level] = form.size
         return form
 
     def counted(self) -> dict[int, int]:
         """Sizes of the forms that are kept, by the identity of their messages."""
         return {id(form.message): form.size for form in self.forms.values()}
 
-    def keep(self, used: set[tuple[str, int]], shown: set[str], read: set[str]) -> None:
-        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of
-        entries that it has `read`, only numbers are kept."""
-        self.forms = {key: form for key, form in self.forms.items() if key in used}
-        self._texts = {id: texts for id, texts in self._texts.items() if id in shown}
-        self.sizes = {id: sizes for id, sizes in self.sizes.items() if id in read}
-        self.facts = {id: fact for id, fact in self.facts.items() if id in read}
+    def keep(self, used: set[tuple[str, int]]) -> None:
+        """Forget all but the forms that the newest layout shows: others are cheap to make and rarely wanted
+        again."""
+        self.forms = {key: self.forms[key] for key in used}
+        self._texts.clear()
+        self.facts.clear()
 
     def _text_size(self, id: str, message: Message) -> dict[str, int]:
         """Tokens of a message's one text, where its own count tells that."""
@@ -205,8 +201,6 @@ class ItemReader:
         self.total = len(self.items) - self.first
         self.read: list[ItemStats] = []
         """Of the items that were read, the newest first."""
-        self._sizes: dict[tuple[int, int], int] = {}
-        """Of items by place and level."""
         self._extra, self._index = s.sizes.extra.item, path_index(s.session)
         turn = _open_turn(s.session)
         self.open_from = 0 if turn is None else s.projection.item_at(turn)
@@ -235,29 +229,24 @@ class ItemReader:
 
     def known_size(self, place: int, level: int) -> int | None:
         """Tokens of an item at a level, where no form has to be made to know them."""
-        size, index = self._sizes.get((place, level)), len(self.items) - 1 - place
-        if size is None:
-            made = self.clips.sizes.get(self.items[index].entries[0], {}).get(level)
-            if made is not None:
-                size = self._shown_size(index, self.stats(place), level, made)
-                self._sizes[place, level] = size
-        return size
+        index = len(self.items) - 1 - place
+        form = self.clips.forms.get((self.items[index].entries[0], level))
+        return None if form is None else self._shown_size(index, self.stats(place), level, form)
 
     def size(self, place: int, now: int, level: int) -> int:
         """Tokens of an item, of `now` tokens in the view, at a level."""
         if not level:
             return now
         index = len(self.items) - 1 - place
-        item = self.items[index]
-        made = self.clips.sizes.get(item.entries[0], {}).get(level)
-        if made is None:
-            made = self.clips.form(item.entries[0], self._original(item), level, self._fact(item).call).size
-        return self._shown_size(index, self.stats(place)._replace(now=now), level, made)
+        form = self._clip(self.items[index], level)
+        return self._shown_size(index, self.stats(place)._replace(now=now), level, form)
 
-    def _shown_size(self, index: int, stats: ItemStats, level: int, made: int) -> int:
-        """Of an item whose form at a level has so many tokens: a form that is no smaller is not shown."""
-        extra = self._extra(index)
-        size = made + extra if made < self._count(index) else stats.now
+    def _clip(self, item: Item, level: int) -> Form:
+        return self.clips.form(item.entries[0], self._original(item), level, self._fact(item).call)
+
+    def _shown_size(self, index: int, stats: ItemStats, level: int, form: Form) -> int:
+        """Of an item with its form at a level: one that is no smaller is not shown."""
+        size = form.size + self._extra(index) if form.size < self._count(index) else stats.now
         if level == stats.cap:
             # A part of the view: where its lines end is no gain for others.
             size = max(size, level + empty_size(self.items[index].message, self.s.counter))
@@ -270,10 +259,10 @@ class ItemReader:
             return None
         if item.fold is not None and not self._one_entry(index, item):
             return None
-        form = self.clips.form(item.entries[0], self._original(item), level, self._fact(item).call)
-        if extra := self._extra(index):
-            form = Form(form.message, form.size + extra)
-        return form if form.size < self._count(index) + extra else None
+        form = self._clip(item, level)
+        if form.size >= self._count(index):
+            return None
+        return Form(form.message, form.size + self._extra(index))
 
     def least(self, index: int) -> int:
         """The level of an item that only stays because the wire wants it: what the user typed stays too."""
@@ -292,9 +281,7 @@ class ItemReader:
         for index in stays:
             if form := self.form(index, caps.get(index, 0)):
                 forms[index] = form
-        used = {(items[i].entries[0], caps.get(i, 0)) for i in forms}
-        read = {item.entries[0] for item in items[len(items) - len(self.read) :]}
-        self.clips.keep(used, {items[index].entries[0] for index in stays}, read)
+        self.clips.keep({(items[i].entries[0], caps.get(i, 0)) for i in forms})
         return forms
 
     def sent(self, stays: Sequence[int], forms: dict[int, Form]) -> int:
