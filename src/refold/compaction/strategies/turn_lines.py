@@ -315,13 +315,9 @@ def line_of(s: PlanContext, round: Round, known: dict[str, str]) -> str | None:
 
 
 def by_rule(s: PlanContext, round: Round, limit: int) -> str:
-    """A line made by code, once."""
-    known = s.session.derived.of(rule_line, dict[tuple[str, str, int, str], str])
-    key = (s.session.path[round.first].id, s.session.path[round.last].id, limit, s.counter.name)
-    if key not in known:
-        said = transcript.messages_between(s.session, round.first, round.last + 1)
-        known[key] = rule_line(abridged.groups(said, continues=False), limit, s.counter)
-    return known[key]
+    """A line made by code."""
+    said = transcript.messages_between(s.session, round.first, round.last + 1)
+    return rule_line(abridged.groups(said, continues=False), limit, s.counter)
 
 
 _LABEL = re.compile(r"^[-*\s]*\[Turn[^\]\n]{0,20}\]\s*")
