@@ -381,15 +381,18 @@ def digested(view: Graded) -> Record:
     kept = for_digest(sources(s.session, view.position, len(s.session.path)))
     left = room - view.composer.size(view.position, 0.0)
     made = Digest(told, kept=kept)
-    grows = True  # what the own words do not use is found out by making the record, and used once
-    while True:
-        record = view.composer.record(view.layout, room, made.text(left, s.counter))
-        over = record.tokens - room
-        grows = grows and over < -SPARE
-        if (over <= 0 and not grows) or left <= 0:
-            return record
-        left -= over + SPARE
-        grows = False
+
+    def composed() -> Record:
+        return view.composer.record(view.layout, room, made.text(left, s.counter))
+
+    record = composed()
+    if left > 0 and record.tokens < room - SPARE:  # what the own words do not use
+        left += room - record.tokens - SPARE
+        record = composed()
+    while left > 0 and record.tokens > room:
+        left -= record.tokens - room + SPARE
+        record = composed()
+    return record
 
 
 def _newest(s: PlanContext, tokens: int) -> int:
