@@ -49,7 +49,7 @@ LEAST = 0.25
 """Share of the limit that they always have."""
 NEVER = 1 << 60
 """Tokens of a call that stands at no scale."""
-MOST = 10_000
+FORMS_KEPT = 10_000
 """Forms that are kept for plans that become no fold."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
@@ -108,7 +108,7 @@ class Clips:
         """The message of an entry at one level; level 0: whole, without its thinking."""
         form = self.forms.get((id, level))
         if form is None:
-            if len(self.forms) >= MOST:
+            if len(self.forms) >= FORMS_KEPT:
                 self.clear()
             small = message
             if level:

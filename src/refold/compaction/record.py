@@ -17,7 +17,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
-from refold.compaction.grade import Curve, Layout
+from refold.compaction.grade import Layout
 from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
@@ -72,7 +72,6 @@ class FoldBudget:
     """The view never passes this."""
     goal: int
     """What a fold aims at, and uses."""
-    curve: Curve = Curve()
     words: float = words.SHARE
     """Share of the goal for the user's own words."""
     state: int = 1_500

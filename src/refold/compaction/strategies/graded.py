@@ -14,7 +14,7 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.clips import Form
 from refold.compaction.details import Check, RefoldDetails
-from refold.compaction.grade import Layout, clip_kept, lay_out
+from refold.compaction.grade import Curve, Layout, clip_kept, lay_out
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
@@ -123,7 +123,8 @@ def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float
         return EVERYTHING_FITS
     s = s.restored
     composer = Composer(s, path_index(s.session), room)
-    curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
+    usual = Curve()
+    curve = usual._replace(said=usual.said * factor, result=usual.result * factor)
     limit = shape.budget - s.sizes.fixed
     layout = lay_out(s, goal, limit, curve, partial(composer.size, written=written))
     if layout.first <= s.projection.first and not layout.forms:
