@@ -1,16 +1,16 @@
 """The record: the message that stands for what left its place, and the floor that no fold can go below.
 
 It opens with where things stand. The user's own words and the pins come next, outside the frame: they still
-hold. Everything else is framed as a record, not a request, and defused. It is built of rows
-that know the entries they come from, and becomes text in one place.
+hold. Everything else is framed as a record, not a request, and defused. It is built of parts, which say whose
+words they are, and of rows, which know the entries they come from, and becomes text in one place.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -128,6 +128,20 @@ class OwnWords(NamedTuple):
     tokens: int
 
 
+class Part(NamedTuple):
+    """Rows of a record that stand together, and whose words they are."""
+
+    by: Literal["user", "others", "refold"]
+    rows: Sequence[Row]
+    title: str = ""
+
+    @property
+    def headed(self) -> Sequence[Row]:
+        """With its title, unless it has headings of its own: one above would say that nothing is below."""
+        bare = not self.title or joined(self.rows).startswith("## ")
+        return self.rows if bare else [Row(f"## {self.title}"), *self.rows]
+
+
 class Composer:
     """Builds the record for the path before a position."""
 
@@ -159,9 +173,19 @@ class Composer:
         all of them leave is for the quotations."""
         own = self.own_words(layout.position)
         left = room - self._fixed - own.tokens - self.s.counter.text(summary or "")
+        before = (
+            Part("user", self._opening),
+            Part("user", [Row(WORDS), *own.shown.rows] if own.shown.rows else ()),
+            Part("refold", self._pins),
+            Part("others", self._doing),
+        )
 
         def composed(quotes: Mapping[int, str]) -> Record:
-            return self._rendered(own.shown, self._sections(layout, quotes, left, summary), summary or "")
+            parts = (*before, *self._sections(layout, quotes, left, summary))
+            text, sources = _rendered(parts, self.index, go_on(self.s.recall_tool))
+            message = User((Text(text, "summary"),))
+            tokens = self.s.counter.message(message)
+            return Record(message, tokens, summary or "", sources, own.shown.incomplete)
 
         quotes = self._quotes(layout)
         record = composed(quotes)
@@ -177,8 +201,8 @@ class Composer:
 
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
-    ) -> dict[str, list[Row]]:
-        """State, lines (or summary) and quotations, by their headings."""
+    ) -> Iterator[Part]:
+        """State, summary, lines and quotations."""
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
         shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
@@ -195,8 +219,10 @@ class Composer:
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
         through = (self.s.projection.floor, layout.position - 1)
-        written = [] if summary is None else [Row(summary, through, through=True)]
-        return {STATE: state, SUMMARY: written, LINES: lines, QUOTES: quoted}
+        yield Part("others", state, STATE)
+        yield Part("others", [Row(summary or "", through, through=True)], SUMMARY)
+        yield Part("others", lines, LINES)
+        yield Part("others", quoted, QUOTES)
 
     def _lines(self, before: int, room: int, root: str) -> list[Row]:
         """The newest lines before a position. Where not all fit: of older turns what was said at their end
@@ -258,27 +284,23 @@ class Composer:
             self._own[before] = OwnWords(shown, counter.text(shown.text))
         return self._own[before]
 
-    def _rendered(self, own: words.Rendered, sections: Mapping[str, list[Row]], summary: str) -> Record:
-        """The one place where a record becomes text. What the user said stands outside of the frame, defused;
-        what others said inside, defused and without secrets."""
-        page = _Page(self.index)
-        page.add(self._opening, defuse)
-        page.add([Row(WORDS), *own.rows] if own.rows else [], defuse)
-        page.add(self._pins)
-        blocks = [self._doing] if self._doing else []
-        for title, rows in sections.items():
-            # What a model wrote has headings of its own: one above them would say that nothing is below it.
-            headed = title == SUMMARY and joined(rows).startswith("## ")
-            blocks += [[*([] if headed else [Row(f"## {title}")]), *rows]] if joined(rows) else []
-        if blocks:
-            note = len(page.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
-            page.add([Row(NOTE), Row(""), *blocks[0]], quote)
-            for block in blocks[1:]:
-                page.add(block, quote)
-            page.lines[note:] = frame("summary", "\n".join(page.lines[note + 2 :]), note=NOTE).split("\n")
-        page.add([Row(go_on(self.s.recall_tool))])
-        message = User((Text("\n".join(page.lines), "summary"),))
-        return Record(message, self.s.counter.message(message), summary, page.sources, own.incomplete)
+
+def _rendered(parts: Sequence[Part], index: PathIndex, end: str) -> tuple[str, list[LineSource]]:
+    """The one place where a record becomes text. What the user said stands outside of the frame, defused;
+    what others said inside, defused and without secrets."""
+    page = _Page(index)
+    for part in parts:
+        if part.by != "others":
+            page.add(part.rows, defuse if part.by == "user" else str)
+    framed = [part.headed for part in parts if part.by == "others" and joined(part.rows)]
+    if framed:
+        note = len(page.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
+        page.add([Row(NOTE), Row(""), *framed[0]], quote)
+        for rows in framed[1:]:
+            page.add(rows, quote)
+        page.lines[note:] = frame("summary", "\n".join(page.lines[note + 2 :]), note=NOTE).split("\n")
+    page.add([Row(end)])
+    return "\n".join(page.lines), page.sources
 
 
 class _Page:
