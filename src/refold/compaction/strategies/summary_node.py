@@ -68,9 +68,6 @@ class SummaryNode:
         head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
-        return self._proposal(s, last, head)
-
-    def _proposal(self, s: PlanContext, last: Exchange, head: tuple[Source, ...]) -> Proposal:
         path, position = s.session.path, s.projection.position_of(last.last)
         nodes = (fold for item in reversed(s.items) if (fold := node_of(s, item)))
         previous = next((node.summary for node in nodes), None) if self.carry_previous else None
