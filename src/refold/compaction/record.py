@@ -128,7 +128,7 @@ class OwnWords(NamedTuple):
     tokens: int
 
 
-class RecordPart(NamedTuple):
+class RecordSection(NamedTuple):
     """Rows of a record that stand together, and whose words they are."""
 
     by: Literal["user", "others", "refold"]
@@ -174,10 +174,10 @@ class Composer:
         own = self.own_words(layout.position)
         left = room - self._fixed - own.tokens - self.s.counter.text(summary or "")
         before = (
-            RecordPart("user", self._opening),
-            RecordPart("user", [Row(WORDS), *own.shown.rows] if own.shown.rows else ()),
-            RecordPart("refold", self._pins),
-            RecordPart("others", self._doing),
+            RecordSection("user", self._opening),
+            RecordSection("user", [Row(WORDS), *own.shown.rows] if own.shown.rows else ()),
+            RecordSection("refold", self._pins),
+            RecordSection("others", self._doing),
         )
 
         def composed(quotes: Mapping[int, str]) -> Record:
@@ -201,7 +201,7 @@ class Composer:
 
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
-    ) -> Iterator[RecordPart]:
+    ) -> Iterator[RecordSection]:
         """State, summary, lines and quotations."""
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
@@ -219,10 +219,10 @@ class Composer:
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
         through = (self.s.projection.floor, layout.position - 1)
-        yield RecordPart("others", state, STATE)
-        yield RecordPart("others", [Row(summary or "", through, through=True)], SUMMARY)
-        yield RecordPart("others", lines, LINES)
-        yield RecordPart("others", quoted, QUOTES)
+        yield RecordSection("others", state, STATE)
+        yield RecordSection("others", [Row(summary or "", through, through=True)], SUMMARY)
+        yield RecordSection("others", lines, LINES)
+        yield RecordSection("others", quoted, QUOTES)
 
     def _lines(self, before: int, room: int, root: str) -> list[Row]:
         """The newest lines before a position. Where not all fit: of older turns what was said at their end
@@ -285,7 +285,7 @@ class Composer:
         return self._own[before]
 
 
-def _rendered(parts: Sequence[RecordPart], index: PathIndex, end: str) -> tuple[str, list[LineSource]]:
+def _rendered(parts: Sequence[RecordSection], index: PathIndex, end: str) -> tuple[str, list[LineSource]]:
     """The one place where a record becomes text. What the user said stands outside of the frame, defused;
     what others said inside, defused and without secrets."""
     page = _Page(index)
@@ -449,7 +449,7 @@ STATE, LINES, SUMMARY, QUOTES = "State of the work", "What was done", "Summary",
 UNLISTED = "({} before #{} are not listed.)"
 ENDED = "How earlier turns ended:"
 ENDS = 0.4
-"""RecordPart of the room for lines that is for the ends of older turns, where not all lines fit."""
+"""Part of the room for lines that is for the ends of older turns, where not all lines fit."""
 
 
 def opening(s: PlanContext, index: PathIndex) -> list[Row]:
