@@ -12,7 +12,7 @@ from refold import messages as m
 from refold.compaction import requests
 from refold.compaction.plan import Ask
 from refold.compaction.requests import OWN_TAGS, framing, listing
-from refold.compaction.verify import Evidence, claims, verify_against
+from refold.compaction.verify import Evidence, claims, verify
 from refold.errors import BadAnswer
 from refold.protocols import Request
 from refold.shrink import truncate_message
@@ -260,7 +260,7 @@ The read/write lock of retry-after is 30_000 ms. git add .  &&  git commit -m do
     ],
 )
 def test_a_claim_holds_where_the_sources_say_it(summary: str, wrong: list[str]) -> None:
-    found = verify_against(summary, Evidence([SOURCES]))
+    found = verify(summary, (), SOURCES)
     assert list(found.unverified) == wrong, claims(summary)
     assert found.claims >= 1 and found.text.count(" [unverified]") == len(wrong)
 
@@ -300,15 +300,15 @@ def test_a_name_stands_alone_or_is_a_part_of_another(text: str, hyphens: bool, t
     ],
 )
 def test_a_claim_holds_by_its_own_sources(sources: str, summary: str, wrong: list[str]) -> None:
-    assert list(verify_against(summary, Evidence([sources])).unverified) == wrong
+    assert list(verify(summary, (), sources).unverified) == wrong
 
 
 def test_sentences_with_unsupported_claims_are_taken_out() -> None:
     summary = "# Done\nIt calls load_all. It calls load_none. It ends.\n- uses load_none\n- uses load_all\n\nload_none alone.\n"
-    found = verify_against(summary, Evidence([SOURCES]), action="remove")
+    found = verify(summary, (), SOURCES, action="remove")
     assert found.text == "# Done\nIt calls load_all. It ends.\n- uses load_all\n\n"
     assert found.unverified == ("load_none",)
-    first = verify_against("It calls load_none. It ends.", Evidence([SOURCES]), action="remove")
+    first = verify("It calls load_none. It ends.", (), SOURCES, action="remove")
     assert first.text == "It ends."
 
 

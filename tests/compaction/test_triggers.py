@@ -21,7 +21,6 @@ from refold.compaction.triggers import (
     NewInput,
     RoundEnded,
     UsageThreshold,
-    arm_delay,
     fold_beats_cold_cache,
 )
 
@@ -213,14 +212,6 @@ def test_characters_of_the_history_reach_a_threshold(
 @pytest.mark.parametrize(("count", "found"), [(1, "not: no_round"), (2, "round_ended"), (3, "round_ended")])
 def test_a_round_has_ended_with_its_answer(count: int, found: str) -> None:
     assert code(RoundEnded("x").due(context(*TALK[:count]))) == found
-
-
-@pytest.mark.parametrize(
-    ("ttl", "buffer", "age", "delay"),
-    [(300_000, 60_000, 0, 240.0), (300_000, 60_000, 239_999, 0.001), (300_000, 60_000, 240_000, None)],
-)
-def test_a_timer_is_armed_ahead_of_the_expiry(ttl: int, buffer: int, age: int, delay: float | None) -> None:
-    assert arm_delay(ttl_ms=ttl, buffer_ms=buffer, age=age / 1000) == delay
 
 
 # ── overflow ────────────────────────────────────────────────────────────────────────────────────

@@ -28,7 +28,6 @@ from refold.compaction.exchanges import (
 from refold.compaction.plan import Failed, Plan, Reason, Source
 from refold.compaction.preset import Flaw
 from refold.compaction.requests import load
-from refold.compaction.triggers import arm_delay
 from refold.engine.summarise import ByModel
 from refold.errors import SettingError
 from refold.loop import run
@@ -292,11 +291,24 @@ def test_A5_size_counts_texts_results_tool_names_and_compact_arguments() -> None
     assert history_size(s) == 4 + 23
 
 
-def test_A6_arm_delay() -> None:
-    assert arm_delay(ttl_ms=300_000, buffer_ms=30_000) == 270
-    assert arm_delay(ttl_ms=300_000, buffer_ms=30_000, age=200) == 70
-    assert arm_delay(ttl_ms=300_000, buffer_ms=30_000, age=270) is None
-    assert arm_delay(ttl_ms=0, buffer_ms=0) is None
+@pytest.mark.parametrize(
+    ("ttl", "buffer", "age", "delay"),
+    [
+        (300_000, 30_000, 0, 270),
+        (300_000, 30_000, 200, 70),
+        (300_000, 30_000, 270, None),
+        (300_000, 60_000, 239.999, 0.001),
+        (0, 0, 0, None),
+    ],
+)
+def test_A6_the_timer_fires_ahead_of_the_expiry(
+    ttl: int, buffer: int, age: float, delay: float | None
+) -> None:
+    settings = presets.Augment(cache_ttl_ms=ttl, buffer_time_before_cache_expiration_ms=buffer)
+    assert settings.cache_delay(age) == delay
+
+
+def test_A6_the_timer_of_the_worked_example() -> None:
     assert augment(**WORKED).cache_delay(0) == 270
     assert augment(**WORKED).cache_delay(270) is None
 

@@ -136,7 +136,7 @@ def test_R19_clips_are_the_same_bytes_cold_warm_and_after_undo_and_redo(
     engine.undo(twin)
     engine.redo(twin, folds[0].id)
     assert engine.view(twin).to_openai() == cold
-    Clips.of(twin, engine.counter).keep(set(), set(), set())
+    Clips.of(twin, engine.counter).clear()
     assert Engine(presets.get("refold", budget=budget)).view(Session(twin.entries)).to_openai() == cold
 
 

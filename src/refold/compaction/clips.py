@@ -49,6 +49,8 @@ LEAST = 0.25
 """Share of the limit that they always have."""
 NEVER = 1 << 60
 """Tokens of a call that stands at no scale."""
+FORMS_KEPT = 10_000
+"""Forms that are kept for plans that become no fold."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
@@ -88,15 +90,13 @@ def _made(call: Call) -> int:
 
 
 class Clips:
-    """Clipped forms of a session's entries by one counter, each made once. Kept beside the session."""
+    """Clipped forms of a session's entries by one counter, each made once. Kept beside the session until a
+    fold is made of them: they are cheap to make, and those of one fold are rarely wanted for the next."""
 
     def __init__(self, session: History, counter: TokenCounter) -> None:
         self.session, self.counter = session, counter
         self.forms: dict[tuple[str, int], Form] = {}
         """By entry and level."""
-        self.sizes: dict[str, dict[int, int]] = {}
-        """Of forms that were made, whether or not they are kept, by entry and level."""
-        self.facts: dict[str, Fact] = {}
         self._texts: dict[str, Texts] = {}
 
     @classmethod
@@ -108,6 +108,8 @@ class Clips:
         """The message of an entry at one level; level 0: whole, without its thinking."""
         form = self.forms.get((id, level))
         if form is None:
+            if len(self.forms) >= FORMS_KEPT:
+                self.clear()
             small = message
             if level:
                 if id not in self._texts:
@@ -118,20 +120,15 @@ class Clips:
                 said = tuple(part for part in message.content if not isinstance(part, Thinking))
                 small = msgspec.structs.replace(message, content=said)
             form = self.forms[id, level] = Form(small, self.counter.message(small))
-            self.sizes.setdefault(id, {})[level] = form.size
         return form
 
     def counted(self) -> dict[int, int]:
         """Sizes of the forms that are kept, by the identity of their messages."""
         return {id(form.message): form.size for form in self.forms.values()}
 
-    def keep(self, used: set[tuple[str, int]], shown: set[str], read: set[str]) -> None:
-        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of
-        entries that it has `read`, only numbers are kept."""
-        self.forms = {key: form for key, form in self.forms.items() if key in used}
-        self._texts = {id: texts for id, texts in self._texts.items() if id in shown}
-        self.sizes = {id: sizes for id, sizes in self.sizes.items() if id in read}
-        self.facts = {id: fact for id, fact in self.facts.items() if id in read}
+    def clear(self) -> None:
+        self.forms.clear()
+        self._texts.clear()
 
     def _text_size(self, id: str, message: Message) -> dict[str, int]:
         """Tokens of a message's one text, where its own count tells that."""
@@ -205,8 +202,6 @@ class ItemReader:
         self.total = len(self.items) - self.first
         self.read: list[ItemStats] = []
         """Of the items that were read, the newest first."""
-        self._sizes: dict[tuple[int, int], int] = {}
-        """Of items by place and level."""
         self._extra, self._index = s.sizes.extra.item, path_index(s.session)
         turn = _open_turn(s.session)
         self.open_from = 0 if turn is None else s.projection.item_at(turn)
@@ -215,6 +210,7 @@ class ItemReader:
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         """Tokens of unanswered results."""
+        self._facts: dict[int, Fact] = {}
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
         self._calls: dict[int, int] = {}
@@ -235,29 +231,26 @@ class ItemReader:
 
     def known_size(self, place: int, level: int) -> int | None:
         """Tokens of an item at a level, where no form has to be made to know them."""
-        size, index = self._sizes.get((place, level)), len(self.items) - 1 - place
-        if size is None:
-            made = self.clips.sizes.get(self.items[index].entries[0], {}).get(level)
-            if made is not None:
-                size = self._shown_size(index, self.stats(place), level, made)
-                self._sizes[place, level] = size
-        return size
+        index = len(self.items) - 1 - place
+        form = self.clips.forms.get((self.items[index].entries[0], level))
+        return None if form is None else self._shown_size(index, self.stats(place), level, form)
 
     def size(self, place: int, now: int, level: int) -> int:
         """Tokens of an item, of `now` tokens in the view, at a level."""
         if not level:
             return now
         index = len(self.items) - 1 - place
-        item = self.items[index]
-        made = self.clips.sizes.get(item.entries[0], {}).get(level)
-        if made is None:
-            made = self.clips.form(item.entries[0], self._original(item), level, self._fact(item).call).size
-        return self._shown_size(index, self.stats(place)._replace(now=now), level, made)
+        form = self._clip(index, level)
+        return self._shown_size(index, self.stats(place)._replace(now=now), level, form)
 
-    def _shown_size(self, index: int, stats: ItemStats, level: int, made: int) -> int:
-        """Of an item whose form at a level has so many tokens: a form that is no smaller is not shown."""
-        extra = self._extra(index)
-        size = made + extra if made < self._count(index) else stats.now
+    def _clip(self, index: int, level: int) -> Form:
+        return self.clips.form(
+            self.items[index].entries[0], self._original(index), level, self._fact(index).call
+        )
+
+    def _shown_size(self, index: int, stats: ItemStats, level: int, form: Form) -> int:
+        """Of an item with its form at a level: one that is no smaller is not shown."""
+        size = form.size + self._extra(index) if form.size < self._count(index) else stats.now
         if level == stats.cap:
             # A part of the view: where its lines end is no gain for others.
             size = max(size, level + empty_size(self.items[index].message, self.s.counter))
@@ -266,36 +259,30 @@ class ItemReader:
     def form(self, index: int, level: int) -> Form | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""
         item = self.items[index]
-        if level == 0 and not self._drops_thinking(index, item):
+        if level == 0 and not self._drops_thinking(index):
             return None
-        if item.fold is not None and not self._one_entry(index, item):
+        if item.fold is not None and not self._one_entry(index):
             return None
-        form = self.clips.form(item.entries[0], self._original(item), level, self._fact(item).call)
-        if extra := self._extra(index):
-            form = Form(form.message, form.size + extra)
-        return form if form.size < self._count(index) + extra else None
+        form = self._clip(index, level)
+        if form.size >= self._count(index):
+            return None
+        return Form(form.message, form.size + self._extra(index))
 
     def least(self, index: int) -> int:
         """The level of an item that only stays because the wire wants it: what the user typed stays too."""
-        fact = self._fact(self.items[index])
+        fact = self._fact(index)
         if fact.own and not self.loose:
             return LEVELS[0] + fact.own
         return 0 if fact.typed else LEVELS[0]
 
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
-        return self._keeps_thinking(index) or self._stays(index, self.items[index])
+        return self._keeps_thinking(index) or self._stays(index)
 
     def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, Form]:
-        """Those of the items that stay that become smaller; others are forgotten."""
-        forms, items = dict[int, Form](), self.items
-        for index in stays:
-            if form := self.form(index, caps.get(index, 0)):
-                forms[index] = form
-        used = {(items[i].entries[0], caps.get(i, 0)) for i in forms}
-        read = {item.entries[0] for item in items[len(items) - len(self.read) :]}
-        self.clips.keep(used, {items[index].entries[0] for index in stays}, read)
-        return forms
+        """Those of the items that stay that become smaller."""
+        made = {index: self.form(index, caps.get(index, 0)) for index in stays}
+        return {index: form for index, form in made.items() if form is not None}
 
     def sent(self, stays: Sequence[int], forms: dict[int, Form]) -> int:
         """Tokens of the items that stay in their forms, as they are sent."""
@@ -309,19 +296,19 @@ class ItemReader:
         kept = [Item(forms[i].message) if i in forms else items[i] for i in stays]
         return size + wire_overhead([*record, *kept], self.s.counter)
 
-    def _fact(self, item: Item) -> Fact:
-        known = self.clips.facts.get(item.entries[0])
+    def _fact(self, index: int) -> Fact:
+        known = self._facts.get(index)
         if known is not None:
             return known
         session, counter = self.s.session, self.s.counter
-        entry, message, call, calls = session[item.entries[0]], self._original(item), None, 0
+        entry, message, call, calls = self._entry(index), self._original(index), None, 0
         if isinstance(message, Result) and (at := session.position(entry.id)) is not None:
             call = self._index.call_at(at, message.call_id)
         if message.calls and session.cached_count(entry.id, message, counter) > SMALL:
             calls = counter.message(Assistant(tuple(message.calls)))
         words = words_typed(message) if isinstance(entry, e.MessageEntry) else ""
         others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
-        fact = self.clips.facts[entry.id] = Fact(
+        fact = self._facts[index] = Fact(
             typed=bool(words) and isinstance(message, User),
             own=counter.text(words) if words and any(text.strip() for text in others) else 0,
             thinks=isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content),
@@ -336,28 +323,28 @@ class ItemReader:
 
     def _read(self, index: int) -> ItemStats:
         s, item = self.s, self.items[index]
-        message, extra, fact = item.message, self._extra(index), self._fact(item)
+        message, extra, fact = item.message, self._extra(index), self._fact(index)
         now = whole = self._count(index) + extra
         # Its call was made again later in just the same way: the newest result tells more.
         stale = type(message) is Result and fact.made in self._made
         if type(message) is Result and fact.made:
             self._made.add(fact.made)
         if item.fold is not None or len(item.entries) != 1:
-            if not self._one_entry(index, item):
+            if not self._one_entry(index):
                 return ItemStats(now, now, cap=0)
-            whole = s.session.cached_count(item.entries[0], self._original(item), s.counter) + extra
+            whole = s.session.cached_count(item.entries[0], self._original(index), s.counter) + extra
         sealed = 0
         if fact.thinks and any(type(part) is Thinking for part in message.parts):
             if (silent := self.form(index, 0)) is not None:
                 now = silent.size
             elif self._keeps_thinking(index):
-                silent = self.clips.form(item.entries[0], self._original(item), 0, None)
+                silent = self.clips.form(item.entries[0], self._original(index), 0, None)
                 sealed = max(now - extra - silent.size, 1)
         waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
         said = waits or type(message) is Assistant or (not own and fact.typed)
         if self.loose:
             return ItemStats(whole, now - sealed, said, stale=stale, call=NEVER)
-        cap = self._cap(index, item, now, own, waits=waits)
+        cap = self._cap(index, now, own, waits=waits)
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
         kept = own or fact.calls
@@ -376,26 +363,26 @@ class ItemReader:
         while first > self.first and blank(items[first - 1].message):
             first -= 1  # thinking that waits for its reply
         step = range(first, batch.end)
-        calls = sum(self._fact(items[head]).calls for head in batch.heads)
+        calls = sum(self._fact(head).calls for head in batch.heads)
         if any(items[i].entries[0] in self._left for i in step):
             calls = NEVER
-        if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
+        if batch.end > self.step or any(self._stays(i) for i in step):
             calls = 0
         return dict.fromkeys(step, calls)
 
-    def _stays(self, index: int, item: Item) -> bool:
-        return not self._one_entry(index, item) or self._fixed(index, item)
+    def _stays(self, index: int) -> bool:
+        return not self._one_entry(index) or self._fixed(index)
 
-    def _cap(self, index: int, item: Item, now: int, own: int, *, waits: bool) -> int | None:
+    def _cap(self, index: int, now: int, own: int, *, waits: bool) -> int | None:
         """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
         to a level: what a larger goal shows more of must not cost another item its form.)"""
-        if self._fixed(index, item):
+        if self._fixed(index):
             return 0
         if waits:
             missing = self.unanswered / UNANSWERED - self.limit
             for_all = max(self.unanswered - FADES * missing, LEAST * self.limit)
             room = for_all * now / max(self.unanswered, 1)
-        elif own or self._fact(item).typed:
+        elif own or self._fact(index).typed:
             room = TYPED * self.goal
             if 0 < own <= room:
                 return None
@@ -403,34 +390,37 @@ class ItemReader:
             return None
         return 0 if now <= room else max(int(room), LEVELS[0])
 
-    def _one_entry(self, index: int, item: Item) -> bool:
-        items = self.items
+    def _one_entry(self, index: int) -> bool:
+        items, item = self.items, self.items[index]
         if item.fold is None or len(item.entries) != 1:
             return len(item.entries) == 1
         return not inside_put(items, index) and not inside_put(items, index + 1)
 
-    def _fixed(self, index: int, item: Item) -> bool:
-        message = item.message
-        if index >= self.step and isinstance(message, User) and self._fact(item).typed:
+    def _fixed(self, index: int) -> bool:
+        message = self.items[index].message
+        if index >= self.step and isinstance(message, User) and self._fact(index).typed:
             return True
-        return type(message) is System or item.entries[0] in self.pins
+        return type(message) is System or self.items[index].entries[0] in self.pins
 
     def _keeps_thinking(self, index: int) -> bool:
         """Must the provider have its thinking back? That of the newest step it gets, required or not."""
         held = signed if index >= self.step else required
         return index >= self.open_from and any(held(part) for part in self.items[index].message.parts)
 
-    def _drops_thinking(self, index: int, item: Item) -> bool:
+    def _drops_thinking(self, index: int) -> bool:
         """Of a closed turn a provider reads no thinking any more, of the open one not all is required."""
-        message = item.message
+        message = self.items[index].message
         if type(message) is not Assistant or index >= self.step >= self.open_from:
             return False
         thoughts = [part for part in message.content if type(part) is Thinking]
         return bool(thoughts) and (index < self.open_from or all(map(optional, thoughts)))
 
-    def _original(self, item: Item) -> Message:
+    def _entry(self, index: int) -> e.Entry:
+        return self.s.session[self.items[index].entries[0]]
+
+    def _original(self, index: int) -> Message:
         """What the entry says, whatever an earlier fold made of it."""
-        return said_by(self.s.session[item.entries[0]]) or item.message
+        return said_by(self._entry(index)) or self.items[index].message
 
 
 def _open_turn(session: History) -> int | None:

@@ -220,19 +220,14 @@ def _reads(items: Sequence[Item]) -> list[str]:
 
 
 def reinjection(
-    fold: e.Fold,
-    read: Callable[[str], str | None],
-    counter: TokenCounter,
-    *,
-    files: int = FILES,
-    tokens: int = TOKENS,
+    fold: e.Fold, read: Callable[[str], str | None], counter: TokenCounter, *, tokens: int = TOKENS
 ) -> str | None:
-    """A note with the newest versions of the files whose text a fold took out of the view: at most `files` of
+    """A note with the newest versions of the files whose text a fold took out of the view: at most `FILES` of
     them and `tokens` each, most recently read first. `read` gives a file's text as it is now, or None (gone,
     denied, binary): such a file is left out."""
     blocks: list[str] = []
     for path in reversed(FoldDetails.of(fold).reads_left):
-        if len(blocks) == files:
+        if len(blocks) == FILES:
             break
         text = read(path)
         if text is None or not text.strip() or "\x00" in text:

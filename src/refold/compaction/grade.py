@@ -5,6 +5,10 @@ the oldest not in their place any more. A step whose calls are too large for the
 quoted in the record. A larger scale never gives an item a lower form. A fold takes the largest scale of a
 fixed grid whose view fits the goal (up to the first that does not), and of the next one as much, from the
 newest item on, as still fits. So the goal is used, and a larger one never shows less (R20).
+
+A fold in order: `clips.py` reads the items and makes them smaller; here each gets its form at a scale, the
+scale is found, and the layout says what stays; `record.py` writes what stands for the rest;
+`strategies/graded.py` makes proposals of it.
 """
 
 from __future__ import annotations
@@ -59,6 +63,86 @@ class Curve(NamedTuple):
             return self.said * max(age, 1.0) ** -self.said_decay
         return self.result * max(age, 1.0) ** -self.result_decay
 
+
+# ── the items of a view at one scale ────────────────────────────────────────────────────────────
+#
+# The *age* of an item is what came after it, in units of the scale; one huge message counts as `weight` at
+# most, so that it does not push everything before it out of sight. Numbers only: nothing is read or made.
+
+
+@dataclass
+class ScaleView:
+    """The items that are no lines at a scale. An item's place is counted from the newest, which has 0."""
+
+    total: int
+    caps: list[int] = field(default_factory=list[int])
+    """For each item, newest first, the level it is clipped to; 0: not at all."""
+    whole: int = 0
+    """Tokens of items that stay as they are, and of quotations."""
+    estimate: int = 0
+    """Tokens of all items, where one that is clipped to a level has that many."""
+    clipped: list[int] = field(default_factory=list[int])
+    """Places of items that are clipped where they stand."""
+    quoted: set[int] = field(default_factory=set[int])
+    """Places of items whose step is quoted in the record."""
+    in_place: int | None = None
+    """How many of the newest stay in their place, where older ones are quoted; None: all do."""
+
+    @property
+    def begins(self) -> int:
+        """Where the record ends: as soon as anything is quoted, it takes at least the first item's place."""
+        return max(self.total - len(self.caps), int(bool(self.quoted) or self.in_place is not None))
+
+
+def at_scale(
+    items: ItemReader,
+    scale: float,
+    curve: Curve,
+    last: int,
+    *,
+    goal: float = inf,
+    calls: float | None = None,
+) -> ScaleView:
+    """The view at a scale; given up where it is seen to pass `goal`. `calls`: the scale that says which calls
+    may stand, where that is another one."""
+    view, age, thought, tokens = ScaleView(items.total), 0.0, 0, 0
+    caps, read = view.caps, items.read
+    depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
+    bend, largest_call, largest = curve.bend * scale, curve.call * (calls or scale), curve.weight * scale
+    for place in range(items.total):
+        if (age > depth and place >= items.total - last) or tokens > goal:
+            break
+        whole, now, said, least, stale, sealed, kept, call = (
+            read[place] if place < len(read) else items.stats(place)
+        )
+        before, leaves, level = age, call > largest_call, 0
+        age += whole if whole < largest else largest
+        if sealed and not leaves and view.in_place is None:
+            thought += sealed
+            if thought <= curve.sealed * scale or items.total - 1 - place >= last:
+                now, least = now + sealed, 0
+            else:
+                view.in_place = place
+        if leaves or kept or (now > SMALLEST and least != 0):
+            most = scale * curve.share(before / bend, said=said) * (STALE if stale else 1.0)
+            cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
+            enough = max(cap + WORTH, most)
+            if leaves or (kept and view.in_place is not None and least != 0):
+                level = 0 if now <= enough else max(cap, QUOTE)
+                now = QUOTED + (level or now)
+                view.quoted.add(place)
+            elif now - kept > enough and least != 0:
+                level = cap + kept if kept else max(cap, least or 0)
+                view.clipped.append(place)
+                tokens, now = tokens + level, 0
+        caps.append(level)
+        tokens += now
+        view.whole += now
+    view.estimate = tokens
+    return view
+
+
+# ── the largest view that fits ──────────────────────────────────────────────────────────────────
 
 RecordSize: TypeAlias = Callable[[int, float], int]
 """Where the record ends, and a scale → tokens of the record."""
@@ -168,84 +252,6 @@ def _add(items: ItemReader, view: ScaleView, more: ScaleView, room: int) -> None
         if not new:
             return
         room = call
-
-
-# ── the items of a view at one scale ────────────────────────────────────────────────────────────
-#
-# The *age* of an item is what came after it, in units of the scale; one huge message counts as `weight` at
-# most, so that it does not push everything before it out of sight. Numbers only: nothing is read or made.
-
-
-@dataclass
-class ScaleView:
-    """The items that are no lines at a scale. An item's place is counted from the newest, which has 0."""
-
-    total: int
-    caps: list[int] = field(default_factory=list[int])
-    """For each item, newest first, the level it is clipped to; 0: not at all."""
-    whole: int = 0
-    """Tokens of items that stay as they are, and of quotations."""
-    estimate: int = 0
-    """Tokens of all items, where one that is clipped to a level has that many."""
-    clipped: list[int] = field(default_factory=list[int])
-    """Places of items that are clipped where they stand."""
-    quoted: set[int] = field(default_factory=set[int])
-    """Places of items whose step is quoted in the record."""
-    in_place: int | None = None
-    """How many of the newest stay in their place, where older ones are quoted; None: all do."""
-
-    @property
-    def begins(self) -> int:
-        """Where the record ends: as soon as anything is quoted, it takes at least the first item's place."""
-        return max(self.total - len(self.caps), int(bool(self.quoted) or self.in_place is not None))
-
-
-def at_scale(
-    items: ItemReader,
-    scale: float,
-    curve: Curve,
-    last: int,
-    *,
-    goal: float = inf,
-    calls: float | None = None,
-) -> ScaleView:
-    """The view at a scale; given up where it is seen to pass `goal`. `calls`: the scale that says which calls
-    may stand, where that is another one."""
-    view, age, thought, tokens = ScaleView(items.total), 0.0, 0, 0
-    caps, read = view.caps, items.read
-    depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
-    bend, largest_call, largest = curve.bend * scale, curve.call * (calls or scale), curve.weight * scale
-    for place in range(items.total):
-        if (age > depth and place >= items.total - last) or tokens > goal:
-            break
-        whole, now, said, least, stale, sealed, kept, call = (
-            read[place] if place < len(read) else items.stats(place)
-        )
-        before, leaves, level = age, call > largest_call, 0
-        age += whole if whole < largest else largest
-        if sealed and not leaves and view.in_place is None:
-            thought += sealed
-            if thought <= curve.sealed * scale or items.total - 1 - place >= last:
-                now, least = now + sealed, 0
-            else:
-                view.in_place = place
-        if leaves or kept or (now > SMALLEST and least != 0):
-            most = scale * curve.share(before / bend, said=said) * (STALE if stale else 1.0)
-            cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
-            enough = max(cap + WORTH, most)
-            if leaves or (kept and view.in_place is not None and least != 0):
-                level = 0 if now <= enough else max(cap, QUOTE)
-                now = QUOTED + (level or now)
-                view.quoted.add(place)
-            elif now - kept > enough and least != 0:
-                level = cap + kept if kept else max(cap, least or 0)
-                view.clipped.append(place)
-                tokens, now = tokens + level, 0
-        caps.append(level)
-        tokens += now
-        view.whole += now
-    view.estimate = tokens
-    return view
 
 
 # ── layout: which items stay, in which form ──────────────────────────────────────────────────────

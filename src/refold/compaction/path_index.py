@@ -22,7 +22,7 @@ from refold.protocols import TokenCounter
 from refold.session.history import History
 
 KEY = 5
-"""Tokens of an entry's number beside its words or lines, and the line end."""
+"""Tokens of an entry's number beside its lines, and the line end."""
 ANSWERS = 64
 """Entries after a call among which its results are looked for."""
 SOURCES = 64
@@ -53,8 +53,6 @@ class PathIndex:
         """Where relative paths start: at first, and up to which position."""
         self._lines: dict[int, EntryLines] = {}
         self._catalogue = Catalogue(self.state)
-        self._sums: dict[str, list[int]] = {}
-        """By counter: running totals over sayings."""
         self._line_sizes: dict[str, dict[int, int]] = {}
         """By counter: tokens of the lines at a position."""
 
@@ -83,13 +81,6 @@ class PathIndex:
                 and len(last.lines[0].text) >= TELLING
             ):
                 yield EntryLines(last.number, 0, last.lines)  # listed without a heading for each turn
-
-    def typed_size(self, position: int, counter: TokenCounter) -> int:
-        """Tokens of what the user typed before a position, each with its number."""
-        sums = self._sums.setdefault(counter.name, [0])
-        for saying in self.sayings[len(sums) - 1 :]:
-            sums.append(sums[-1] + counter.text(saying.text) + KEY)
-        return sums[bisect_left(self.sayings, position, key=lambda saying: saying.position)]
 
     def lines_size(self, position: int, counter: TokenCounter, most: int) -> int:
         """Tokens of all lines before a position, or `most` where that is less. Looks no further than that."""

@@ -110,7 +110,7 @@ class Money(msgspec.Struct, frozen=True):
     model: str | None = None
 
 
-def cost(plan: Plan, model: str | None = None, *, warm: bool = True) -> Money:
+def cost(plan: Plan, model: str | None = None) -> Money:
     """For the model that talks to the user: the one given, or the one the log names."""
     session = plan.context.session
     name = model or last_model(session)
@@ -124,7 +124,6 @@ def cost(plan: Plan, model: str | None = None, *, warm: bool = True) -> Money:
         about.prices,
         shared=plan.context.sizes.overhead,
         summary=_summary(plan, name or ""),
-        warm=warm,
         cold=cold_share([session.path[position].time for position in session.replies]),
         requests_per_turn=requests_per_turn(session),
     )

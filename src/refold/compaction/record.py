@@ -1,22 +1,23 @@
 """The record: the message that stands for what left its place, and the floor that no fold can go below.
 
 It opens with where things stand. The user's own words and the pins come next, outside the frame: they still
-hold. Everything else is framed as a record, not a request, and defused. It is built of rows
-that know the entries they come from, and becomes text in one place.
+hold. Everything else is framed as a record, not a request, and defused. It is built of parts, which say whose
+words they are, and of rows, which know the entries they come from, and becomes text in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
-from refold.compaction.grade import Curve, Layout
+from refold.compaction.grade import Layout
 from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
@@ -71,7 +72,6 @@ class FoldBudget:
     """The view never passes this."""
     goal: int
     """What a fold aims at, and uses."""
-    curve: Curve = Curve()
     words: float = words.SHARE
     """Share of the goal for the user's own words."""
     state: int = 1_500
@@ -112,12 +112,34 @@ class FoldBudget:
 
 class Record(NamedTuple):
     message: User
+    tokens: int
     summary: str
     """The bare text: what the next summary starts from."""
     sources: list[LineSource]
     """Which entries its lines come from."""
     left_out: Sequence[str] = ()
     """Entries whose typed words are not all there."""
+
+
+class OwnWords(NamedTuple):
+    """What the user typed, as the record shows it."""
+
+    shown: words.Rendered
+    tokens: int
+
+
+class RecordSection(NamedTuple):
+    """Rows of a record that stand together, and whose words they are."""
+
+    by: Literal["user", "others", "refold"]
+    rows: Sequence[Row]
+    title: str = ""
+
+    @property
+    def headed(self) -> Sequence[Row]:
+        """With its title, unless it has headings of its own: one above would say that nothing is below."""
+        bare = not self.title or joined(self.rows).startswith("## ")
+        return self.rows if bare else [Row(f"## {self.title}"), *self.rows]
 
 
 class Composer:
@@ -127,45 +149,60 @@ class Composer:
         self.s, self.index, self.room = s, index, room
         self._opening, self._doing = opening(s, index), doing(index)
         self._pins = pin_rows(s.session)
-        self._own: dict[int, words.Rendered] = {}
+        self._own: dict[int, OwnWords] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
 
     def size(self, position: int, scale: float, written: int | None = None) -> int:
-        """What it needs, without composing anything; where clips lose what the state tells then, it takes
-        that from the lines. (The state is measured at its most, not at its room: that grows with the goal,
-        and what it lets in must not cost an item its form.) `written`: tokens of a summary, not lines."""
-        counter = self.s.counter
+        """What a layout leaves for it: the own words that it will show, the state where clips lose nothing,
+        and a share of the scale for lines; what clips do lose is told at the cost of lines. (Own words that
+        do not all fit have their whole room, and the state is measured at its most: what either lets in as
+        the goal grows must not cost an item its form.) `written`: tokens of a summary, not lines."""
+        counter, own = self.s.counter, self.own_words(position)
         state = self.index.catalogue.size(position, self.room.state_most, counter)
-        own = min(self.index.typed_size(position, counter), self.room.words)
-        total = self._fixed + min(state, self.room.state) + own
-        lines, told = (self.room.lines, 0) if written is None else (BESIDE * self.room.lines, written)
-        return total + told + self.index.lines_size(position, counter, int(lines * scale))
+        total = self._fixed + (self.room.words if own.shown.incomplete else own.tokens)
+        total += min(state, self.room.state)
+        lines = int(self.room.lines * scale)
+        if written is not None:
+            total += written
+            lines = int(BESIDE * self.room.lines * scale)
+        return total + self.index.lines_size(position, counter, lines)
 
     def record(self, layout: Layout, room: int, summary: str | None = None) -> Record:
-        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines.
-        Composed again where that is too long after all: without secrets
-        and forged tags a text can be longer than it was."""
-        counter, quotes, least, smaller = self.s.counter, self._quotes(layout), 0, None
+        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines; what
+        all of them leave is for the quotations."""
         own = self.own_words(layout.position)
-        left = room - self._fixed - counter.text(own.text) - counter.text(summary or "")
-        while True:
-            record = self._rendered(own, self._sections(layout, quotes, left, summary), summary or "")
-            size = counter.message(record.message)
-            if smaller is not None and not least <= size <= room:
-                return smaller
-            if smaller is None and layout.quotes and size < room - SPARE:
-                # Lines, state and summary need less than they might have: that is for the quotations.
-                least, smaller, quotes = size, record, self._quotes(layout, room - size - SPARE)
-            elif size <= room or left <= 0:
-                return record
-            else:
-                left -= size - room
+        left = room - self._fixed - own.tokens - self.s.counter.text(summary or "")
+        before = (
+            RecordSection("user", self._opening),
+            RecordSection("user", [Row(WORDS), *own.shown.rows] if own.shown.rows else ()),
+            RecordSection("refold", self._pins),
+            RecordSection("others", self._doing),
+        )
+
+        def composed(quotes: Mapping[int, str]) -> Record:
+            parts = (*before, *self._sections(layout, quotes, left, summary))
+            text, sources = _rendered(parts, self.index, go_on(self.s.recall_tool))
+            message = User((Text(text, "summary"),))
+            tokens = self.s.counter.message(message)
+            return Record(message, tokens, summary or "", sources, own.shown.incomplete)
+
+        quotes = self._quotes(layout)
+        record = composed(quotes)
+        while record.tokens > room and left > 0:
+            # Without secrets and forged tags a text can be longer than it was.
+            left -= record.tokens - room
+            record = composed(quotes)
+        spare = room - SPARE - record.tokens
+        if spare > 0 and layout.quotes:
+            larger = composed(self._quotes(layout, spare))
+            return larger if record.tokens <= larger.tokens <= room else record
+        return record
 
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
-    ) -> dict[str, list[Row]]:
-        """State, lines (or summary) and quotations, by their headings."""
+    ) -> Iterator[RecordSection]:
+        """State, summary, lines and quotations."""
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
         shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
@@ -182,8 +219,10 @@ class Composer:
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
         through = (self.s.projection.floor, layout.position - 1)
-        written = [] if summary is None else [Row(summary, through, through=True)]
-        return {STATE: state, SUMMARY: written, LINES: lines, QUOTES: quoted}
+        yield RecordSection("others", state, STATE)
+        yield RecordSection("others", [Row(summary or "", through, through=True)], SUMMARY)
+        yield RecordSection("others", lines, LINES)
+        yield RecordSection("others", quoted, QUOTES)
 
     def _lines(self, before: int, room: int, root: str) -> list[Row]:
         """The newest lines before a position. Where not all fit: of older turns what was said at their end
@@ -236,34 +275,32 @@ class Composer:
                 texts[index] = text
         return dict(sorted(texts.items()))
 
-    def own_words(self, position: int) -> words.Rendered:
-        """What the user typed before a position, within its room: the same for every text that is tried."""
-        if position not in self._own:
-            sayings = words.once(self.index.sayings, position)
-            self._own[position] = words.rendering(sayings, self.room.words, self.s.counter)
-        return self._own[position]
+    def own_words(self, position: int) -> OwnWords:
+        """What the user typed before a position, within its room: made once for all that is tried."""
+        sayings, counter = self.index.sayings, self.s.counter
+        before = bisect_left(sayings, position, key=lambda saying: saying.position)
+        if before not in self._own:
+            shown = words.rendering(words.once(sayings, position), self.room.words, counter)
+            self._own[before] = OwnWords(shown, counter.text(shown.text))
+        return self._own[before]
 
-    def _rendered(self, own: words.Rendered, sections: Mapping[str, list[Row]], summary: str) -> Record:
-        """The one place where a record becomes text. What the user said stands outside of the frame, defused;
-        what others said inside, defused and without secrets."""
-        page = _Page(self.index)
-        page.add(self._opening, defuse)
-        page.add([Row(WORDS), *own.rows] if own.rows else [], defuse)
-        page.add(self._pins)
-        blocks = [self._doing] if self._doing else []
-        for title, rows in sections.items():
-            # What a model wrote has headings of its own: one above them would say that nothing is below it.
-            headed = title == SUMMARY and joined(rows).startswith("## ")
-            blocks += [[*([] if headed else [Row(f"## {title}")]), *rows]] if joined(rows) else []
-        if blocks:
-            note = len(page.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
-            page.add([Row(NOTE), Row(""), *blocks[0]], quote)
-            for block in blocks[1:]:
-                page.add(block, quote)
-            page.lines[note:] = frame("summary", "\n".join(page.lines[note + 2 :]), note=NOTE).split("\n")
-        page.add([Row(go_on(self.s.recall_tool))])
-        message = User((Text("\n".join(page.lines), "summary"),))
-        return Record(message, summary, page.sources, own.incomplete)
+
+def _rendered(parts: Sequence[RecordSection], index: PathIndex, end: str) -> tuple[str, list[LineSource]]:
+    """The one place where a record becomes text. What the user said stands outside of the frame, defused;
+    what others said inside, defused and without secrets."""
+    page = _Page(index)
+    for part in parts:
+        if part.by != "others":
+            page.add(part.rows, defuse if part.by == "user" else str)
+    framed = [part.headed for part in parts if part.by == "others" and joined(part.rows)]
+    if framed:
+        note = len(page.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
+        page.add([Row(NOTE), Row(""), *framed[0]], quote)
+        for rows in framed[1:]:
+            page.add(rows, quote)
+        page.lines[note:] = frame("summary", "\n".join(page.lines[note + 2 :]), note=NOTE).split("\n")
+    page.add([Row(end)])
+    return "\n".join(page.lines), page.sources
 
 
 class _Page:

@@ -192,13 +192,6 @@ class HistorySize:
         return Due(code, f"the history has {size:,} characters; the threshold is {threshold:,}")
 
 
-def arm_delay(ttl_ms: int, buffer_ms: int, age: float = 0.0) -> float | None:
-    """Seconds after which to look again, ahead of the expiry of a cache entry that is `age` seconds old;
-    None: there is no time for that, the timer is not armed."""
-    delay = ttl_ms - age * 1000 - buffer_ms
-    return delay / 1000 if delay > 0 else None
-
-
 @dataclass(frozen=True)
 class RoundEnded:
     """Maintenance, whatever the size of the view: there are finished rounds. Whether one of them has to

@@ -183,12 +183,7 @@ class Verified(msgspec.Struct, frozen=True):
 
 def verify(summary: str, sources: Iterable[Source], previous: str = "", *, action: str = "mark") -> Verified:
     """The summary with every unsupported claim marked (`mark`) or its sentence taken out (`remove`)."""
-    return verify_against(
-        summary, Evidence([previous, *(searchable(s.message, keys=True) for s in sources)]), action=action
-    )
-
-
-def verify_against(summary: str, evidence: Evidence, *, action: str = "mark") -> Verified:
+    evidence = Evidence([previous, *(searchable(source.message, keys=True) for source in sources)])
     found = claims(summary)
     wrong = [claim for claim in found if not evidence.supports(claim)]
     text = _without(summary, wrong) if action == "remove" else _marked(summary, wrong)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,7 +24,6 @@ from refold.errors import BadAnswer, UsageError, sentence
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Supply
 from refold.messages import Message, Result, Usage, User, user
 from refold.preserve import state
-from refold.preserve.tools import pi_files
 from refold.protocols import Request
 from refold.session import Session
 from refold.session.edits import BRANCH, active_folds
@@ -78,7 +77,7 @@ async def branch(
     preset, hooks = planner.preset_for(session), planner.hooks
     tip, move = session.tip, _move(session, to)
     budget = max(preset.window - _reserve(preset), 1)
-    plan = prepare_branch(session, session.leaf, move.target, budget, files_of=every_file)
+    plan = prepare_branch(session, session.leaf, move.target, budget)
     event = BeforeBranch(
         session=session,
         origin=plan.origin,
@@ -202,9 +201,6 @@ NEARLY = 0.9
 a lot."""
 STYLE = transcript.Style()
 
-FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
-"""Files touched by messages, added to those of earlier summaries."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class BranchPlan:
@@ -225,14 +221,7 @@ class BranchPlan:
         return tuple(source.message for source in self.sources)
 
 
-def prepare_branch(
-    session: History,
-    old_leaf: str | None,
-    target: str | None,
-    budget: int = 0,
-    *,
-    files_of: FilesOf = pi_files,
-) -> BranchPlan:
+def prepare_branch(session: History, old_leaf: str | None, target: str | None, budget: int = 0) -> BranchPlan:
     """What moving the leaf from `old_leaf` to `target` leaves behind: the entries after their deepest common
     ancestor, read newest first within `budget` tokens (0: all)."""
     ancestor = session.common_ancestor(old_leaf, target)
@@ -266,7 +255,7 @@ def prepare_branch(
         entries=tuple(reversed(left)),
         sources=tuple(reversed(sources)),
         tokens=used,
-        files=files_of(walked[::-1], _carried(left)),
+        files=every_file(walked[::-1], _carried(left)),
     )
 
 

@@ -151,10 +151,12 @@ def _make(
     if not finished.framed:
         fold = quoted(fold, session)
     after = s.projection.after(fold)
-    clips = Clips.of(session, s.counter).counted()
+    clips = Clips.of(session, s.counter)
+    sizes = clips.counted()
     for key, item in after:
-        if (size := clips.get(id(item.message))) is not None:
+        if (size := sizes.get(id(item.message))) is not None:
             session.cached_count(key, item.message, s.counter, size)
+    clips.clear()
     tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)

@@ -15,7 +15,7 @@ from refold.compaction.plan import Stage
 from refold.compaction.preset import Flaw, Preset, Settings, about
 from refold.compaction.requests import load
 from refold.compaction.strategies.summary_node import SummaryNode, newest_node
-from refold.compaction.triggers import HistorySize, arm_delay
+from refold.compaction.triggers import HistorySize
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits
 from refold.presets import parameters
@@ -142,7 +142,8 @@ class Augment(Settings, frozen=True, kw_only=True):
         )
 
     def cache_delay(self, age: float) -> float | None:
-        return arm_delay(self.cache_ttl_ms, self.buffer_time_before_cache_expiration_ms, age)
+        delay = self.cache_ttl_ms - age * 1000 - self.buffer_time_before_cache_expiration_ms
+        return delay / 1000 if delay > 0 else None
 
     def problems(self) -> list[Flaw]:
         """What would go wrong with these settings, item by item (A23)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -43,7 +42,7 @@ class BudgetSummary:
         start, cut = s.boundary(previous), self._cut(s, previous, changes)
         said = (entry for entry in path[start : cut.position] if entry.id not in changes)
         files = listed_files(
-            (_touched(s.session, entry) for entry in said if isinstance(entry, e.MessageEntry)),
+            (touched(entry.message) for entry in said if isinstance(entry, e.MessageEntry)),
             previous.files if previous else e.Files(),
         )
 
@@ -86,7 +85,7 @@ class BudgetSummary:
         prefix: tuple[Source, ...],
     ) -> Proposal:
         path, earlier = s.session.path, previous.summary if previous else None
-        listed = (s.counter.text(_listed_path(path)) + 2 for path in (*files.read, *files.modified))
+        listed = (s.counter.text(framed_path(path)) + 2 for path in (*files.read, *files.modified))
         lists = 2 * FRAME_TOKENS + sum(listed)
         parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
         asks = tuple(self._ask(s, lists, *part) for part in parts if part[1])
@@ -181,17 +180,6 @@ def _path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
             hidden = e.Other(id=id, parent=path[at].parent, time=path[at].time)
             path[at] = e.MessageEntry(id=id, parent=path[at].parent, message=put[0]) if put else hidden
     return path
-
-
-_listed_path = lru_cache(8_192)(framed_path)
-
-
-def _touched(session: History, entry: e.MessageEntry) -> tuple[list[str], list[str]]:
-    """Files that an entry reads and modifies (B12), read once."""
-    known = session.derived.of(touched, dict[str, tuple[list[str], list[str]]])
-    if entry.id not in known:
-        known[entry.id] = touched(entry.message)
-    return known[entry.id]
 
 
 # ── the cut (B8, B10) ───────────────────────────────────────────────────────────────────────────

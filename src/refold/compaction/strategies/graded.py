@@ -14,7 +14,7 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.clips import Form
 from refold.compaction.details import Check, RefoldDetails
-from refold.compaction.grade import Layout, clip_kept, lay_out
+from refold.compaction.grade import Curve, Layout, clip_kept, lay_out
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
@@ -94,7 +94,7 @@ class Graded:
             fold=() if self.in_place else _told((*path[first:whole], *left)),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=tuple(s.items[index].entries[0] for index in sorted(self.layout.forms)),
-            words_left_out=() if self.in_place else self.composer.own_words(self.position).incomplete,
+            words_left_out=() if self.in_place else self.composer.own_words(self.position).shown.incomplete,
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
@@ -123,7 +123,8 @@ def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float
         return EVERYTHING_FITS
     s = s.restored
     composer = Composer(s, path_index(s.session), room)
-    curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
+    usual = Curve()
+    curve = usual._replace(said=usual.said * factor, result=usual.result * factor)
     limit = shape.budget - s.sizes.fixed
     layout = lay_out(s, goal, limit, curve, partial(composer.size, written=written))
     if layout.first <= s.projection.first and not layout.forms:
@@ -241,7 +242,7 @@ class Summary:
                 )
             laid = self._around(checked.text, target, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
-            if s.sizes.fixed + laid.layout.tokens + s.counter.message(record.message) > laid.shape.budget:
+            if s.sizes.fixed + laid.layout.tokens + record.tokens > laid.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the space for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))
             return msgspec.structs.replace(laid.finished(record), check=report.stored())
@@ -300,7 +301,7 @@ def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
     s = view.s
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
-    left_out, shown = view.composer.own_words(view.position).incomplete, _beside(s) // UNSHOWN // 4
+    left_out, shown = view.composer.own_words(view.position).shown.incomplete, _beside(s) // UNSHOWN // 4
     if left_out and shown:
         texts = {saying.id: saying.text for saying in view.composer.index.sayings}
         said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
@@ -381,15 +382,18 @@ def digested(view: Graded) -> Record:
     kept = for_digest(sources(s.session, view.position, len(s.session.path)))
     left = room - view.composer.size(view.position, 0.0)
     made = Digest(told, kept=kept)
-    grows = True  # what the own words do not use is found out by making the record, and used once
-    while True:
-        record = view.composer.record(view.layout, room, made.text(left, s.counter))
-        over = s.counter.message(record.message) - room
-        grows = grows and over < -SPARE
-        if (over <= 0 and not grows) or left <= 0:
-            return record
-        left -= over + SPARE
-        grows = False
+
+    def composed() -> Record:
+        return view.composer.record(view.layout, room, made.text(left, s.counter))
+
+    record = composed()
+    if left > 0 and record.tokens < room - SPARE:  # what the own words do not use
+        left += room - record.tokens - SPARE
+        record = composed()
+    while left > 0 and record.tokens > room:
+        left -= record.tokens - room + SPARE
+        record = composed()
+    return record
 
 
 def _newest(s: PlanContext, tokens: int) -> int:

@@ -68,21 +68,20 @@ class SummaryNode:
         head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
-        return self._proposal(s, last, head)
-
-    def _proposal(self, s: PlanContext, last: Exchange, head: tuple[Source, ...]) -> Proposal:
         path, position = s.session.path, s.projection.position_of(last.last)
         nodes = (fold for item in reversed(s.items) if (fold := node_of(s, item)))
         previous = next((node.summary for node in nodes), None) if self.carry_previous else None
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
+        outline = self._outline(s, position)
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
-        node += s.counter.text(self._outline(s, position))
+        node += s.counter.text(outline)
         files = path_index(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
-            request = User(content(self.node_text(s, position, answers[0])))
+            values = {"abridged_history": outline, "summary": quote(answers[0], *OWN_TAGS)}
+            request = User(content(_SLOT.sub(lambda slot: values[slot[1]], self.template)))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True).stored()
             return Finished(edits=edits, framed=True, summary=answers[0], files=files, details=details)
@@ -100,31 +99,13 @@ class SummaryNode:
             smaller=False,
         )
 
-    def node_text(self, s: PlanContext, position: int, summary: str) -> str:
-        """The template with both slots filled in one pass."""
+    def _outline(self, s: PlanContext, position: int) -> str:
+        """The abridged history of what comes before a position."""
         # Where the tail begins with tool results, the agent was still at work.
         tail = s.items[s.projection.item_at(position) :][:1]
         goes_on = position < len(s.session.path) and not (tail and isinstance(tail[0].message, User))
         said = messages_between(s.session, s.projection.floor, position)
-        groups = outline_of(said, continues=goes_on, names=self.names)
-        values = {
-            "abridged_history": abridged.xml(groups, self.limits),
-            "summary": quote(summary, *OWN_TAGS),
-        }
-        return _SLOT.sub(lambda slot: values[slot[1]], self.template)
-
-    def _outline(self, s: PlanContext, position: int) -> str:
-        """The abridged history, read from the newest turns back, as far as it will show them."""
-        turns = [turn for turn in s.session.turns if turn < position]
-        count = 32
-        while True:
-            first = turns[-count] if count < len(turns) else s.projection.floor
-            said = messages_between(s.session, first, position)
-            groups = outline_of(said, names=self.names)
-            text = abridged.xml(groups, self.limits)
-            if count >= len(turns) or text.count("<user>") < len(groups):
-                return text
-            count *= 2
+        return abridged.xml(outline_of(said, continues=goes_on, names=self.names), self.limits)
 
     def _ask(self, s: PlanContext, head: tuple[Source, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)

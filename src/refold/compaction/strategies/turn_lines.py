@@ -131,19 +131,43 @@ class TurnLines:
     name: str = "line"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        known, path, rounds, lines = known_lines(s), s.session.path, finished(s), shown_lines(s)
-        first = self.zone.first(s, rounds)
-        shown, leaving = shown_blocks(s), self._leaving(s, first)
+        path, position = s.session.path, s.session.position
+        rounds, lines = finished(s), shown_lines(s)
+        first, known = self.zone.first(s, rounds), known_lines(s)
+        leaving = self._leaving(s, first)
         for round in leaving:
             text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
             lines.append(Line(path[round.first].id, path[round.last].id, round.number, round.number, text))
         lines.sort(key=lambda line: line.start)
         merged = merging(lines, self.summaries_budget, partial(lines_size, counter=s.counter), s.counter)
-        trims = tuple(self.zone.trims(s, first, rounds))
-        if not leaving and not trims and not self._edits(s, merged, shown):
+        shown, trims = shown_blocks(s), tuple(self.zone.trims(s, first, rounds))
+        edits = self._edits(s, merged, shown)
+        if not leaving and not trims and not edits:
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
             return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
-        return self._proposal(s, merged, shown, leaving, trims, merged != lines)
+        files = path_index(s.session).state.files()
+        changed = [(position(edit.first) or 0, position(edit.last) or 0) for edit in edits]
+        details = RoundsDetails(
+            lines=[line for line in merged if _within(s.session, line, changed)],
+            cache_reset="lines were merged into ranges" if merged != lines else "",
+        )
+        folded = Finished(edits=(*edits, *trims), framed=True, files=files, details=details.stored())
+        ends = [(position(first) or 0, position(last) or 0) for first, last in shown]
+        ends += [(round.first, round.last) for round in leaving]
+        gone = sum(s.sizes.shown(first, last) for first, last in ends)
+        added = lines_size(merged, s.counter) + self.workspace_tokens + FRAME
+        after = position(merged[-1].last) if merged else None
+        return Proposal(
+            rung="merge" if merged != lines else self.name if leaving or trims else "workspace",
+            finish=lambda _: folded,
+            stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
+            fold=tuple(x.id for r in leaving for x in sources(s.session, r.first, r.last + 1)),
+            masked=tuple(edit.first for edit in trims),
+            first_kept=path[after + 1].id if after is not None and after + 1 < len(path) else None,
+            files=files,
+            tokens_after=s.sizes.tokens - gone + added,
+            smaller=False,
+        )
 
     def _leaving(self, s: PlanContext, first: int) -> list[Round]:
         """Rounds before the zone that are still verbatim, oldest first."""
@@ -183,44 +207,6 @@ class TurnLines:
             except Exception:  # whatever an application's own code does wrong
                 logging.getLogger(__name__).exception("the workspace could not be rendered, ours stands in")
         return workspace_text(s, self.workspace_tokens)
-
-    def _proposal(
-        self,
-        s: PlanContext,
-        lines: Sequence[Line],
-        shown: Shown,
-        leaving: Sequence[Round],
-        trims: tuple[e.Edit, ...],
-        is_merge: bool,
-    ) -> Proposal:
-        path, session, position = s.session.path, s.session, s.session.position
-        files = path_index(session).state.files()
-
-        def finish(_: Sequence[str]) -> Finished:
-            edits = self._edits(s, lines, shown)
-            changed = [(position(edit.first) or 0, position(edit.last) or 0) for edit in edits]
-            details = RoundsDetails(
-                lines=[line for line in lines if _within(session, line, changed)],
-                cache_reset="lines were merged into ranges" if is_merge else "",
-            ).stored()
-            return Finished(edits=(*edits, *trims), framed=True, files=files, details=details)
-
-        ends = [(position(first) or 0, position(last) or 0) for first, last in shown]
-        ends += [(round.first, round.last) for round in leaving]
-        gone = sum(s.sizes.shown(first, last) for first, last in ends)
-        added = lines_size(lines, s.counter) + self.workspace_tokens + FRAME
-        after = position(lines[-1].last) if lines else None
-        return Proposal(
-            rung="merge" if is_merge else self.name if leaving or trims else "workspace",
-            finish=finish,
-            stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
-            fold=tuple(x.id for r in leaving for x in sources(session, r.first, r.last + 1)),
-            masked=tuple(edit.first for edit in trims),
-            first_kept=path[after + 1].id if after is not None and after + 1 < len(path) else None,
-            files=files,
-            tokens_after=s.sizes.tokens - gone + added,
-            smaller=False,
-        )
 
 
 def _blocks(session: History, lines: Iterable[Line]) -> Iterator[list[Line]]:
@@ -315,13 +301,9 @@ def line_of(s: PlanContext, round: Round, known: dict[str, str]) -> str | None:
 
 
 def by_rule(s: PlanContext, round: Round, limit: int) -> str:
-    """A line made by code, once."""
-    known = s.session.derived.of(rule_line, dict[tuple[str, str, int, str], str])
-    key = (s.session.path[round.first].id, s.session.path[round.last].id, limit, s.counter.name)
-    if key not in known:
-        said = transcript.messages_between(s.session, round.first, round.last + 1)
-        known[key] = rule_line(abridged.groups(said, continues=False), limit, s.counter)
-    return known[key]
+    """A line made by code."""
+    said = transcript.messages_between(s.session, round.first, round.last + 1)
+    return rule_line(abridged.groups(said, continues=False), limit, s.counter)
 
 
 _LABEL = re.compile(r"^[-*\s]*\[Turn[^\]\n]{0,20}\]\s*")
