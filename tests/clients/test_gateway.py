@@ -47,7 +47,7 @@ def served(client: Client, server: WireServer, store: Path) -> Iterator[Served]:
         yield Served(process.stdout.readline().strip())
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 @pytest.mark.parametrize("program", ["claude-code", "codex"])

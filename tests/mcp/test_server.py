@@ -447,7 +447,7 @@ def test_pipes_and_devices_among_the_files_keep_nobody_waiting(tmp_path: Path) -
     synced = SyncedSessions("claude-code", folder / "projects", tmp_path / "m" / "x.db")
     reading = threading.Thread(target=synced.refresh, daemon=True)
     reading.start()
-    reading.join(30)
+    reading.join(120)
     assert not reading.is_alive()
     assert [info.id for info in synced.store.sessions()] == [file.stem]
 
@@ -565,7 +565,7 @@ def served(collections: Collections, token: str) -> Iterator[int]:
         yield port
     finally:
         running.should_exit = True
-        thread.join(10)
+        thread.join(120)
 
 
 def test_http_needs_the_token_and_this_machines_names(collections: Collections) -> None:

@@ -324,7 +324,7 @@ def test_a_command_that_is_cancelled_has_planted_nothing(confined: Bench) -> Non
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with alarm(30):
+    with alarm(120):
         asyncio.run(cancelled())
     assert not (project.root / ".git/hooks/pre-commit").exists()
     assert not (project.root / ".git/commondir").exists()
@@ -380,7 +380,7 @@ def test_a_plant_that_survives_a_kill_of_the_agent_is_found_at_the_next_start(
     command = "git --version; echo evil > .git/hooks/pre-commit; touch begun; sleep 60"
     name = request.node.callspec.params["confined"]
     words = [sys.executable, "-c", AGENT, name, str(project.root), str(data_folder() / "git"), command]
-    with alarm(30), subprocess.Popen(words) as agent:
+    with alarm(120), subprocess.Popen(words) as agent:
         while not (project.root / "begun").exists():
             time.sleep(0.02)
         agent.send_signal(signal.SIGKILL)
