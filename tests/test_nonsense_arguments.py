@@ -169,7 +169,7 @@ def call(name: str, parameter: str, value: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Engine:DeprecationWarning")
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("name", "parameter"), list(doors()))
 def test_nonsense_at_every_door_is_an_error_of_ours_or_does_no_harm(
     name: str, parameter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -93,6 +93,7 @@ def ready(operation: Callable[[Engine, Session], None]) -> Session:
 OPERATIONS = (append, pin, unpin, forget_secret, undo, redo, move, learn)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", presets.NAMES)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
 def test_R15_apply_refuses_a_plan_once_anything_changed_the_view(

@@ -66,6 +66,7 @@ def test_others_get_their_turn_while_a_session_is_folded(name: str, tools: bool)
     assert asyncio.run(run()) > 3
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["refold", "pi", "augment", "window", "rounds", "layered"])
 def test_every_design_plans_beside_the_loop(name: str) -> None:
     async def run() -> int:

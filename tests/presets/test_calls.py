@@ -100,7 +100,7 @@ def altered(log: Log, preset: str, budget: int, folds: int) -> list[Any]:
     return found
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("budget", [2_000, 8_000])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_R19_every_call_of_a_view_of_the_bundled_session_is_a_call_of_the_log(

@@ -253,7 +253,7 @@ def before_failing(moment: str) -> Session:
     return session
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "moment", ["first", "second", "tool loop", "split turn", "system and tools", "after undo"]
 )
@@ -276,6 +276,7 @@ def test_R3_failure_matrix_falls_to_the_lines_and_tells(bad: str, moment: str) -
     check_wire(view)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("passes", [1, 3, 10])
 @pytest.mark.parametrize("with_model", [True, False])
 def test_R4_the_tenth_pass_keeps_what_the_first_kept(passes: int, with_model: bool) -> None:

@@ -140,7 +140,7 @@ PLANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("by", ["git", "another program"])
 def test_no_plant_is_run_by_the_users_next_git_command(confined: Bench, plant: str, by: str) -> None:
@@ -166,7 +166,7 @@ NAMED = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("named", NAMED)
 @pytest.mark.parametrize("there", [True, False])
 def test_files_of_the_workspace_that_a_configuration_names_are_asked_about(
@@ -266,7 +266,7 @@ def test_a_repository_where_there_was_none_is_asked_about(confined: Bench) -> No
         git(confined.root, "rev-parse", "--git-dir")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["linked", "part"])
 def test_a_repository_that_the_workspace_is_only_a_part_of_is_guarded(confined: Bench, where: str) -> None:
     project = Project(confined, where=where)
