@@ -1192,8 +1192,8 @@ def test_R19_a_chat_without_tools_keeps_whole_what_leaves_room_for_sentences_of_
 def test_R19_a_chat_without_tools_keeps_its_end_over_ten_folds() -> None:
     session = Session()
     for number in range(1, 11):
-        chat(40 * (number - 1), 40 * number, session)
+        chat(20 * (number - 1), 20 * number, session)
         newest = [entry.id for entry in session.path[-4:]]
-        assert 0.2 < whole_share(session, 3_000) < 0.8
+        assert 0.2 < whole_share(session, 1_500) < 0.8
         assert [item.entries[0] for item in Engine("refold").view(session).items[-4:]] == newest
         assert len(session.annotations(e.Fold)) == number
