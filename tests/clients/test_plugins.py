@@ -53,7 +53,7 @@ class Plugged(Run):
         with TemporaryFile("w+") as said:  # opencode ends before all of a long output is in a pipe
             done = subprocess.run(
                 line, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, stdout=said,
-                stderr=subprocess.STDOUT, timeout=180, check=False,
+                stderr=subprocess.STDOUT, timeout=300, check=False,
             )  # fmt: skip
             said.seek(0)
             text = said.read()
