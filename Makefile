@@ -97,9 +97,10 @@ test: $(READY)
 # than Python, where that installs. What did not install is named at the end.
 GROUPS := local postgres sandbox browser examples clients ray
 test-all: $(READY)
+	@mkdir -p out; $(MAKE) --no-print-directory ready-sandbox > out/ready-sandbox.log 2>&1 || true  # slow tests use it, too
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "(slow or data) and not ($(ELSEWHERE))"
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "hypothesis and not (slow or data or $(ELSEWHERE))" --hypothesis-profile=all
-	@mkdir -p out; left=""; for group in $(GROUPS); do \
+	@left=""; for group in $(GROUPS); do \
 		if $(MAKE) --no-print-directory ready-$$group > out/ready-$$group.log 2>&1; \
 		then $(MAKE) --no-print-directory test-$$group || exit 1; \
 		else left="$$left $$group"; fi; \
@@ -174,7 +175,7 @@ test-postgres: ready-postgres
 ready-sandbox: $(READY)
 	{ command -v bwrap && command -v rg; } > /dev/null || { apt-get update && apt-get install -y bubblewrap ripgrep; }
 test-sandbox: ready-sandbox
-	$(BIN)/python -m pytest -n auto -m "not ($(ELSEWHERE))" tests/tools -rs
+	$(BIN)/python -m pytest -n auto -m "not (slow or $(ELSEWHERE))" tests/tools -rs
 
 # Chromium is a Debian package; what drives it comes from PyPI.
 ready-browser: $(READY)
