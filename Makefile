@@ -206,7 +206,7 @@ ready-clients: $(READY)
 	@for name in aider langchain llm; do $(MAKE) --no-print-directory .clients-python/$$name/.ready \
 		|| echo "$$name does not install here: its tests are skipped"; done
 test-clients: ready-clients
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m clients -rs tests/clients
+	$(BIN)/python -m pytest -m clients -rs tests/clients
 
 # What schemathesis needs would disturb what the tests need: it has an environment of its own.
 .schemathesis-venv/.ready: Makefile

@@ -26,7 +26,7 @@ from tests.clients.test_run import Run
 
 pytestmark = pytest.mark.clients
 SUMMARY = "What the program's own model wrote."
-THINKS = 6.0
+THINKS = 15.0
 """Seconds in which a model writes a summary: the worker of the hooks has them, too."""
 
 
