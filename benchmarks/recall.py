@@ -175,14 +175,15 @@ def dialogue(*, quick: bool = False) -> dict[str, Any]:
 _ASKED_WITH = ("whole call", "call without the probe", "… with the tool's name", "… where words are left")
 
 
-def agents(*, quick: bool = False, asked: Sequence[str] = _ASKED_WITH) -> dict[str, Any]:
+def agents(*, quick: bool = False, asked: Sequence[str] = _ASKED_WITH, every: int = 1) -> dict[str, Any]:
     """Probes of M2 that are not in the newest 20 %: does an entry that holds it come back in the top 5?
     Asked with the whole call; with the other arguments only; with these and the tool's name. Where the probe
-    was the only argument, nothing is left to ask with: the last row leaves those out."""
+    was the only argument, nothing is left to ask with: the last row leaves those out. `every` takes a part of the
+    probes."""
     found: dict[str, defaultdict[str, list[bool]]] = {name: defaultdict(list) for name in asked}
     for prefix in prefixes(quick=quick):
         view = tail_only(prefix, prefix.tokens // 5)
-        for probe in prefix.probes:
+        for probe in prefix.probes[::every]:
             if probe.name not in view:
                 for name, query in zip(_ASKED_WITH, _queries(probe), strict=True):
                     if query is not None and name in found:

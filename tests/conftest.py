@@ -37,7 +37,7 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("all", settings.get_profile("refold"), max_examples=100)
+settings.register_profile("all", settings.get_profile("refold"), max_examples=40)
 settings.register_profile(
     "torture", settings.get_profile("refold"), max_examples=100, derandomize=False, print_blob=True
 )

@@ -1,5 +1,5 @@
-"""The providers' own SDKs. Each is imported when a test first names it: that takes seconds, which every process of a
-run would spend while it collects the tests."""
+"""The providers' own SDKs, and that of MCP. Each is imported when a test first names it: that takes seconds, which every
+process of a run would spend while it collects the tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from types import ModuleType
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name not in ("anthropic", "openai"):
+    if name not in ("anthropic", "openai", "mcp", "jsonschema", "uvicorn"):
         raise AttributeError(name)
     return import_module(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 async def until(happened: Callable[[], object]) -> None:
     """Until something has happened; an error where it does not."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not happened():  # noqa: ASYNC110 (nobody tells)
             await asyncio.sleep(0.002)
 

@@ -119,6 +119,7 @@ def test_caches_are_counted_as_the_providers_publish_it() -> None:
     )  # 1,024 at least
 
 
+@pytest.mark.slow
 def test_what_folds_say_they_save_is_what_a_replay_saves(tmp_path: Path) -> None:
     pauses = 20, 20, 20, 20, 600  # the cache is kept for 300 seconds
     now, lines = (
@@ -186,6 +187,7 @@ def test_what_a_model_writes_is_scored_and_done() -> None:
     assert 0 < run.right < run.scored
 
 
+@pytest.mark.slow
 def test_tables_say_what_was_measured() -> None:
     row = closed_loop.one((1, "no limit", 10**6, False, 25))
     less = closed_loop.table([closed_loop.one((1, "tail", 2_000, False, 60))])

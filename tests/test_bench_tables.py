@@ -34,6 +34,7 @@ def test_every_result_has_a_table() -> None:
     assert set(results.read()) - shown == set()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", tables.PRINTED)
 def test_a_table_that_no_page_shows_can_be_printed(name: str, capsys) -> None:
     from benchmarks import __main__ as bench

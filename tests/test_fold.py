@@ -119,7 +119,7 @@ class Slowly(Swap):
 
     def propose(self, s: Any, /) -> Any:
         self.begun.set()
-        assert self.goes_on.wait(30)
+        assert self.goes_on.wait(120)
         return super().propose(s)
 
 

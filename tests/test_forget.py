@@ -157,6 +157,7 @@ def untold(engine: Engine, session: Session) -> set[str]:
     return {entry.id for entry in path if isinstance(entry, e.MessageEntry)} - told
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", presets.NAMES)
 def test_no_other_message_is_lost_with_a_record(name: str) -> None:
     session = long_session()
@@ -293,6 +294,7 @@ def test_recall_and_search_find_it_no_more(place: str) -> None:
         assert search(["umbrella"]) == []
 
 
+@pytest.mark.sample(1)
 def test_folding_goes_on_after_it(place: str) -> None:
     session = refold.open(place)
     for n in range(30):

@@ -23,6 +23,7 @@ def generate() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_pages_are_up_to_date(generate: ModuleType) -> None:
     stale = [path.name for path, text in generate.pages().items() if generate.is_stale(path, text)]
     assert stale == [], "run: python docs/generate.py"

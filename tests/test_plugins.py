@@ -31,7 +31,7 @@ def chosen(kind: str, job: str) -> list[str]:
     return [name for name in CASES[kind] if zlib.crc32(f"{name} {job}".encode()) % SHARE[kind] == 0]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("kind", "job"), WHOLE)
 def test_what_an_application_brings_along_breaks_nothing(kind: str, job: str) -> None:
     for name in chosen(kind, job):

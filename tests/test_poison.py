@@ -191,7 +191,7 @@ def fold_all(engine: Engine, session: Session) -> int:
     return len(session.annotations(e.Fold))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", presets.NAMES)
 @pytest.mark.parametrize("echoes", [False, True], ids=["digest", "model"])
 @settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])

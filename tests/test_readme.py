@@ -153,6 +153,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.mark.slow
 def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel: Path) -> None:
     package = ROOT / "src" / "refold"
     ours = {

@@ -304,6 +304,7 @@ def test_values_without_a_format_are_found_nearly_always() -> None:
     assert len(missed) <= 0.05 * len(values), missed
 
 
+@pytest.mark.slow
 def test_a_second_opinion_finds_no_more() -> None:
     """What detect-secrets calls a secret by its format is gone after redaction."""
     from detect_secrets.core.scan import scan_line
@@ -332,6 +333,7 @@ def code() -> list[Path]:
     return sorted(path for path in files if path.name not in ("secrets.py", "canonical.py", "redaction.py"))
 
 
+@pytest.mark.slow
 def test_code_is_left_alone() -> None:
     lines, hits = redaction.false_hits(code())
     assert lines > 50_000
@@ -582,7 +584,7 @@ def test_real_sessions_have_next_to_none() -> None:
     assert found <= 20
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", MAKERS)
 def test_no_cut_goes_through_a_secret(kind: str) -> None:
     """Wherever a line is cut: what is left of it can still be redacted. (Keys of several lines or words excepted, and

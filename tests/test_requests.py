@@ -43,7 +43,7 @@ def check(name: str, window: int, behaviour: str, tokens: int) -> e.Fold | None:
     return folds[-1] if folds else None
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", ["refold", "pi"])

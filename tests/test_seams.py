@@ -329,7 +329,7 @@ TOOLS: list[Any] = [
 ]
 
 
-@pytest.mark.sample(26)
+@pytest.mark.sample(13)
 @pytest.mark.parametrize("model", [False, True], ids=["digest", "model"])
 @pytest.mark.parametrize("name", presets.NAMES)
 @pytest.mark.parametrize("kind", ODD)

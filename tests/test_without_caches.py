@@ -44,7 +44,7 @@ def folded(name: str) -> list[object]:
     return seen
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", presets.NAMES)
 def test_with_every_cache_switched_off_the_bytes_are_the_same(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -68,6 +68,7 @@ def test_others_get_their_turn_while_a_session_is_folded(name: str, tools: bool)
     assert asyncio.run(run()) > 3
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["refold", "pi", "augment", "window", "rounds", "layered"])
 def test_every_design_plans_beside_the_loop(name: str) -> None:
     async def run() -> int:
@@ -122,7 +123,7 @@ def test_work_ends_where_nobody_waits_for_it_any_more() -> None:
         assert await worker.run_in_worker(lambda: 17) == 17
 
     asyncio.run(run())
-    assert ended.wait(10)
+    assert ended.wait(120)
 
 
 def test_a_strategy_that_hangs_stops_neither_others_nor_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +137,7 @@ def test_a_strategy_that_hangs_stops_neither_others_nor_the_exit(monkeypatch: py
             await hangs
         assert await other == 17
 
-    with alarm(30):
+    with alarm(120):
         asyncio.run(run())
     alive = [thread for thread in threading.enumerate() if thread.name == "refold-worker"]
     assert all(thread.daemon for thread in alive)
@@ -155,7 +156,7 @@ def test_cancelled_work_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPat
         hangs = asyncio.ensure_future(worker.run_in_worker(hang))
         await asyncio.to_thread(began.wait)
         hangs.cancel()
-        with alarm(30):
+        with alarm(120):
             assert await worker.run_in_worker(lambda: 17) == 17
 
     asyncio.run(run())
@@ -195,7 +196,7 @@ def test_a_process_that_was_forked_has_a_worker_of_its_own() -> None:
     child = os.fork()
     if child == 0:
         os._exit(asyncio.run(one()))
-    with alarm(30):
+    with alarm(120):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
 
 

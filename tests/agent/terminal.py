@@ -27,7 +27,7 @@ from refold import Session
 from refold.stores import open_store
 
 ROWS, COLUMNS = 50, 120
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which a test gives up; a busy machine is slow."""
 _CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78]|\r")
 

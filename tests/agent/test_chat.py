@@ -168,7 +168,7 @@ def test_a_file_of_rules_is_read_only_where_tools_would_read_it(tmp_path: Path) 
         "large.md",
     )
     chat, model = made(root, "One.", rules=rules)
-    with alarm(30):
+    with alarm(120):
         asyncio.run(chat.say("x"))
     system = model.requests[0].system or ""
     assert "Real rules." in system
@@ -187,7 +187,7 @@ def test_the_law_is_read_only_where_tools_would_read_it(tmp_path: Path, target: 
     else:
         law.symlink_to(tmp_path / "secret" if target == "absolute" else target)
     chat, model = made(root, "One.")
-    with alarm(30):
+    with alarm(120):
         asyncio.run(chat.say("x"))
     assert "elsewhere" not in (model.requests[0].system or "")
     assert "PATH=" not in (model.requests[0].system or "")

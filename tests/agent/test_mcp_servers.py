@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from refold import messages as m
@@ -55,7 +56,7 @@ for line in sys.stdin:
 def program(tmp_path: Path) -> McpServer:
     path = tmp_path / "server.py"
     path.write_text(SERVER)
-    return McpServer(command=sys.executable, args=(str(path),), timeout=2.0)
+    return McpServer(command=sys.executable, args=(str(path),))
 
 
 def talk(
@@ -112,7 +113,8 @@ def test_tools_of_a_server_are_called_by_permission_and_their_results_are_clippe
 @pytest.mark.slow
 def test_a_server_that_hangs_or_dies_is_an_error_of_the_call(tmp_path: Path, program: McpServer) -> None:
     calls = [say(m.call(name, f"mcp__notes__{name}")) for name in ("hang", "die", "echo")]
-    model, _, _ = talk(tmp_path, Configuration(mcp={"notes": program}), *calls, "Going on.")
+    impatient = msgspec.structs.replace(program, timeout=2.0)
+    model, _, _ = talk(tmp_path, Configuration(mcp={"notes": impatient}), *calls, "Going on.")
     found = results(model)
     assert "did not answer within 2 seconds" in found["hang"]
     assert '"code":"server"' in found["die"] or "did not answer" in found["die"]
@@ -176,7 +178,7 @@ def test_a_server_at_an_address_gets_the_headers_that_variables_hold(
         )
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(120)
     names = [tool.name for tool in model.requests[0].tools]
     assert any(name.startswith("mcp__past__") for name in names)
     assert not any(name.startswith("mcp__stranger__") for name in names)

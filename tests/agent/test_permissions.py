@@ -193,7 +193,7 @@ def test_what_is_covered_runs_that_program_and_no_other(words: list[str], glue: 
     functions = 'git() { echo "git $1"; }; rm() { echo rm; }; x() { echo x; }; status() { echo status; };'
     done = subprocess.run(
         [BASH, "--norc", "-c", f"{functions} eval \"$1\"", "bash", command],
-        capture_output=True, text=True, check=False, cwd="/", env={"PATH": ""}, timeout=20,
+        capture_output=True, text=True, check=False, cwd="/", env={"PATH": ""}, timeout=120,
     )  # fmt: skip
     assert set(done.stdout.split("\n")) <= {"git status", ""}, command
 

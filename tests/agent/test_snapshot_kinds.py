@@ -96,6 +96,12 @@ def test_restoring_is_exact_where_things_change_their_kind(tmp_path: Path, repos
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
+def test_two_hundred_restores_are_exact(tmp_path: Path, seed: int) -> None:
+    play(tmp_path, seed + 100, 50, repository=seed % 2 == 0)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(4, 24))
 def test_a_thousand_restores_are_exact(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed + 100, 50, repository=seed % 2 == 0)

@@ -21,7 +21,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def until(happened, seconds: float = 30.0) -> None:
+def until(happened, seconds: float = 120.0) -> None:
     for _ in range(int(seconds / 0.02)):
         if happened():
             return

@@ -244,14 +244,14 @@ def test_whoever_is_stopped_leaves_no_orphan_and_no_half_file_and_the_next_run_d
         finally:
             store.close()
 
-    until(lambda: kept() == 3, 60)
+    until(lambda: kept() == 3)
     workers = workers_of(running.pid)
     assert len(workers) >= 2
     os.killpg(running.pid, how) if how == signal.SIGINT else os.kill(running.pid, how)
-    out, _ = running.communicate(timeout=30)
+    out, _ = running.communicate(timeout=120)
     assert running.returncode == (1 if how == signal.SIGINT else -how)
     assert out == b""
-    until(lambda: not any(map(is_alive, workers)), 10)
+    until(lambda: not any(map(is_alive, workers)))
     assert sorted(
         path.name for path in (home / "refold").iterdir() if not path.name.endswith(("-wal", "-shm"))
     ) == ["batch.db"]

@@ -112,7 +112,7 @@ def test_whoever_is_killed_leaves_nothing_of_ray_behind(tmp_path: Path) -> None:
     file = tmp_path / "worker"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     giver = subprocess.Popen([sys.executable, "-c", code, str(file)], env=environment)
-    until(lambda: file.exists() and file.read_text(), 90)
+    until(lambda: file.exists() and file.read_text())
     below = [int(child) for child in Path(f"/proc/{giver.pid}/task/{giver.pid}/children").read_text().split()]
     giver.kill()
     giver.wait()

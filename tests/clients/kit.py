@@ -107,13 +107,13 @@ class Client:
         self, server: WireServer, prompt: str, resume: str | None = None, more: Sequence[str] = ()
     ) -> None:
         process = self.start(server, prompt, resume, more)
-        output, _ = process.communicate(timeout=90)
+        output, _ = process.communicate(timeout=300)
         assert process.returncode == 0, output[-2000:]
 
     def refold(self, *command: object) -> subprocess.CompletedProcess[str]:
         """Our own command line, in the same home."""
         line = [sys.executable, "-m", "refold", *map(str, command)]
-        return subprocess.run(line, env=self.environment, capture_output=True, text=True, timeout=90)
+        return subprocess.run(line, env=self.environment, capture_output=True, text=True, timeout=300)
 
     def answer(self, *command: object) -> dict[str, Any]:
         done = self.refold(*command, "--json")

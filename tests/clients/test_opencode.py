@@ -71,7 +71,7 @@ class OpenCode:
         }
         done = subprocess.run(
             [str(self.binary), *command],
-            cwd=self.project, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90,
+            cwd=self.project, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
         return done.stdout

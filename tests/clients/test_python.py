@@ -57,7 +57,7 @@ def served(server: WireServer, folder: Path) -> Iterator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
 
 def run(command: list[str], folder: Path, said: str = "") -> str:

@@ -179,7 +179,7 @@ def test_a_session_in_use_is_left_alone(client: Client) -> None:
     with WireServer(ScriptedReply(content=(m.Text("wait"),), stalls=True)) as server:
         process = client.start(server, "Wait.", resume=id_of(client, file))
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not server.requests and time.monotonic() < deadline:
                 time.sleep(0.02)
             before = file.read_bytes()

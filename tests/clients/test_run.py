@@ -106,7 +106,7 @@ class Run:
     def run(self, *arguments: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
         """What it printed, and the last line of standard error, which is refold's."""
         process = self.start(*arguments, options=options)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, (out + err)[-2000:]
         return out, err.strip().splitlines()[-1]
 
@@ -142,7 +142,7 @@ class Run:
 
     def refold(self, *command: object) -> str:
         line = [sys.executable, "-m", "refold", *map(str, command)]
-        done = subprocess.run(line, env=self.environment, capture_output=True, text=True, timeout=90)
+        done = subprocess.run(line, env=self.environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -260,7 +260,7 @@ def test_where_the_gateway_dies_the_program_and_the_user_are_told_how_to_go_on(
         process = client.start(*line)
         asyncio.run(until(lambda: is_running("sleep", pause)))
         os.kill(gateway_of(process.pid), signal.SIGKILL)
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=300)
     assert "the gateway of this run has ended" in out + err
     without = {"claude": "claude --continue", "codex": "codex resume --last"}[program]
     assert f"`{without}`" in err.splitlines()[-2]

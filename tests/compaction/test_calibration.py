@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from itertools import count as numbers
 from itertools import pairwise
 from typing import Any
@@ -56,18 +57,21 @@ def refold(**chosen: Any) -> Engine:
     return Engine(presets.get("refold", window=WINDOW, **chosen))
 
 
-def test_R12_folds_before_the_true_window_is_passed() -> None:
+@cache
+def long_talk() -> tuple[Session, list[int]]:
     session = Session()
-    seen = talk(refold(), session, 90)
+    return session, talk(refold(), session, 90)
+
+
+def test_R12_folds_before_the_true_window_is_passed() -> None:
+    session, seen = long_talk()
     assert len(session.annotations(e.Fold)) >= 2
     assert max(seen) <= WINDOW
     assert max(seen) > 0.6 * WINDOW  # and not far too early
 
 
 def test_R12_a_fold_aims_at_half_of_what_the_provider_counts() -> None:
-    session = Session()
-    engine = refold()
-    seen = talk(engine, session, 90)
+    _, seen = long_talk()
     after = min(b for a, b in pairwise(seen) if b < a)
     usable = WINDOW - WINDOW // 5
     assert after <= 0.5 * usable + 500
@@ -89,8 +93,8 @@ def test_R12_one_large_result_is_counted_as_the_provider_will() -> None:
 
 def test_without_usage_nothing_changes() -> None:
     plain, calibrated = (Session(new_id=lambda n=numbers(): f"{next(n):06}") for _ in range(2))
-    assert talk(refold(calibrate=False), plain, 60, told=False) == talk(refold(), calibrated, 60, told=False)
-    assert len(plain.annotations(e.Fold)) == len(calibrated.annotations(e.Fold))
+    assert talk(refold(calibrate=False), plain, 45, told=False) == talk(refold(), calibrated, 45, told=False)
+    assert len(plain.annotations(e.Fold)) == len(calibrated.annotations(e.Fold)) > 0
 
 
 def test_a_budget_is_meant_in_exact_tokens() -> None:
@@ -118,8 +122,7 @@ def test_each_model_has_a_line_of_its_own() -> None:
 
 
 def test_a_fold_hands_on_what_was_learnt() -> None:
-    session, engine = Session(), refold()
-    talk(engine, session, 90)
+    session, _ = long_talk()
     folds = session.annotations(e.Fold)
     reopened = Session(session.entries[: session.entries.index(folds[-1]) + 1])
     found = refold().planner.context(reopened).sizes.calibration

@@ -155,6 +155,7 @@ def test_what_cannot_fit_is_said() -> None:
 # ── a model's summary ───────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("goal", "summary", "factor", "target", "most"),
     [

@@ -87,7 +87,7 @@ async def page(over: SessionList, **given: Any) -> AsyncGenerator[Page]:
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await work()
 
     asyncio.run(limited())

@@ -31,12 +31,12 @@ def explore(*arguments: str) -> Generator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         process.stdout.close()
 
 
 def told(url: str, what: str) -> Any:
-    with urllib.request.urlopen(f"{url}api/{what}", timeout=20) as reply:
+    with urllib.request.urlopen(f"{url}api/{what}", timeout=120) as reply:
         return json.load(reply)
 
 

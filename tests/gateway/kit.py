@@ -47,7 +47,7 @@ async def gateway(
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await work()
 
     asyncio.run(limited())

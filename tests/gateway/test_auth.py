@@ -289,6 +289,7 @@ def _basic(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize(
     "value",
     [

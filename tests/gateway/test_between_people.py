@@ -113,7 +113,7 @@ ENDS: list[tuple[str, list[dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("dialect", "end"), ENDS)
 def test_what_differs_in_a_part_alone_is_sent_as_it_came(dialect: str, end: list[dict[str, Any]]) -> None:
     async def work() -> None:

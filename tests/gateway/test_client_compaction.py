@@ -334,6 +334,7 @@ def test_a_call_that_tells_a_conversation_gets_a_record_of_what_it_tells_alone(t
         run(work)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("other", ["bob", "-ann", "Ann"])
 def test_a_record_of_one_owner_opens_nothing_for_another(other: str, program: Any) -> None:

@@ -163,7 +163,7 @@ def test_an_upstream_that_wants_another_protocol_is_refused(path: str) -> None:
     async def work() -> None:
         server = await asyncio.start_server(switch, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with server, gateway(url) as (_, client), asyncio.timeout(10):
+        async with server, gateway(url) as (_, client):
             method = "GET" if path == "/v1/models" else "POST"
             async with client.request(method, path, data=BODY if method == "POST" else None) as reply:
                 assert reply.status == 502 and b"protocol" in await reply.read()

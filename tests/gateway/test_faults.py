@@ -160,7 +160,7 @@ def faults(runs: int, at_once: int, within: float) -> None:
             async def some() -> None:
                 for number in numbers:
                     try:
-                        async with asyncio.timeout(20):
+                        async with asyncio.timeout(120):
                             await one(client, made, number, chance)
                     except TimeoutError:
                         raise AssertionError(f"run {number} hangs: {KINDS[number % len(KINDS)]}") from None
@@ -173,7 +173,7 @@ def faults(runs: int, at_once: int, within: float) -> None:
 
 @pytest.mark.slow
 def test_faults_of_the_upstream_and_clients_that_leave() -> None:
-    faults(60, 10, within=15.0)
+    faults(60, 10, within=60.0)
 
 
 @pytest.mark.torture
@@ -265,7 +265,7 @@ def besiege(requests: int) -> None:
         try:
             writer.write(data)
             writer.write_eof()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 return await reader.read()
         except (ConnectionError, OSError):
             return b""

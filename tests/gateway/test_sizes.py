@@ -65,6 +65,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("place", BODIES)
 def test_what_is_too_long_is_not_sent_wherever_it_stands(place: str) -> None:
     dialect, fields = BODIES[place]

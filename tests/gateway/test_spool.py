@@ -25,7 +25,7 @@ from refold.stores.sqlite import SqliteStore
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
-from tests.gateway.test_worker import until
+from tests.soon import until
 
 
 def _recorded(path: Path) -> set[str]:
@@ -342,8 +342,7 @@ def test_a_worker_that_dies_between_a_request_and_its_reply_loses_neither(
         async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}") as (made, client):
             for n in range(4):
                 await ask(client, "openai", body("openai", [("user", f"Question {n}?")]))
-            async with asyncio.timeout(20):
-                await until(lambda: made.worker.counts["recorded"] == 4)
+            await until(lambda: made.worker.counts["recorded"] == 4)
 
     with WireServer(*(["Fine."] * 4)) as server:
         run(work)

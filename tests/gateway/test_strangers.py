@@ -59,6 +59,7 @@ def test_a_stream_in_single_bytes_is_handed_on_and_written_down(
     assert said(session)[-1] == ("assistant", "Ein Übermaß 😀 of some words, said in pieces.")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_an_overflow_told_in_single_bytes_is_folded(dialect: str) -> None:
     tries: list[int] = []

@@ -52,6 +52,7 @@ def test_a_complete_stream_is_handed_on_whole(dialect: str) -> None:
     run(work)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_an_error_told_in_a_stream_is_the_end_of_it(dialect: str) -> None:
     """All that there is to say was said: the connection is not cut."""
@@ -75,6 +76,7 @@ def test_an_error_told_in_a_stream_is_the_end_of_it(dialect: str) -> None:
     run(work)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_a_stream_that_stops_in_the_middle_is_cut_whatever_its_lines_end_with(dialect: str) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:

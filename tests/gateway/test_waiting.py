@@ -18,7 +18,7 @@ from refold.gateway import open_sessions, worker_client
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
 from tests.gateway.test_sessions import ask, body, long_talk
-from tests.gateway.test_worker import until
+from tests.soon import until
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_until_something_is_folded_a_request_is_what_the_caller_wrote() -> None:
         assert isinstance(client, sdk.openai.OpenAI)
         reply = client.chat.completions.create(model="gpt-5.4", messages=messages, temperature=0.5)
         messages += [reply.choices[0].message, {"role": "user", "content": "Go."}]
-        client.with_options(timeout=5).chat.completions.with_raw_response.create(
+        client.with_options(timeout=120).chat.completions.with_raw_response.create(
             model="gpt-5.4", messages=messages
         )
         plain.close()

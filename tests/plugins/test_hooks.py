@@ -168,7 +168,7 @@ def test_a_text_that_waits_is_said_once(home: Path) -> None:
     assert ran("words", event, home)[0].stdout == ""
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["grow", "before", "words", "nonsense"])
 @pytest.mark.parametrize(
     "event", ["", "no json", "{}", "[]", '{"session_id": "..", "transcript_path": "/nowhere"}']

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ _numbers = itertools.count()
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent == Path(__file__).parent and "server" in getattr(item, "fixturenames", ()):
+        if item.nodeid.startswith("tests/postgres/") and "server" in getattr(item, "fixturenames", ()):
             item.add_marker("postgres")
 
 

@@ -108,7 +108,7 @@ class Server:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)  # what PostgreSQL calls a fast shutdown
             try:
-                self.process.wait(20)
+                self.process.wait(120)
             except subprocess.TimeoutExpired:
                 self.kill()
 

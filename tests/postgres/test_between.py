@@ -64,7 +64,7 @@ def test_through_a_pooler_all_powers_work(pooled: str) -> None:
     assert not watch.wait(0.1)
     other = stored(store, S)
     other.append(m.assistant("I see."))
-    assert watch.wait(5) and session.refresh() == 1
+    assert watch.wait(120) and session.refresh() == 1
     watch.close()
     forget(session, [key])
     assert "[forgotten]" in stored(store, S).path[0].message.text
@@ -99,13 +99,13 @@ def test_a_standby_is_read_searched_and_watched(server: Server, standby: Server)
     store.create(SessionInfo(id=S))
     store.append(S, [kit.said("a", None)], after=None)
     reader = PostgresStore(f"{standby.url}?schema=followed")
-    until(lambda: _there(reader), 30)
+    until(lambda: _there(reader))
     session = stored(reader, S)
     assert [entry.id for entry in session.path] == ["a"] and reader.search(["é"])
     assert doctor.examine(reader) == []
     watch = watcher.watch(session)
     store.append(S, [kit.said("b", "a")], after="a")
-    assert watch.wait(10) and session.refresh() == 1
+    assert watch.wait(60) and session.refresh() == 1
     watch.close()
     with pytest.raises(ReadOnly):
         session.append(m.user("x"))

@@ -39,7 +39,7 @@ def worker(url: str, upstream: str, *more: str) -> Iterator[str]:
         yield next(word for word in line.split() if word.startswith("http"))
     finally:
         process.terminate()
-        _, log = process.communicate(timeout=30)
+        _, log = process.communicate(timeout=120)
         assert "Traceback" not in log, log
 
 

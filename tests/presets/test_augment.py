@@ -449,6 +449,7 @@ SIGNED = m.Assistant((m.Thinking("t" * 400_000, signature="s"), m.Text("done")))
 MANY_KEYS = m.assistant("", m.call("c", "Edit", **{f"k{i}": i for i in range(60_000)}))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "messages",
     [

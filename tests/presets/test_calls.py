@@ -100,7 +100,7 @@ def altered(log: Log, preset: str, budget: int, folds: int) -> list[Any]:
     return found
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("budget", [2_000, 8_000])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_R19_every_call_of_a_view_of_the_bundled_session_is_a_call_of_the_log(
@@ -121,9 +121,9 @@ of_every_transcript = pytest.mark.parametrize(
 @pytest.mark.parametrize("preset", PRESETS)
 @of_every_transcript
 def test_M11_calls_of_views_of_every_transcript_are_calls_of_the_log(path: Path, preset: str) -> None:
-    """Three of the twelve ways for each transcript and preset, other ones for the next."""
+    """Two of the twelve ways for each transcript and preset, other ones for the next."""
     log, first = log_of(path), TRANSCRIPTS.index(path) + PRESETS.index(preset)
-    assert not any(altered(log, preset, *way) for way in WAYS[first % 4 :: 4])
+    assert not any(altered(log, preset, *way) for way in WAYS[first % 6 :: 6])
 
 
 @pytest.mark.data

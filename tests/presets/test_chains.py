@@ -272,6 +272,7 @@ def test_chains_of_ten_folds_on_whole_transcripts(preset: str, name: str) -> Non
 OPEN = [{"content": f"todo number {number} of the work", "status": "pending"} for number in range(60)]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("fallback", ["none", "digest"])
 @pytest.mark.parametrize(
     ("preset", "given"),

@@ -28,7 +28,7 @@ def test_R1_agents_get_back_what_they_need_again() -> None:
     shared("pi")
     from benchmarks.recall import agents
 
-    found = agents(quick=True, asked=("whole call",))
+    found = agents(quick=True, asked=("whole call",), every=5)
     assert found["whole call"]["all"] >= 95, found
 
 
