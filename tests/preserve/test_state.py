@@ -328,6 +328,8 @@ def test_R10_a_tool_that_marks_failures_needs_no_exit_code_for_success() -> None
         "PYTHONPATH=src pytest tests/test_a.py > out.txt",
         "pytest 'tests/test_a.py'; echo done",
         "pytest tests/test_a.py && pytest tests/test_b.py",
+        "pytest -q --tb=short tests/test_a.py | grep FAILED",
+        "pytest tests/test_a.py -x -v 2>&1 | tail -5",
     ],
 )
 def test_R10_a_later_run_of_the_same_command_replaces_the_earlier_one(again: str) -> None:
@@ -360,6 +362,14 @@ def test_R10_checks_of_one_line_stand_until_all_of_them_ran_again() -> None:
         "npm run lint && npm test: passed #1",
     ]
     assert told(done(both, lint, test), CHECKS) == ["npm test: FAILED (exit 1) #5", "npm run lint: passed #3"]
+
+
+def test_R10_what_is_quoted_of_several_checks_goes_when_one_of_them_ran_again() -> None:
+    """It may be the one that gave it."""
+    both = bash("npm run lint && npm test 2>&1 | tail -5", "Tests: 2 failed, 3 passed")
+    rows = told(done(both, bash("npm test", "Tests: 5 passed")), CHECKS)
+    assert rows == ['npm test: "Tests: 5 passed" #3']
+    assert told(done(both, bash("npm run build", "ok")), CHECKS)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,11 @@ _TASK = re.compile(
     r"|clippy)(?:[:._/-]\S{0,200})?$"
 )
 
+_PRINTS = re.compile(
+    r"-(?:v{1,4}|q{1,3}|s|x|r\w{1,6}|count=1|failfast)|--(?:verbose|quiet|silent|bail|maxfail=\d{1,9}"
+    r"|no-header|no-summary|(?:tb|reporter|(?:no-)?colors?)(?:=\w{1,40})?)"
+)
+
 
 class CheckRun(msgspec.Struct, frozen=True):
     """The checks of one command line."""
@@ -44,6 +49,7 @@ class CheckRun(msgspec.Struct, frozen=True):
     text: str
     """The line from the first of them to the last, as it was written."""
     commands: frozenset[tuple[str, ...]]
+    """Their words, but options that only change what is printed: with another one it is the same check."""
     folder: str = ""
     """Where they ran, as far as the line says."""
     zero_proves: bool = False
@@ -67,7 +73,7 @@ def check_run(line: str) -> CheckRun | None:
     start = commands[next(stashes, places[0])].start
     return CheckRun(
         one_line(parsed.text[start : commands[places[-1]].end], 4_000),
-        frozenset(commands[at].words for at in places),
+        frozenset(tuple(x for x in commands[at].words if not _PRINTS.fullmatch(x)) for at in places),
         folder_before(parsed, places[0]),
         *_proves(parsed, places),
     )

@@ -229,11 +229,13 @@ class WorkState:
         return bool(decided or check.quote)
 
     def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str) -> None:
-        """A run of which every command ran again, there or where it is not said, is the newest no more."""
+        """A run of which every command ran again, there or where it is not said, is the newest no more. Where
+        one did, and it is not said which of them gave what is quoted, that may be of the past."""
         for run in [run for run in self._runs if not run.left.isdisjoint(commands)]:
             if not folder or run.check.folder in ("", folder):
                 place, left = self._runs.index(run), run.left - commands
-                self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if left else []
+                stays = left and (run.unmarked or run.check.outcome)
+                self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if stays else []
 
     # ── the background ──────────────────────────────────────────────────────────────────────────
 
