@@ -49,7 +49,6 @@ class CheckRun(msgspec.Struct, frozen=True):
     text: str
     """The line from the first of them to the last, as it was written."""
     commands: frozenset[tuple[str, ...]]
-    """Their words, but options that only change what is printed: with another one it is the same check."""
     folder: str = ""
     """Where they ran, as far as the line says."""
     zero_proves: bool = False
@@ -73,7 +72,7 @@ def check_run(line: str) -> CheckRun | None:
     start = commands[next(stashes, places[0])].start
     return CheckRun(
         one_line(parsed.text[start : commands[places[-1]].end], 4_000),
-        frozenset(tuple(x for x in commands[at].words if not _PRINTS.fullmatch(x)) for at in places),
+        frozenset(commands[at].words for at in places),
         folder_before(parsed, places[0]),
         *_proves(parsed, places),
     )
@@ -102,6 +101,11 @@ def is_check(words: Sequence[str]) -> bool:
     if program in _LAUNCHERS:
         return "--test" in options or any(word in _RUNNERS or _TASK.match(word) for word in named)
     return program in _RUNNERS or ("/" in words[0] and _TASK.match(words[0][-300:]) is not None)
+
+
+def without_printing(words: Sequence[str]) -> tuple[str, ...]:
+    """A command without the options that only change what it prints: the same check."""
+    return tuple(word for word in words if not _PRINTS.fullmatch(word))
 
 
 # ── what a runner says of itself ────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ import msgspec
 
 from refold.entries import Files
 from refold.messages import Bash, Call, Message, Result, User
-from refold.preserve.check_results import check_run, summary_line
+from refold.preserve.check_results import check_run, summary_line, tells_of_failure, without_printing
 from refold.preserve.file_history import FileHistory, FileNote, absolute
 from refold.preserve.shell import CommandLine, operands, parse, without_folder
 from refold.preserve.todos import Todo, plan, todos, with_task
@@ -215,7 +215,6 @@ class WorkState:
             return False
         stated = run.folder or self._shell or "workdir" in step.call.arguments
         folder = absolute(run.folder or ".", base) if stated else ""
-        self._supersede(run.commands, folder)
         code = outcome.exit
         proven = code is not None and (run.other_proves if code else run.zero_proves)
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
@@ -223,18 +222,23 @@ class WorkState:
         quote = summary_line(outcome.body, failed=outcome.failed)
         check = Check(text, decided, code if proven else None, quote, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
+        self._supersede(run.commands, folder, told=bool(decided or quote))
         if decided or check.quote or unmarked:
             self._runs.append(_Run(check, run.commands, step.call.name, unmarked))
             del self._runs[:-_CHECKS]
         return bool(decided or check.quote)
 
-    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str) -> None:
-        """A run of which every command ran again, there or where it is not said, is the newest no more. Where
-        one did, and it is not said which of them gave what is quoted, that may be of the past."""
-        for run in [run for run in self._runs if not run.left.isdisjoint(commands)]:
-            if not folder or run.check.folder in ("", folder):
-                place, left = self._runs.index(run), run.left - commands
-                stays = left and (run.unmarked or run.check.outcome)
+    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str, *, told: bool) -> None:
+        """A run of which every command ran again, there or where it is not said, is the newest no more. Other
+        options for what is printed make no other command, unless a success would go for nothing that is
+        `told`. A failure that may be of a command that ran again goes with the first of them."""
+        for place, run in [*enumerate(self._runs)][::-1]:
+            failed = run.check.outcome == "FAILED" or tells_of_failure(run.check.quote)
+            same = without_printing if told or failed else tuple[str, ...]
+            again = set(map(same, commands))
+            left = frozenset(words for words in run.left if same(words) not in again)
+            if left != run.left and (not folder or run.check.folder in ("", folder)):
+                stays = left and (run.check.outcome or not failed)
                 self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if stays else []
 
     # ── the background ──────────────────────────────────────────────────────────────────────────
