@@ -551,6 +551,31 @@ def test_R10_a_check_in_the_background_is_judged_when_it_ends() -> None:
 # ── text ────────────────────────────────────────────────────────────────────────────────────────
 
 
+NAMES = "Names used in several calls"
+
+
+def edit(old: str, new: str, path: str = "src/a.py") -> Step:
+    return ("Edit", {"file_path": path, "old_string": old, "new_string": new}, "ok")
+
+
+def test_R21_names_that_several_calls_used_are_told_those_used_most_first() -> None:
+    made = done(
+        edit("x = load_rows()", "x = loadAll(user_id)"),
+        ("Grep", {"pattern": "loadAll", "path": "src/some_file.py"}, "src/b.py"),
+        edit("loadAll(user_id)", "loadAll(user_id, once_only)"),
+        ("Grep", {"pattern": "never_seen|plain words in src/some_file.py"}, ""),
+    )
+    assert told(made, NAMES) == ["loadAll, user_id"]
+    rows = Catalogue(made).rows(2_000, COUNTER, lambda number, text: (number, text) == (4, "loadAll"))
+    assert [row.text for row in rows][-1] == "- user_id"  # the view shows the other
+    assert "Names" not in joined(Catalogue(made).rows(60, COUNTER))
+
+
+def test_R17_a_secret_is_no_name() -> None:
+    line = "curl -u admin:pass https://x.org -H 'Authorization: Bearer sk_live_aB3dE6gH9jK2mN5pQ8rS1tU4'"
+    assert told(done(bash(line, "ok"), bash(line, "ok")), NAMES) == []
+
+
 def test_R10_a_hundred_changed_files_fit() -> None:
     made = done(*(("Edit", {"file_path": f"/home/someone/project/packages/core/src/module_{i % 7}/file_{i}.py"}, "ok") for i in range(100)))  # fmt: skip
     shown = render(made, 1500, COUNTER)

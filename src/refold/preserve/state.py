@@ -22,10 +22,13 @@ from refold.preserve.todos import Todo, plan, todos, with_task
 from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.preserve.tools import actions, printed_files
 from refold.session.toolnames import command_line, kind
-from refold.text.truncate import one_line
+from refold.text.redact import redact
+from refold.text.truncate import head, one_line
 
-_CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
+_CHECKS, _ERRORS, _WAITING, _RUNNING, _NAMES = 40, 20, 256, 32, 1_000
 """How many are kept of each; the oldest goes first."""
+_GIVEN = 1_500
+"""Characters of an argument in which names are looked for."""
 STALE = 20
 """Steps after which an error is not told any more."""
 
@@ -100,6 +103,8 @@ class WorkState:
         """Another one: something may have changed."""
         self._shell = ""
         """Where the shell reports to stand."""
+        self._names: dict[str, tuple[int, int]] = {}
+        """Names of code in calls: in how many of them, and the entry of the last."""
         self._steps = 0
         self._waiting: dict[str, _Step] = {}
         self._runs: list[_Run] = []
@@ -140,6 +145,7 @@ class WorkState:
         if outcome.refused:
             return
         call, what = step.call, kind(step.call.name)
+        self._name(call, step.at[0])
         base = self._base(call) or outcome.cwd
         started = _STARTED.match(outcome.body[:400])
         if started:
@@ -171,6 +177,14 @@ class WorkState:
         given = call.arguments.get("workdir")
         stated = isinstance(given, str) and given.startswith("/")
         return str(given).rstrip("/") if stated else self._shell or self.home
+
+    def _name(self, call: Call, number: int) -> None:
+        """Names of code in what a call was given; secrets are none."""
+        given = redact(
+            "\n".join(head(text, _GIVEN) for text in call.arguments.values() if isinstance(text, str))
+        )
+        for name in {found for found in _NAME.findall(given[0]) if _PARTED.search(found)}:
+            _keep(self._names, name, (self._names.get(name, (0, 0))[0] + 1, number), _NAMES)
 
     def _lists(self, step: _Step, outcome: ToolOutcome, is_list: bool, at: At) -> None:
         listed = todos(step.call) if is_list else with_task(step.call, outcome.body, self.todos)
@@ -290,6 +304,11 @@ class WorkState:
     def running(self) -> tuple[Running, ...]:
         return tuple(running for running, _ in self._running.values())
 
+    def names(self) -> list[tuple[str, int]]:
+        """Names of code that several calls used, those used most first, with the entry of the last use."""
+        used = sorted(self._names.items(), key=lambda item: -item[1][0])
+        return [(name, number) for name, (count, number) in used if count > 1]
+
     @property
     def open_todos(self) -> tuple[Todo, ...]:
         return tuple(todo for todo in self.todos if todo.open)
@@ -316,6 +335,9 @@ _ENDED = re.compile(
     r"<status>(?:completed|failed|killed|stopped)|Successfully (?:killed|stopped)|exited with code"
     r"|<exit_code>"
 )
+_NAME = re.compile(r"(?<![\w./-])[A-Za-z]\w{5,50}(?![\w/-])")
+_PARTED = re.compile(r"[a-z0-9](?:_[a-z0-9]|[A-Z])")
+"""`camelCase` and `snake_case`: no plain word is a name."""
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
 """SWE-agent's edits name no file: they change the one that is open, and their answer says which."""
 _V = TypeVar("_V")
