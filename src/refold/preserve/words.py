@@ -8,7 +8,6 @@ their share, some come before others: the first request, the newest, and sentenc
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -44,7 +43,7 @@ _READ = 20_000
 """Characters of a message in which demands are looked for: what is longer was pasted."""
 _PLAIN = 2_000
 """Characters of a message in which every `not` is a demand; in a longer one that says little by itself."""
-_EDGES, _ALL = 600, sys.maxsize
+_EDGES, _ALL = 600, 10**9
 """Characters of head and end of a message that come before more of any."""
 _LINES, _LINES_GAP = 10, "[… {} lines …]"
 """Where so many lines were left out their number is told."""
