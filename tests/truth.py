@@ -237,7 +237,7 @@ class Judge:
             "Files changed": self._changed, "Files created": self._created, "Files deleted": self._deleted,
             "Files set back": self._set_back, "Files read": self._read, "Tried": self._tried,
             "Newest changes": self._change, "Builds and tests": self._check, "Last error": self._error,
-            "Open todos": self._todo, "Plan": self._plan, "Running": self._running,
+            "Open todos": self._todo, "Plan": self._plan, "Running": self._running, "Names": self._named,
         }  # fmt: skip
         judge = next((judge for head, judge in heads.items() if one.heading.startswith(head)), None)
         return judge(one) if judge else "a heading that nobody knows"
@@ -384,6 +384,14 @@ class Judge:
                 there, here = folder_of(later), folder_of(run)
                 return not there or not here or posixpath.normpath(there) == posixpath.normpath(here)
         return False
+
+    def _named(self, one: Statement) -> str:
+        """Names of code: each of them stands in what two calls were given."""
+        given = [" ".join(texts(x.call.arguments)) for x in self.done]
+        for name in one.text.split(", "):
+            if sum(bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", quote(text))) for text in given) < 2:
+                return f"no two calls use it: {name}"
+        return ""
 
     def _error(self, one: Statement) -> str:
         row = one.text.split("\n")[0]

@@ -15,7 +15,7 @@ from refold import tokens
 from refold.messages import Call, Message
 from refold.preserve.call_text import CONCLUSION, SAID, main_argument
 from refold.preserve.call_text import said as first_words
-from refold.preserve.lines import REPORTED, EntryLines, Line, joined, lines_of, render
+from refold.preserve.lines import REPORTED, EntryLines, Line, findings, joined, lines_of, render
 from tests.data import all_transcripts
 from tests.preserve import readers
 from tests.preserve.steps import conversation
@@ -58,14 +58,14 @@ def ended(name: str, arguments: dict[str, Any], result: str, failed: bool = Fals
     ("text", "line"),
     [
         ("Let me look at the failing test. Then we will see.", "Let me look at the failing test. Then we will see."),
-        ("I have found the reason: the token expires too early.\nI will fix it.", "I have found the reason: the token expires too early."),
+        ("I have found the reason: the token expires too early.\nI will fix it.", "I have found the reason: the token expires too early. I will fix it."),
         ("Perfect! Now the login refuses wrong passwords and says why it does so.", "Now the login refuses wrong passwords and says why it does so."),
         ("## Summary\n\nThe exporter now streams its rows instead of loading them all.", "The exporter now streams its rows instead of loading them all."),
         ("```python\nx = 1\n```\nThis is how the value is set from now on, everywhere.", "This is how the value is set from now on, everywhere."),
         ("**All three** checks are green and the branch can be merged now.", "All three checks are green and the branch can be merged now."),
         ("好的。我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。", "我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。"),
-        ("Great, the file tells how the program behaves:1. The seed is a hash of the flag.", "Great, the file tells how the program behaves:"),
-        ("<options>\n<option>Help me fix the failing test</option>\n<option>Stop</option>\n</options>", "Help me fix the failing test Stop"),
+        ("Great, the file tells how the program behaves:1. The seed is a hash of the flag.", "The seed is a hash of the flag."),
+        ("<options>\n<option>Help me fix the failing test</option>\n<option>Stop</option>\n</options>", "Help me fix the failing test"),
         ("Done.", "Done."),
         ("\n \n", ""),
     ],
@@ -159,6 +159,37 @@ def test_R11_a_command_is_quoted_as_it_is_and_shorter_where_the_root_is_stated()
     entry = EntryLines(3, 1, lines)
     assert [row.text for row in render([entry], 100, COUNTER)] == ["- Bash ls -l /w/app/src #3"]
     assert [row.text for row in render([entry], 100, COUNTER, root="/w/app/")] == ["- Bash ls -l src #3"]
+
+
+def test_R23_what_was_said_with_a_call_is_told_by_its_telling_sentence() -> None:
+    talk = "Now I have a complete picture of it. Let me answer your question about the fifth scenario first."
+    found = "The hook fails because `session.go` is read before the lock is taken."
+    (line, _) = lines_of(m.assistant(f"{talk} {found} {talk}", m.call("c", "submit")), {}.get)
+    assert line.text == found
+
+
+def test_R23_the_most_telling_texts_of_a_turn_are_its_findings() -> None:
+    telling = {
+        7: "The bug is in `parse_date`, because it drops the zone.",
+        90: "So `load.py` must not cache, but it does.",
+    }
+    told = (
+        (
+            n,
+            m.assistant(
+                telling.get(n, f"Now let me look at file {n}.py as well."), m.call(f"c{n}", "submit")
+            ),
+        )
+        for n in range(200)
+    )
+    assert [(x.number, x.lines[0].text) for x in findings(told)] == [(90, telling[90]), (7, telling[7])]
+    many = [(n, m.assistant(f"`f{n}` fails because it is not `g{n}`.")) for n in range(50)]
+    assert [x.number for x in findings([*many, (50, None), (51, m.user("`x` fails because"))])] == [
+        49,
+        48,
+        47,
+        46,
+    ]
 
 
 def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
@@ -433,8 +464,8 @@ def test_R11_a_heading_is_told_with_what_it_announces() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("The division truncates: 250ms*10/1s = 2.5. Rounding half up gives three of them.", "The division truncates: 250ms*10/1s = 2.5."),
-        ("There is a data race in the proxy, see internal/p1.go:55. I will fix it.", "There is a data race in the proxy, see internal/p1.go:55."),
+        ("The division truncates: 250ms*10/1s = 2.5. Rounding half up gives three of them.", "The division truncates: 250ms*10/1s = 2.5. Rounding half up gives three of them."),
+        ("There is a data race in the proxy, see internal/p1.go:55. I will fix it.", "There is a data race in the proxy, see internal/p1.go:55. I will fix it."),
         ("Staging runs 2.7.1. May I go on to prod?", "Staging runs 2.7.1. May I go on to prod?"),
         ("Wrong profile. Again with staging-admin.", "Wrong profile. Again with staging-admin."),
         ("好的，我先查询一下。我会确认地址。", "好的，我先查询一下。我会确认地址。"),

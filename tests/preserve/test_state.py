@@ -328,6 +328,8 @@ def test_R10_a_tool_that_marks_failures_needs_no_exit_code_for_success() -> None
         "PYTHONPATH=src pytest tests/test_a.py > out.txt",
         "pytest 'tests/test_a.py'; echo done",
         "pytest tests/test_a.py && pytest tests/test_b.py",
+        "pytest -q --tb=short tests/test_a.py | grep FAILED",
+        "pytest tests/test_a.py -x -v 2>&1 | tail -5",
     ],
 )
 def test_R10_a_later_run_of_the_same_command_replaces_the_earlier_one(again: str) -> None:
@@ -360,6 +362,14 @@ def test_R10_checks_of_one_line_stand_until_all_of_them_ran_again() -> None:
         "npm run lint && npm test: passed #1",
     ]
     assert told(done(both, lint, test), CHECKS) == ["npm test: FAILED (exit 1) #5", "npm run lint: passed #3"]
+
+
+def test_R10_what_is_quoted_of_several_checks_goes_when_one_of_them_ran_again() -> None:
+    """It may be the one that gave it."""
+    both = bash("npm run lint && npm test 2>&1 | tail -5", "Tests: 2 failed, 3 passed")
+    rows = told(done(both, bash("npm test", "Tests: 5 passed")), CHECKS)
+    assert rows == ['npm test: "Tests: 5 passed" #3']
+    assert told(done(both, bash("npm run build", "ok")), CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -539,6 +549,31 @@ def test_R10_a_check_in_the_background_is_judged_when_it_ends() -> None:
 
 
 # ── text ────────────────────────────────────────────────────────────────────────────────────────
+
+
+NAMES = "Names used in several calls"
+
+
+def edit(old: str, new: str, path: str = "src/a.py") -> Step:
+    return ("Edit", {"file_path": path, "old_string": old, "new_string": new}, "ok")
+
+
+def test_R21_names_that_several_calls_used_are_told_those_used_most_first() -> None:
+    made = done(
+        edit("x = load_rows()", "x = loadAll(user_id)"),
+        ("Grep", {"pattern": "loadAll", "path": "src/some_file.py"}, "src/b.py"),
+        edit("loadAll(user_id)", "loadAll(user_id, once_only)"),
+        ("Grep", {"pattern": "never_seen|plain words in src/some_file.py"}, ""),
+    )
+    assert told(made, NAMES) == ["loadAll, user_id"]
+    rows = Catalogue(made).rows(2_000, COUNTER, lambda number, text: (number, text) == (4, "loadAll"))
+    assert [row.text for row in rows][-1] == "- user_id"  # the view shows the other
+    assert "Names" not in joined(Catalogue(made).rows(60, COUNTER))
+
+
+def test_R17_a_secret_is_no_name() -> None:
+    line = "curl -u admin:pass https://x.org -H 'Authorization: Bearer sk_live_aB3dE6gH9jK2mN5pQ8rS1tU4'"
+    assert told(done(bash(line, "ok"), bash(line, "ok")), NAMES) == []
 
 
 def test_R10_a_hundred_changed_files_fit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from typing import Any
@@ -312,6 +313,42 @@ def test_R8_what_is_set_in_like_a_log_comes_after_the_words_around_it() -> None:
     assert "keep the old code around" in shown
     assert "please look into the loader before anything else" in shown
     assert "at step0" in words.rendering(sayings, 300, tokens.get("o200k")).text
+
+
+PLAN = "\n".join(f"{n}. Port module {n} to the new loader, which is not the old one." for n in range(200))
+
+
+def test_R8_of_a_long_request_head_and_end_stand_with_one_mark_between_them() -> None:
+    """Sentences picked out of its middle would say something else."""
+    for budget in (150, 300, 900):
+        rendered = shown([saying(0, PLAN)], budget).text.removeprefix("[#0]\n")
+        found = re.fullmatch(r"((?s:.*))\n\[… (\d+) lines …\]\n((?s:.*))", rendered)
+        assert found
+        assert PLAN.startswith(found[1]) and PLAN.endswith(found[3])
+        assert len(found[1]) > len(found[3]) > 60
+        assert abs(len(rendered.splitlines()) - 1 + int(found[2]) - 200) <= 1
+
+
+def test_R8_what_holds_for_good_stands_between_head_and_end() -> None:
+    rule = "Never touch the migrations."
+    half = PLAN[: len(PLAN) // 2]
+    rendered = shown([saying(0, f"{half}\n{rule}\n{half}")], 300).text
+    assert re.search(rf"lines …\]\n{rule} *\n\[… \d+ lines", rendered)
+
+
+def test_R8_a_paste_is_told_by_its_ends_and_crowds_out_no_typed_words() -> None:
+    """A transcript of another session, pasted into a message: not one of its sentences is a demand."""
+    transcript = "\n".join(f"⏺ Step {n} must never fail, so module {n} is loaded first." for n in range(900))
+    others = [saying(n, f"Please look at window {n} again, it is too small for the text.") for n in range(30)]
+    pasted = (
+        f"It does not work, the hook is asked twice. The transcript:\n{transcript}\nwhat do you make of it?"
+    )
+    for said in ([*others, saying(30, pasted)], [*others, saying(30, pasted), saying(31, "Commit it.")]):
+        rendered = shown(said, 1_000).text
+        assert all(other.text in rendered for other in others)
+        assert "[#30]\nIt does not work, the hook is asked twice. The transcript:\n⏺ Step 0" in rendered
+        assert rendered.partition("[#30]")[2].count(" lines …]") == 1
+        assert "what do you make of it?" in rendered
 
 
 def test_R8_code_forbids_nothing() -> None:

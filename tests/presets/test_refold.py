@@ -545,7 +545,7 @@ def test_R23_where_not_all_lines_fit_older_turns_are_told_by_how_they_ended() ->
     ended, _, newest = lines.partition("(Other steps before #")
     first = int(newest.partition(" ")[0])
     numbers = [int(number) for number in re.findall(r" #(\d+)$", ended, re.M)]
-    assert "How earlier turns ended:" in ended and len(numbers) > 3
+    assert "Concluded earlier:" in ended and len(numbers) > 2
     assert numbers == sorted(numbers) and numbers[-1] < first
     assert all(at + 1 in session.turns for at in numbers)
     assert all(
@@ -563,16 +563,44 @@ def test_R4_R23_what_the_newest_turns_decided_is_told_after_ten_folds() -> None:
             session.append(m.result(name, "a line of output\n" * 60))
             session.append(m.assistant(f"I chose table_{name} because of the index."))
         forced(engine, session)
-    lines = engine.view(session).messages[0].text.split("How earlier turns ended:")[1]
+    lines = engine.view(session).messages[0].text.split("Concluded earlier:")[1]
     ended = re.findall(r"I chose table_(\d+_\d+) because of the index\. #\d+$", lines, re.M)
     assert len(ended) > 6 and ended == sorted(ended, key=lambda name: [*map(int, name.split("_"))])
+
+
+def test_R23_what_a_program_noted_behind_a_reply_hides_no_end_of_a_turn() -> None:
+    """Claude Code's logs have such records between turns."""
+    session, engine = work(1), refold(budget=4_000)
+    for message in [entry.message for entry in work(200, size=200).path if isinstance(entry, e.MessageEntry)]:
+        if message.role == "user":
+            session.append(e.Other(id=f"o{len(session.path)}", parent=session.leaf, kind="record"))
+        session.append(message)
+    forced(engine, session)
+    ended = engine.view(session).messages[0].text.split("Concluded earlier:")[1]
+    assert len(re.findall(r"^- Fixed bug \d+: ", ended.partition("(Other steps")[0], re.M)) > 2
+
+
+def test_R23_what_was_found_in_the_middle_of_a_long_turn_is_told() -> None:
+    session, engine = Session(), refold(budget=4_000)
+    session.append(m.user("Find out why the export is slow, and mend it."))
+    for number in range(200):
+        found = (
+            "The export is slow because `rows()` reads the index again for each row." if number == 20 else ""
+        )
+        session.append(
+            m.assistant(found or "Let me look on.", m.call(f"c{number}", "Read", path=f"p{number}.py"))
+        )
+        session.append(m.result(f"c{number}", "x = 1\n" * 100))
+    forced(engine, session)
+    lines = engine.view(session).messages[0].text.split("## What was done")[1]
+    assert "reads the index again for each row. #41\n" in lines.partition("(Other steps before #")[0]
 
 
 def test_R23_a_single_long_turn_gives_all_its_room_to_the_newest_lines() -> None:
     session, engine = many_reads(), refold(budget=2_000)
     forced(engine, session)
     record = engine.view(session).messages[0].text
-    assert "(Steps before #" in record and "How earlier turns ended" not in record
+    assert "(Steps before #" in record and "Concluded earlier" not in record
 
 
 def test_R25_lines_give_paths_from_the_root_that_the_files_are_listed_below() -> None:

@@ -8,13 +8,13 @@ newest of those that leave it. Nothing here is part of the log: after reopening,
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
 from refold.messages import Call, Message, Result
-from refold.preserve.lines import EntryLines, lines_of
+from refold.preserve.lines import EntryLines, findings, lines_of
 from refold.preserve.state import WorkState
 from refold.preserve.state_text import Catalogue
 from refold.preserve.words import Saying, demands, typed
@@ -70,14 +70,18 @@ class PathIndex:
         return map(self.lines_at, range(min(position, self.length) - 1, -1, -1))
 
     def turn_ends(self, position: int) -> Iterator[EntryLines]:
-        """What was said at the end of each turn before a position, newest first; nothing of a courtesy."""
-        starts = self.session.turns
-        for start in reversed(starts[: bisect_left(starts, position)]):
-            last = self.lines_at(start - 1) if start else None
+        """What was said at the end of each turn before a position, newest first; nothing of a courtesy. Of
+        the turn that goes on there, what was found in it."""
+        starts = [0, *self.session.turns[: bisect_right(self.session.turns, position)]]
+        path = self.session.path
+        yield from findings((at, message_of(path[at])) for at in range(starts[-1], position))
+        for first, start in zip(starts[-2::-1], starts[:0:-1], strict=True):
+            told = (x for x in map(self.lines_at, range(start - 1, first - 1, -1)) if x.lines)
+            last = next(told, None)  # what programs noted may stand behind it
             if (
                 last
-                and len(last.lines) == 1
                 and not last.lines[0].call
+                and len(last.lines) == 1
                 and len(last.lines[0].text) >= TELLING
             ):
                 yield EntryLines(last.number, 0, last.lines)  # listed without a heading for each turn

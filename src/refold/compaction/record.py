@@ -447,7 +447,7 @@ WORDS = "The user's own words, oldest first:"
 NOTE = "Quoted record; nothing in it is a request."
 STATE, LINES, SUMMARY, QUOTES = "State of the work", "What was done", "Summary", "Steps quoted here"
 UNLISTED = "({} before #{} are not listed.)"
-ENDED = "How earlier turns ended:"
+ENDED = "Concluded earlier:"
 ENDS = 0.4
 """Part of the room for lines that is for the ends of older turns, where not all lines fit."""
 

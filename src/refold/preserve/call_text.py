@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
@@ -30,9 +31,10 @@ from refold.text.sentences import split_sentences
 from refold.text.truncate import head
 
 SAID = 160
+"""Characters of what was said with a call."""
 ARGUMENT = 120
-CONCLUSION = 320
-"""Characters of a reply that ends a turn."""
+CONCLUSION, FINDING = 320, 240
+"""Characters of a reply that ends a turn, and of what was said in the middle of one."""
 _READ = 4_000
 """Characters of what was said that are looked at."""
 _LARGEST = 100_000
@@ -59,28 +61,12 @@ _WIDE_END = lazy_pattern(r"[\u3001\u3002\uff01\uff1b\uff1f\u300d\u300f][”’�
 """Sentences of a script without spaces follow one another without one."""
 
 
-def said(text: str) -> str:
-    """The first sentence that says something, in one line."""
-    found = _sentences(text[:_READ])
-    first = next((i for i, line in enumerate(found) if _tells(line)), None)
-    if first is None:
-        return clipped(found[0], SAID) if found else ""
-    line = found[first]
-    while _GOES_ON.search(line) and first + 1 < len(found):
-        first += 1
-        line = f"{line} {found[first]}"
-    if len(line) < 40:
-        more = next((other for other in found[first + 1 :] if _LETTERS.search(other)), "")
-        space = "" if _WIDE_END.search(line) else " "
-        line = f"{line}{space}{more}" if more else line
-    return clipped(line, SAID)
-
-
 _CODE = re.compile(r"`|\d|\w[_/.]\w|[a-z][A-Z]")
 _WEIGHTY = lazy_pattern(
-    r"\b(?:because|instead|decid\w*|chose\w*|cause[ds]?|fix\w*|fail\w*|pass(?:es|ed)?|work(?:s|ed)?|broken|bug"
-    r"|must|should|need\w*|only|never|next|remain\w*|todo|open|blocked|done|not|now|so that|weil|statt\w*"
-    r"|soll\w*|nicht|fehl\w*)\b|\?$|[因决定改修错应该]",
+    r"\b(?:because|since|instead|decid\w*|chose\w*|cause[ds]?|reason|means|turns out|actually|but|however"
+    r"|fix\w*|fail\w*|pass(?:es|ed)?|work(?:s|ed)?|broken|wrong|bug|problem|issue|found|must|should|need\w*"
+    r"|only|never|next|remain\w*|todo|open|blocked|done|not|now|so that|weil|statt\w*|soll\w*|nicht"
+    r"|fehl\w*)\b|\?$|[因决定改修错应该]",
     re.I,
 )
 _LEADS_IN = re.compile(r"(?:Here(?:'s| is| are)|Let me|I'll|Now|Great|Perfect|Excellent|Sure)\b|.*:$", re.I)
@@ -130,7 +116,23 @@ def _continues(row: str, before: str) -> bool:
 def _joined(pieces: Sequence[_Piece]) -> str:
     """In one line; what does not end like a sentence is set apart."""
     *before, last = (piece.text for piece in pieces)
-    return "".join(f"{text} " if _WHOLE.search(text) else f"{text}; " for text in before) + last
+    return "".join(f"{text}{_space(text)}" for text in before) + last
+
+
+def _space(text: str) -> str:
+    return "" if _WIDE_END.search(text) else " " if _WHOLE.search(text) else "; "
+
+
+def _weight(line: str) -> int:
+    words = {found.lower() for found in _WEIGHTY.findall(line)}
+    return 2 * bool(_CODE.search(line)) + 2 * min(len(words), 3) - 4 * bool(_LEADS_IN.match(line))
+
+
+@lru_cache(maxsize=1_024)
+def weight(text: str) -> int:
+    """How telling the most telling sentence of a text is that names something."""
+    named = (x.text for x in _pieces(text) if (x.whole or x.item) and _CODE.search(x.text))
+    return max(map(_weight, named), default=0)
 
 
 def conclusion(text: str, limit: int = CONCLUSION) -> str:
@@ -140,17 +142,15 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     found = [piece for piece in pieces if piece.whole or piece.item] if len(pieces) > 1 else pieces
     if len(pieces) > 1 and not any(piece.whole for piece in found):
         return ""  # headings and names of things say nothing of how it ended
+    listed = [piece.item for piece in found[1:]]
+    # What is announced otherwise is code or a drawing, which is not told.
+    found = [x for at, x in enumerate(found) if x.text[-1:] != ":" or any(listed[at : at + 1])] or found
+    if found and len(_joined(found)) <= limit:
+        return _joined(found)
     last = len(found) - 1
 
     def weight(at: int) -> int:
-        line = found[at].text
-        edge = (at == 0) + (at == last)
-        return (
-            edge
-            + 2 * bool(_CODE.search(line))
-            + 2 * bool(_WEIGHTY.search(line))
-            - 3 * bool(_LEADS_IN.match(line))
-        )
+        return (at == 0) + (at == last) + _weight(found[at].text)
 
     left, chosen = limit, set[int]()
     for at in sorted(range(len(found)), key=lambda at: (-weight(at), at)):
@@ -165,6 +165,11 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
         for at in sorted(chosen)
     ]
     return clipped(_joined(told), limit) if told else ""
+
+
+def said(text: str) -> str:
+    """What was said with a call, in one line."""
+    return conclusion(text, SAID) or clipped("".join(telling(text)[:1]), SAID)
 
 
 def report(text: str, limit: int) -> str:
@@ -219,8 +224,14 @@ def _counted(values: Sequence[Any]) -> str:
 
 def _sentences(text: str) -> list[str]:
     """In plain words: without code and marks."""
-    plain = (" ".join(_MARKUP.sub("", x).split()) for x in split_sentences(_FENCE.sub("\n", text)))
-    return [line for line in plain if line]
+    lines: list[str] = []
+    for sentence in split_sentences(_FENCE.sub("\n", text)):
+        line = " ".join(_MARKUP.sub("", sentence).split())
+        if lines and _GOES_ON.search(lines[-1]):
+            lines[-1] = f"{lines[-1]} {line}"
+        elif line:
+            lines.append(line)
+    return lines
 
 
 def _tells(line: str) -> bool:

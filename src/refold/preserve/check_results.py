@@ -37,6 +37,11 @@ _TASK = re.compile(
     r"|clippy)(?:[:._/-]\S{0,200})?$"
 )
 
+_PRINTS = re.compile(
+    r"-(?:v{1,4}|q{1,3}|s|x|r\w{1,6}|count=1|failfast)|--(?:verbose|quiet|silent|bail|maxfail=\d{1,9}"
+    r"|no-header|no-summary|(?:tb|reporter|(?:no-)?colors?)(?:=\w{1,40})?)"
+)
+
 
 class CheckRun(msgspec.Struct, frozen=True):
     """The checks of one command line."""
@@ -96,6 +101,11 @@ def is_check(words: Sequence[str]) -> bool:
     if program in _LAUNCHERS:
         return "--test" in options or any(word in _RUNNERS or _TASK.match(word) for word in named)
     return program in _RUNNERS or ("/" in words[0] and _TASK.match(words[0][-300:]) is not None)
+
+
+def without_printing(words: Sequence[str]) -> tuple[str, ...]:
+    """A command without the options that only change what it prints: the same check."""
+    return tuple(word for word in words if not _PRINTS.fullmatch(word))
 
 
 # ── what a runner says of itself ────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
-from refold.preserve.call_text import conclusion, main_argument, report, said
+from refold.preserve.call_text import FINDING, conclusion, main_argument, report, said, weight
 from refold.preserve.check_results import check_run, summary_line
 from refold.preserve.shell import parse, without_folder
 from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
@@ -25,6 +25,8 @@ from refold.text.truncate import in_short, one_line
 
 OUTCOME, REPORTED, REPORT, SHOWN, _SAME, _SHORT = 120, 240, 80, 160, 40, 12
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
+_TELLING, _FINDINGS = 4, 4
+"""How telling a finding is at least; how many are told of a turn."""
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -74,6 +76,15 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Line,
         text, shown = _ran(message.command, outcome_of_run(message)), without_folder(message.command)
         return (Line(f"The user ran {in_short(shown, SHOWN)}" + (f" → {text}" if text else "")),)
     return ()
+
+
+def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]:
+    """The most telling of what was said between calls, newest first: what was found, and what follows from it
+    (R23). Messages come with their numbers."""
+    said = ((at, x.text) for at, x in messages if isinstance(x, Assistant) and x.text)
+    telling = [(weight(text), at, text) for at, text in said if weight(text) >= _TELLING]
+    chosen = sorted(sorted(telling)[-_FINDINGS:], key=lambda found: -found[1])
+    return [EntryLines(at, 0, (Line(conclusion(text, FINDING)),)) for _, at, text in chosen]
 
 
 def _act(call: Call, cwd: str) -> str:

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from refold.entries import Files
 from refold.messages import Bash, Call, Message, Result, User
-from refold.preserve.check_results import check_run, summary_line
+from refold.preserve.check_results import check_run, summary_line, tells_of_failure, without_printing
 from refold.preserve.file_history import FileHistory, FileNote, absolute
 from refold.preserve.shell import CommandLine, operands, parse, without_folder
 from refold.preserve.todos import Todo, plan, todos, with_task
 from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.preserve.tools import actions, printed_files
 from refold.session.toolnames import command_line, kind
-from refold.text.truncate import one_line
+from refold.text.redact import redact
+from refold.text.truncate import head, one_line
 
-_CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
+_CHECKS, _ERRORS, _WAITING, _RUNNING, _NAMES = 40, 20, 256, 32, 1_000
 """How many are kept of each; the oldest goes first."""
+_GIVEN = 1_500
+"""Characters of an argument in which names are looked for."""
 STALE = 20
 """Steps after which an error is not told any more."""
 
@@ -72,7 +75,7 @@ class _Step(msgspec.Struct, frozen=True):
 
     call: Call
     at: At
-    count: int
+    calls: int
     """Which step of the session it belongs to."""
 
 
@@ -85,6 +88,16 @@ class _Run(msgspec.Struct, frozen=True):
     tool: str
     unmarked: bool
     """The tool did not mark it as failed: exit code 0, if it marks what fails, and that decides."""
+
+
+class _Use(NamedTuple):
+    """The use of a name in calls."""
+
+    calls: int
+    number: int
+    """The entry of the last."""
+    first: Call
+    last: Call
 
 
 class WorkState:
@@ -100,6 +113,7 @@ class WorkState:
         """Another one: something may have changed."""
         self._shell = ""
         """Where the shell reports to stand."""
+        self._names: dict[str, _Use] = {}
         self._steps = 0
         self._waiting: dict[str, _Step] = {}
         self._runs: list[_Run] = []
@@ -140,6 +154,7 @@ class WorkState:
         if outcome.refused:
             return
         call, what = step.call, kind(step.call.name)
+        self._name(call, step.at[0])
         base = self._base(call) or outcome.cwd
         started = _STARTED.match(outcome.body[:400])
         if started:
@@ -171,6 +186,12 @@ class WorkState:
         given = call.arguments.get("workdir")
         stated = isinstance(given, str) and given.startswith("/")
         return str(given).rstrip("/") if stated else self._shell or self.home
+
+    def _name(self, call: Call, number: int) -> None:
+        """Names of code in what a call was given."""
+        for name in {found for found in _NAME.findall(_given(call)) if _PARTED.search(found)}:
+            before = self._names.get(name, _Use(0, number, call, call))
+            _keep(self._names, name, _Use(before.calls + 1, number, before.first, call), _NAMES)
 
     def _lists(self, step: _Step, outcome: ToolOutcome, is_list: bool, at: At) -> None:
         listed = todos(step.call) if is_list else with_task(step.call, outcome.body, self.todos)
@@ -215,7 +236,6 @@ class WorkState:
             return False
         stated = run.folder or self._shell or "workdir" in step.call.arguments
         folder = absolute(run.folder or ".", base) if stated else ""
-        self._supersede(run.commands, folder)
         code = outcome.exit
         proven = code is not None and (run.other_proves if code else run.zero_proves)
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
@@ -223,17 +243,24 @@ class WorkState:
         quote = summary_line(outcome.body, failed=outcome.failed)
         check = Check(text, decided, code if proven else None, quote, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
+        self._supersede(run.commands, folder, told=bool(decided or quote))
         if decided or check.quote or unmarked:
             self._runs.append(_Run(check, run.commands, step.call.name, unmarked))
             del self._runs[:-_CHECKS]
         return bool(decided or check.quote)
 
-    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str) -> None:
-        """A run of which every command ran again, there or where it is not said, is the newest no more."""
-        for run in [run for run in self._runs if not run.left.isdisjoint(commands)]:
-            if not folder or run.check.folder in ("", folder):
-                place, left = self._runs.index(run), run.left - commands
-                self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if left else []
+    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str, *, told: bool) -> None:
+        """A run of which every command ran again, there or where it is not said, is the newest no more. Other
+        options for what is printed make no other command, unless a success would go for nothing that is
+        `told`. A failure that may be of a command that ran again goes with the first of them."""
+        for place, run in [*enumerate(self._runs)][::-1]:
+            failed = run.check.outcome == "FAILED" or tells_of_failure(run.check.quote)
+            same = without_printing if told or failed else tuple[str, ...]
+            again = set(map(same, commands))
+            left = frozenset(words for words in run.left if same(words) not in again)
+            if left != run.left and (not folder or run.check.folder in ("", folder)):
+                stays = left and (run.check.outcome or not failed)
+                self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if stays else []
 
     # ── the background ──────────────────────────────────────────────────────────────────────────
 
@@ -284,6 +311,21 @@ class WorkState:
     def running(self) -> tuple[Running, ...]:
         return tuple(running for running, _ in self._running.values())
 
+    def names(self, most: int) -> list[tuple[str, int]]:
+        """Names of code that several calls used, those used most first, with the entry of the last use; none
+        that is a secret where it was used first or last."""
+        plain = dict[int, set[str]]()  # of many names' calls, each is read once
+        found = list[tuple[str, int]]()
+        for name, use in sorted(self._names.items(), key=lambda item: -item[1].calls):
+            if use.calls == 1 or len(found) == most:
+                break
+            for call in (use.first, use.last):
+                if id(call) not in plain:
+                    plain[id(call)] = {*_NAME.findall(redact(_given(call))[0])}
+            if all(name in plain[id(call)] for call in (use.first, use.last)):
+                found.append((name, use.number))
+        return found
+
     @property
     def open_todos(self) -> tuple[Todo, ...]:
         return tuple(todo for todo in self.todos if todo.open)
@@ -310,6 +352,9 @@ _ENDED = re.compile(
     r"<status>(?:completed|failed|killed|stopped)|Successfully (?:killed|stopped)|exited with code"
     r"|<exit_code>"
 )
+_NAME = re.compile(r"(?<![\w./-])[A-Za-z]\w{5,50}(?![\w/-])")
+_PARTED = re.compile(r"[a-z0-9](?:_[a-z0-9]|[A-Z])")
+"""`camelCase` and `snake_case`: no plain word is a name."""
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
 """SWE-agent's edits name no file: they change the one that is open, and their answer says which."""
 _V = TypeVar("_V")
@@ -321,6 +366,11 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
     values[name] = value
     if len(values) > most:
         del values[next(iter(values))]
+
+
+def _given(call: Call) -> str:
+    """The beginnings of the texts that a call was given."""
+    return "\n".join(head(text, _GIVEN) for text in call.arguments.values() if isinstance(text, str))
 
 
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:

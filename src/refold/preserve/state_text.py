@@ -31,11 +31,15 @@ _LISTS: dict[Fate, str] = {
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not tried again", "Open todos", "Plan"
 RUNNING = "Running in the background, no end reported"
-_ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES)
-_FILES = 0.45
-"""Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %)."""
+NAMES = "Names used in several calls"
+_ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES, NAMES)
+_FILES, _NAMES = 0.45, 0.15
+"""Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %), and
+names of code (R21)."""
 _CHANGES, _CHECKS, _PLAN, SHOWN = 24, 10, 800, 160
 """Changed files and checks that are told of; characters of a plan and of a command."""
+_NAMED = 100
+"""Names that are looked at."""
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
 Shows: TypeAlias = Callable[[int, str], bool]
@@ -73,7 +77,12 @@ class Catalogue:
         """Where the entries stand that it tells of."""
         state = self.state
         numbers = {note.number for note in self.notes} | {x.number for x in (*state.checks, *state.running)}
+        numbers |= {number for _, number in self._names}
         return sorted(numbers | {state.todos_at, state.plan_at, state.error.number if state.error else -1})
+
+    @cached_property
+    def _names(self) -> list[tuple[str, int]]:
+        return self.state.names(_NAMED)
 
     def size(self, position: int, most: int, counter: TokenCounter) -> int:
         """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
@@ -144,6 +153,8 @@ class Catalogue:
         if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
             for text in _todos(state):
                 sheet.put(TODOS, text, state.todos_at)
+        if changes:
+            sheet.put_names(self._names, shows)
         told = [note for note in changed if changes and note.change and not _shown(note, shows)][:_CHANGES]
         for note, most in zip(told[:3], (8, 4, 4), strict=False):
             sheet.put_change(note, most)
@@ -204,6 +215,20 @@ class _Sheet:
         while lines and not self.put(CHANGES, "\n    ".join([heading, *lines]), note.number):
             # What was put in tells more than what it replaced.
             lines = lines[1:] if lines[0].startswith("- ") else lines[: len(lines) // 2]
+
+    def put_names(self, names: Sequence[tuple[str, int]], shows: Shows) -> None:
+        """Names of code that are not there, as many as fit their part."""
+        told, numbers, size = list[str](), list[int](), self.counter.text(f"{NAMES}:\n- ")
+        for name, number in names:
+            if shows(number, name) or any(name in file for file in self.named):
+                continue
+            size += self.counter.text(f", {name}")
+            if size > self.budget * _NAMES:
+                break
+            told.append(name)
+            numbers.append(number)
+        if told:
+            self._put(NAMES, [Row(f"{NAMES}:"), Row(f"- {', '.join(told)}", numbers)])
 
     def _put(self, title: str, rows: list[Row]) -> bool:
         size = self.counter.text(joined(rows)) + 1

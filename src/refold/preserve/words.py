@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import accumulate, chain, groupby, islice
+from itertools import accumulate, chain, groupby
 from typing import NamedTuple
 
 import msgspec
@@ -38,8 +39,14 @@ _FENCED = re.compile(r"^ {0,3}(```|~~~)(?s:.*?)(?:\n {0,3}\1.*$|\Z)", re.M)
 """A code block."""
 _SET_IN = re.compile(r"^(?: {4}|\t)(?!\s*+(?:[-*•]|\d{1,3}[.)])\s).*$", re.M)
 """A line that is set in and no item of a list: code, or a pasted log."""
-_READ = 40_000
-"""Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
+_READ = 20_000
+"""Characters of a message in which demands are looked for: what is longer was pasted."""
+_PLAIN = 2_000
+"""Characters of a message in which every `not` is a demand; in a longer one that says little by itself."""
+_EDGES, _ALL = 600, 10**9
+"""Characters of head and end of a message that come before more of any."""
+_LINES, _LINES_GAP = 10, "[… {} lines …]"
+"""Where so many lines were left out their number is told."""
 
 DEMANDS = {
     "English": "never always must mustn't shall forbidden required ensure avoid without"
@@ -152,14 +159,10 @@ def typed(message: Message) -> str:
 
 def demands(text: str) -> Demands:
     """The sentences of a text that may forbid or require something."""
-    if len(text) <= _READ:
-        spans = sentences(text)
-    else:
-        spans = chain(sentences(text, 0, _READ // 2), sentences(text, len(text) - _READ // 2))
     found: tuple[list[Span], ...] = ([], [])
-    for span in _parted(text, spans, _FENCED, _SET_IN)[0]:
+    for span in _prose(text) if len(text) <= _READ else ():
         rank = _rank(text[slice(*span)])
-        if rank is not None:
+        if rank == 0 or (rank and len(text) <= _PLAIN):
             found[rank].append(span)
     return tuple(map(tuple, found)) if any(found) else ()
 
@@ -172,17 +175,14 @@ def _rank(sentence: str) -> int | None:
     return None
 
 
-def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
+def sentences(text: str) -> Iterator[Span]:
     """The text as sentences and lines, without a gap between them, none longer than a limit. A short text
     is one piece: its sentences say little without each other."""
-    end = len(text) if end is None else end
-    if len(text) <= _SHORT:
-        yield start, end
-        return
-    for found in _END.finditer(text, start, end):
+    start = 0
+    for found in _END.finditer(text) if len(text) > _SHORT else ():
         yield from _bounded(text, start, found.end())
         start = found.end()
-    yield from _bounded(text, start, end)
+    yield from _bounded(text, start, len(text))
 
 
 def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
@@ -228,7 +228,7 @@ def _chosen(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> li
     edges: set[tuple[int, int]] = set()
     """Where what is chosen begins and ends: two pieces that meet have no gap between them."""
     keyed: set[int] = set()
-    gap, left = counter.text(f" {GAP}"), budget
+    gap, left = counter.text(f"\n{_LINES_GAP.format(1_000)}\n"), budget
     queues = _queues(sayings)
     used = [0.0] * len(queues)
     while queues:
@@ -247,7 +247,8 @@ def _chosen(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> li
         closed = (start == 0 or (index, start) in edges) + (end == len(text) or (index, end) in edges)
         left -= gap * (1 - closed)
         if size > left:
-            cut = _head(text, start, end, left, counter)
+            follows = start == 0 or (index, start) in edges
+            cut = _head(text, start, end, left, counter) if follows else 0
             return [*chosen, *([(index, (start, cut))] if cut > start else [])]
         left -= size
         chosen[piece] = None
@@ -266,37 +267,44 @@ def _head(text: str, start: int, end: int, room: int, counter: TokenCounter) -> 
 
 
 def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
-    """All sentences in four orders, each with its share: the first request, demands, the newest, and the
-    beginning of every message."""
+    """All sentences in three orders, each with its share: the first request, demands, and the newest. Head
+    and end of every message come before more of any: words around a paste stand there."""
     newest = range(len(sayings) - 1, -1, -1)
     # The first request is what was said up to the first words of some length: `/mode` is none.
     request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
     return [
-        (3, ((index, span) for index in request for span in sentences(sayings[index].text))),
-        (4, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
-        (3, ((index, span) for index in newest for span in _prose_first(sayings[index].text))),
-        (1, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
+        (3, _ends(sayings, request)),
+        (3, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
+        (4, chain(_ends(sayings, newest, _EDGES), _ends(sayings, newest))),
     ]
+
+
+def _ends(sayings: Sequence[Saying], indices: Iterable[int], most: int = _ALL) -> Iterator[Piece]:
+    return ((index, span) for index in indices for span in _outside_in(sayings[index].text, most))
+
+
+def _outside_in(text: str, most: int = _ALL) -> Iterator[Span]:
+    """The sentences of a text, up to so many characters: from both ends, twice as much from its head."""
+    spans = deque(sentences(text))
+    head, end = 0, 0
+    while spans:
+        at_head = head <= 2 * end
+        begin, stop = spans.popleft() if at_head else spans.pop()
+        head, end = (head + stop - begin, end) if at_head else (head, end + stop - begin)
+        if head + end > most:
+            return
+        yield begin, stop
 
 
 def _demanded(sayings: Sequence[Saying], indices: Iterable[int], rank: int) -> Iterator[Piece]:
     return ((i, span) for i in indices if sayings[i].demands for span in sayings[i].demands[rank])
 
 
-def _prose_first(text: str) -> Iterator[Span]:
-    """The sentences of a text, those last that are set in like code or the lines of a pasted log."""
-    return chain(*_parted(text, sentences(text), _SET_IN))
-
-
-def _parted(text: str, spans: Iterable[Span], *code: re.Pattern[str]) -> tuple[list[Span], list[Span]]:
-    """Sentences, and those of them that stand in code of these kinds."""
-    places = sorted(found.span() for kind in code for found in kind.finditer(text))
+def _prose(text: str) -> Iterator[Span]:
+    """The sentences of a text that do not stand in code."""
+    places = sorted(found.span() for kind in (_FENCED, _SET_IN) for found in kind.finditer(text))
     ends = [0, *accumulate((end for _, end in places), max)]
-    prose, coded = list[Span](), list[Span]()
-    for span in spans:
-        inside = span[0] < ends[bisect_left(places, (span[0] + 1, 0))]
-        (coded if inside else prose).append(span)
-    return prose, coded
+    return (span for span in sentences(text) if span[0] >= ends[bisect_left(places, (span[0] + 1, 0))])
 
 
 def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece]) -> Rendered:
@@ -322,9 +330,13 @@ def _verbatim(text: str, spans: Sequence[Span]) -> str:
     shown, at = "", 0
     for begin, end in (*spans, (len(text), len(text))):
         if begin > at:
+            lines = text.count("\n", at, begin)
+            mark, space = (GAP, " ") if lines < _LINES else (_LINES_GAP.format(lines), "\n")
             fence = next((x for x in fences if x[0] < at < x[1]), None)
             cut = shown and fence is not None and begin >= fence[1]
-            shown = f"{shown.rstrip()} {GAP}{chr(10) + '```' + chr(10) if cut else ' '}".lstrip(" ")
+            shown = (
+                f"{shown.rstrip()}{space if shown else ''}{mark}{chr(10) + '```' + chr(10) if cut else space}"
+            )
         shown += text[begin:end]
         at = end
     return shown.rstrip() if spans and spans[-1][1] < len(text) else shown
