@@ -27,6 +27,8 @@ from refold.text.truncate import head, one_line
 
 _CHECKS, _ERRORS, _WAITING, _RUNNING, _NAMES = 40, 20, 256, 32, 1_000
 """How many are kept of each; the oldest goes first."""
+_BESIDE = 100
+"""Characters on each side of a name that say whether it is a secret."""
 _GIVEN = 1_500
 """Characters of an argument in which names are looked for."""
 STALE = 20
@@ -75,7 +77,7 @@ class _Step(msgspec.Struct, frozen=True):
 
     call: Call
     at: At
-    calls: int
+    count: int
     """Which step of the session it belongs to."""
 
 
@@ -311,20 +313,15 @@ class WorkState:
     def running(self) -> tuple[Running, ...]:
         return tuple(running for running, _ in self._running.values())
 
-    def names(self, most: int) -> list[tuple[str, int]]:
-        """Names of code that several calls used, those used most first, with the entry of the last use; none
-        that is a secret where it was used first or last."""
-        plain = dict[int, set[str]]()  # of many names' calls, each is read once
-        found = list[tuple[str, int]]()
-        for name, use in sorted(self._names.items(), key=lambda item: -item[1].calls):
-            if use.calls == 1 or len(found) == most:
-                break
-            for call in (use.first, use.last):
-                if id(call) not in plain:
-                    plain[id(call)] = {*_NAME.findall(redact(_given(call))[0])}
-            if all(name in plain[id(call)] for call in (use.first, use.last)):
-                found.append((name, use.number))
-        return found
+    def names(self) -> list[tuple[str, int]]:
+        """Names of code that several calls used, those used most first, with the entry of the last use."""
+        used = sorted(self._names.items(), key=lambda item: -item[1].calls)
+        return [(name, use.number) for name, use in used if use.calls > 1]
+
+    def is_plain(self, name: str) -> bool:
+        """True if a name was no secret where it was used first and last."""
+        use = self._names[name]
+        return all(name in redact(_around(name, _given(call)))[0] for call in (use.first, use.last))
 
     @property
     def open_todos(self) -> tuple[Todo, ...]:
@@ -371,6 +368,12 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
 def _given(call: Call) -> str:
     """The beginnings of the texts that a call was given."""
     return "\n".join(head(text, _GIVEN) for text in call.arguments.values() if isinstance(text, str))
+
+
+def _around(name: str, text: str) -> str:
+    """What stands before and behind a name: enough to say whether it is a secret."""
+    at = text.find(name)
+    return text[max(0, at - _BESIDE) : at + len(name) + _BESIDE]
 
 
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:

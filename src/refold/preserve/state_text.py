@@ -38,7 +38,7 @@ _FILES, _NAMES = 0.45, 0.15
 names of code (R21)."""
 _CHANGES, _CHECKS, _PLAN, SHOWN = 24, 10, 800, 160
 """Changed files and checks that are told of; characters of a plan and of a command."""
-_NAMED = 100
+_NAMED = 40
 """Names that are looked at."""
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
@@ -71,6 +71,7 @@ class Catalogue:
         self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
         self._listed: dict[tuple[int, str], Listed] = {}
         self._sizes: dict[tuple[int, int, str], int] = {}
+        self._plain: dict[str, bool] = {}
 
     @cached_property
     def _told(self) -> list[int]:
@@ -80,9 +81,15 @@ class Catalogue:
         numbers |= {number for _, number in self._names}
         return sorted(numbers | {state.todos_at, state.plan_at, state.error.number if state.error else -1})
 
+    def is_plain(self, name: str) -> bool:
+        """True if a name is no secret; found out for those that may be told."""
+        if name not in self._plain:
+            self._plain[name] = self.state.is_plain(name)
+        return self._plain[name]
+
     @cached_property
     def _names(self) -> list[tuple[str, int]]:
-        return self.state.names(_NAMED)
+        return self.state.names()[:_NAMED]
 
     def size(self, position: int, most: int, counter: TokenCounter) -> int:
         """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
@@ -220,7 +227,8 @@ class _Sheet:
         """Names of code that are not there, as many as fit their part."""
         told, numbers, size = list[str](), list[int](), self.counter.text(f"{NAMES}:\n- ")
         for name, number in names:
-            if shows(number, name) or any(name in file for file in self.named):
+            shown = shows(number, name) or any(name in file for file in self.named)
+            if shown or not self.files.is_plain(name):
                 continue
             size += self.counter.text(f", {name}")
             if size > self.budget * _NAMES:
