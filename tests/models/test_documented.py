@@ -10,7 +10,7 @@ from refold.costs import Prices
 from refold.models.chaos import FAULTS
 from refold.models.script_file import _Reply
 from refold.registry import configuration
-from refold.registry.models import PROVIDERS
+from refold.registry.providers import PROVIDERS
 from tests.data import ROOT
 
 MODELS = (ROOT / "docs" / "models.md").read_text("utf-8")

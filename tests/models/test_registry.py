@@ -13,7 +13,7 @@ from refold.models.anthropic import Anthropic
 from refold.models.chaos import Chaos
 from refold.models.openai import OpenAIChat, OpenAIResponses
 from refold.protocols import Model
-from refold.registry import configuration
+from refold.registry import configuration, providers
 from refold.registry.configuration import Configuration, Provider
 
 KEY = "sk-canary-0123456789abcdef"
@@ -182,10 +182,10 @@ def test_where_the_file_is(tmp_path, monkeypatch) -> None:
 
 
 def test_plug_ins(monkeypatch) -> None:
-    group = registry.models.MODEL_ENTRY_POINTS
+    group = providers.MODEL_ENTRY_POINTS
     point = importlib.metadata.EntryPoint("mine", "tests.models.test_registry:factory", group)
     monkeypatch.setattr(
-        registry.models, "entry_points", lambda group: [point] if group == point.group else []
+        providers, "entry_points", lambda group: [point] if group == point.group else []
     )
     model = registry.model("mine:great", context_window=5)
     assert (model.name, model.context_window) == ("mine:great", 5)
@@ -195,9 +195,9 @@ def test_plug_ins(monkeypatch) -> None:
 
 def test_a_plug_in_gets_the_window_and_the_settings_of_its_provider(tmp_path, monkeypatch) -> None:
     point = importlib.metadata.EntryPoint(
-        "mine", "tests.models.test_registry:factory", registry.models.MODEL_ENTRY_POINTS
+        "mine", "tests.models.test_registry:factory", providers.MODEL_ENTRY_POINTS
     )
-    monkeypatch.setattr(registry.models, "entry_points", lambda group: [point])
+    monkeypatch.setattr(providers, "entry_points", lambda group: [point])
     write(
         tmp_path,
         """

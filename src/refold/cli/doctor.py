@@ -24,6 +24,7 @@ from refold.entries import Failure
 from refold.errors import RefoldError
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration
+from refold.registry.setting_check import check_settings
 from refold.text.plural import counted
 from refold.text.redact import redact
 from refold.transcripts.values import as_object
@@ -140,7 +141,7 @@ def _configuration() -> Iterator[CheckResult]:
     path, config = configuration.configuration_path(), Configuration()
     try:
         config = configuration.load_configuration()
-        configuration.check_settings()
+        check_settings()
     except RefoldError as error:
         yield CheckResult("configuration", "wrong", str(error), f"edit {path}")
     else:

@@ -192,22 +192,6 @@ def load_configuration(environment: Mapping[str, str] | None = None) -> Configur
     return parse_configuration(text, str(file))
 
 
-def check_settings() -> None:
-    """Raises `SettingError` for a wrong value in the configuration file or in a variable for a preset."""
-    config = load_configuration()
-    if not any(name.startswith("REFOLD_") for name in os.environ):
-        return
-    from refold import presets, registry
-
-    for name in presets.NAMES:
-        if any(variable.startswith(f"REFOLD_{name.upper()}_") for variable in os.environ):
-            try:
-                registry.preset(name, config=config)
-            except SettingError as error:
-                text = str(error).removeprefix(f"{error.key}: ")
-                raise SettingError(f"REFOLD_{name}_{error.key}".upper(), text) from None
-
-
 def parse_configuration(text: str, where: str = "configuration") -> Configuration:
     try:
         config = msgspec.convert(tomllib.loads(text), Configuration)
@@ -238,7 +222,7 @@ def _check_models(config: Configuration) -> None:
 def _check_providers(config: Configuration) -> None:
     for name, provider in config.providers.items():
         if (provider.type or name) not in ENVIRONMENT:
-            from refold.registry.models import PROVIDERS, installed_models
+            from refold.registry.providers import PROVIDERS, installed_models
 
             if provider.type or name not in (*PROVIDERS, *installed_models()):
                 raise SettingError(f"[providers.{name}] type", f"must be one of {', '.join(ENVIRONMENT)}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from refold import presets
 from refold.compaction.preset import Preset
@@ -15,14 +14,10 @@ from refold.errors import SettingError, UnknownName, UsageError, expect
 from refold.protocols import Model
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
+from refold.registry.providers import PROVIDERS, ProviderKind, installed_models
 
 if TYPE_CHECKING:
     from refold.models.chaos import ChaosFault
-
-MODEL_ENTRY_POINTS = "refold.models"
-"""Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`.
-The options are what is known and configured (`context_window` and the provider's `api_key`, `base_url`,
-`timeout`, `cache`, `extra`), each only where it is set, and what the caller gave."""
 
 
 class ModelOptions(TypedDict, total=False):
@@ -130,25 +125,6 @@ def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Mode
     return Chaos(model(inner, config=config, **others), int(seed), **own)
 
 
-class ProviderKind(NamedTuple):
-    """A built-in provider."""
-
-    factory: str
-    """`module:name`, imported when the first model is made."""
-    told: tuple[str, ...]
-    """Options that it takes."""
-
-
-_REMOTE = ("api_key", "base_url", "context_window", "extra", "temperature", "timeout")
-PROVIDERS = {
-    "anthropic": ProviderKind("refold.models.anthropic:Anthropic", (*_REMOTE, "cache")),
-    "local": ProviderKind("refold.models.local:Local", ("context_window",)),
-    "openai": ProviderKind("refold.models.openai:OpenAIChat", _REMOTE),
-    "openai-responses": ProviderKind("refold.models.openai:OpenAIResponses", (*_REMOTE, "reasoning")),
-    "scripted": ProviderKind("refold.models.script_file:read_script", ("context_window",)),
-}
-
-
 def _own(
     kind: ProviderKind, name: str, configured: dict[str, Any], about: KnownModel | None, given: Any
 ) -> Model:
@@ -172,7 +148,3 @@ def _configured(about: KnownModel | None, settings: Provider) -> dict[str, Any]:
         "extra": settings.extra or None,
     }
     return {key: value for key, value in given.items() if value is not None}
-
-
-def installed_models() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=MODEL_ENTRY_POINTS)}
