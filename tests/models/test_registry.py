@@ -184,9 +184,7 @@ def test_where_the_file_is(tmp_path, monkeypatch) -> None:
 def test_plug_ins(monkeypatch) -> None:
     group = providers.MODEL_ENTRY_POINTS
     point = importlib.metadata.EntryPoint("mine", "tests.models.test_registry:factory", group)
-    monkeypatch.setattr(
-        providers, "entry_points", lambda group: [point] if group == point.group else []
-    )
+    monkeypatch.setattr(providers, "entry_points", lambda group: [point] if group == point.group else [])
     model = registry.model("mine:great", context_window=5)
     assert (model.name, model.context_window) == ("mine:great", 5)
     assert "mine" in registry.model_names()
