@@ -12,17 +12,16 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
 
 from refold.errors import RefoldError, UnknownName
-from refold.protocols import SessionInfo
+from refold.protocols import Grouping, SessionInfo, Store
 from refold.registry.client_sessions import folders
-from refold.stores import data_folder
+from refold.stores import data_folder, open_store
 from refold.stores.disk import Disk, locked, make_folder, place_file
-from refold.stores.sqlite import SqliteStore
 from refold.transcripts import read_all
 from refold.transcripts.importing import append_all, find_transcripts
 
@@ -49,7 +48,7 @@ class SyncedSessions:
     ) -> None:
         self.program, self.folder = program, folder
         make_folder(Disk(), database.parent)
-        self.store = SqliteStore(database)
+        self.store: Store = open_store(f"sqlite:{database}").store
         self._notes = database.with_suffix(".files.json")
         self._known: dict[str, SyncedFile] = {}
         self._clock, self._last = clock, float("-inf")
@@ -109,7 +108,8 @@ class SyncedSessions:
             known = self._known.get(name)
             if known and (known.size, known.time) == (state.st_size, state.st_mtime_ns):
                 continue
-            with self.store.grouped():  # until all of it is read, readers see what was there before
+            # Until all of it is read, readers see what was there before.
+            with self.store.grouped() if isinstance(self.store, Grouping) else nullcontext():
                 if known:
                     self._drop(known.ids)
                     taken.difference_update(known.ids)
