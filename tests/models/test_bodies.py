@@ -1,4 +1,7 @@
-"""Exact request bodies, through the real SDKs, as the server received them."""
+"""Exact request bodies, through the real SDKs, as the server received them.
+
+To write them anew: `pytest -p inline_snapshot.pytest_plugin --inline-snapshot=fix tests/models/test_bodies.py`.
+"""
 
 from __future__ import annotations
 
