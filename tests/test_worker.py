@@ -9,6 +9,7 @@ import os
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,33 @@ def test_a_strategy_that_hangs_stops_neither_others_nor_the_exit(monkeypatch: py
         asyncio.run(run())
     alive = [thread for thread in threading.enumerate() if thread.name == "refold-worker"]
     assert all(thread.daemon for thread in alive)
+    release.set()
+
+
+def test_work_that_was_left_behind_fails_for_its_caller_whoever_noticed_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker, "MAX_WORK_SECONDS", 0.2)
+    release, began, noticed = threading.Event(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        began.set()
+        release.wait()
+
+    async def hanging() -> str:
+        task = asyncio.ensure_future(worker.run_in_worker(hang))
+        await asyncio.to_thread(began.wait)
+        noticed.wait(60)  # its loop is busy, so that another caller is the first to look
+        with pytest.raises(PluginError, match="abandoned"):
+            await task
+        return "told"
+
+    with ThreadPoolExecutor() as threads, alarm(120):
+        told = threads.submit(asyncio.run, hanging())
+        began.wait()
+        assert asyncio.run(worker.run_in_worker(lambda: 17)) == 17
+        noticed.set()
+        assert told.result() == "told"
     release.set()
 
 

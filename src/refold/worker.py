@@ -36,6 +36,8 @@ class _Job(Cancellable):
         self._context = copy_context()
         self.future: Future[Any] = Future()
         self.deadline = math.inf
+        self.left_behind = False
+        """True if it was late: another thread has taken over."""
 
     def perform(self) -> None:
         """Do it. Nothing of it is kept but what came of it."""
@@ -75,7 +77,8 @@ class Worker:
         future = asyncio.wrap_future(job.future)
         try:
             while not (await asyncio.wait([future], timeout=min(CHECKPOINT_GRACE, MAX_WORK_SECONDS)))[0]:
-                if self._replaced() is job:
+                self._replace_late()
+                if job.left_behind:
                     raise PluginError(
                         f"planning took longer than {MAX_WORK_SECONDS:g} seconds and was abandoned"
                     )
@@ -97,16 +100,14 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name="refold-worker", daemon=True)
         self._thread.start()
 
-    def _replaced(self) -> _Job | None:
-        """The job that is past its deadline, if there is one. Another thread goes on with those that wait;
-        the thread that hangs ends with its job, if ever."""
+    def _replace_late(self) -> None:
+        """Leaves a job behind that is past its deadline; any caller may notice it first. Another thread goes
+        on with those that wait; the thread that hangs ends with its job, if ever."""
         with self._ready:
             late = self._running
-            if late is None or time.monotonic() < late.deadline:
-                return None
-            late.unwanted, self._running = True, None
-            self._start()
-            return late
+            if late is not None and time.monotonic() >= late.deadline:
+                late.unwanted, late.left_behind, self._running = True, True, None
+                self._start()
 
     def _work(self) -> None:
         while True:
