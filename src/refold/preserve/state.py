@@ -23,7 +23,7 @@ from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome
 from refold.preserve.tools import actions, printed_files
 from refold.session.toolnames import command_line, kind
 from refold.text.redact import redact
-from refold.text.truncate import head, one_line
+from refold.text.truncate import one_line
 
 _CHECKS, _ERRORS, _WAITING, _RUNNING, _NAMES = 40, 20, 256, 32, 1_000
 """How many are kept of each; the oldest goes first."""
@@ -350,6 +350,7 @@ _ENDED = re.compile(
     r"|<exit_code>"
 )
 _NAME = re.compile(r"(?<![\w./-])[A-Za-z]\w{5,50}(?![\w/-])")
+_CUT_WORD = re.compile(r"\w*\Z")
 _PARTED = re.compile(r"[a-z0-9](?:_[a-z0-9]|[A-Z])")
 """`camelCase` and `snake_case`: no plain word is a name."""
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
@@ -366,8 +367,9 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
 
 
 def _given(call: Call) -> str:
-    """The beginnings of the texts that a call was given."""
-    return "\n".join(head(text, _GIVEN) for text in call.arguments.values() if isinstance(text, str))
+    """The beginnings of the texts that a call was given, without a word that is cut."""
+    texts = (text for text in call.arguments.values() if isinstance(text, str))
+    return "\n".join(text if len(text) <= _GIVEN else _CUT_WORD.sub("", text[:_GIVEN]) for text in texts)
 
 
 def _around(name: str, text: str) -> str:
