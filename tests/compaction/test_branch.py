@@ -42,6 +42,8 @@ def check_case(case: dict[str, Any], session: Session) -> None:
     assert [x.id for x in plan.entries] == known["entries"]
     assert names(session, [x.id for x in plan.sources]) == marked(known["messages"])
     assert plan.tokens == known["totalTokens"]
+    assert list(plan.files.read) == known["files"]["readFiles"]
+    assert list(plan.files.modified) == known["files"]["modifiedFiles"]
 
 
 # ── what is read ────────────────────────────────────────────────────────────────────────────────

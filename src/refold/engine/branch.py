@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ from refold.errors import BadAnswer, UsageError, sentence
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Supply
 from refold.messages import Message, Result, Usage, User, user
 from refold.preserve import state
+from refold.preserve.tools import pi_files
 from refold.protocols import Request
 from refold.session import Session
 from refold.session.edits import BRANCH, active_folds
@@ -77,7 +78,7 @@ async def branch(
     preset, hooks = planner.preset_for(session), planner.hooks
     tip, move = session.tip, _move(session, to)
     budget = max(preset.window - _reserve(preset), 1)
-    plan = prepare_branch(session, session.leaf, move.target, budget)
+    plan = prepare_branch(session, session.leaf, move.target, budget, files_of=every_file)
     event = BeforeBranch(
         session=session,
         origin=plan.origin,
@@ -201,6 +202,9 @@ NEARLY = 0.9
 a lot."""
 STYLE = transcript.Style()
 
+FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
+"""Files touched by messages, added to those of earlier summaries."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BranchPlan:
@@ -221,7 +225,14 @@ class BranchPlan:
         return tuple(source.message for source in self.sources)
 
 
-def prepare_branch(session: History, old_leaf: str | None, target: str | None, budget: int = 0) -> BranchPlan:
+def prepare_branch(
+    session: History,
+    old_leaf: str | None,
+    target: str | None,
+    budget: int = 0,
+    *,
+    files_of: FilesOf = pi_files,
+) -> BranchPlan:
     """What moving the leaf from `old_leaf` to `target` leaves behind: the entries after their deepest common
     ancestor, read newest first within `budget` tokens (0: all)."""
     ancestor = session.common_ancestor(old_leaf, target)
@@ -255,7 +266,7 @@ def prepare_branch(session: History, old_leaf: str | None, target: str | None, b
         entries=tuple(reversed(left)),
         sources=tuple(reversed(sources)),
         tokens=used,
-        files=every_file(walked[::-1], _carried(left)),
+        files=files_of(walked[::-1], _carried(left)),
     )
 
 
