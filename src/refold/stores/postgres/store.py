@@ -281,12 +281,15 @@ class PostgresStore:
 _PART = """
 SELECT format('%%I.%%I', relnamespace::regnamespace::text, relname), pg_relation_filenode(oid)
 FROM pg_class WHERE oid = (SELECT tableoid FROM entries WHERE session = %s LIMIT 1)"""
+_NAMES = """
+SELECT format('%I.%I', relnamespace::regnamespace::text, relname)
+FROM pg_class WHERE oid = 'sessions'::regclass"""
 
 
 def _rewrite(link: Link, key: int) -> None:
     """Rewrites the partition of that session, and the table of names. The server only warns a role without
     the right to do so."""
-    [(part, file)] = link.ask(_PART, key)
+    [(part, file)], [(names,)] = link.ask(_PART, key), link.ask(_NAMES)
     try:
         link.limit = 1e6
         if not link.local:
@@ -294,6 +297,6 @@ def _rewrite(link: Link, key: int) -> None:
         link.say(f"VACUUM (FULL, ANALYZE) {part}")
         if link.ask(_PART, key)[0][1] == file:
             raise ReadOnly(f"this role may not write {part} anew")
-        link.say("VACUUM (FULL, ANALYZE) sessions")
+        link.say(f"VACUUM (FULL, ANALYZE) {names}")
     finally:
         link.close()  # with its settings
