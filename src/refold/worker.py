@@ -86,7 +86,7 @@ class Worker:
         finally:
             job.abandon()
             job.future.cancel()
-            future.cancel()  # what comes of it after that is nobody's failure
+            future.cancel()  # a later failure is of no concern
             del job, future  # a failure names this frame: what the work held goes now
 
     def _submit(self, job: _Job) -> None:
