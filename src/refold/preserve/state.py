@@ -350,7 +350,6 @@ _ENDED = re.compile(
     r"|<exit_code>"
 )
 _NAME = re.compile(r"(?<![\w./-])[A-Za-z]\w{5,50}(?![\w/-])")
-_CUT_WORD = re.compile(r"\w*\Z")
 _PARTED = re.compile(r"[a-z0-9](?:_[a-z0-9]|[A-Z])")
 """`camelCase` and `snake_case`: no plain word is a name."""
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
@@ -367,9 +366,11 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
 
 
 def _given(call: Call) -> str:
-    """The beginnings of the texts that a call was given, without a word that is cut."""
+    """The beginnings of the texts that a call was given; of a long one without the word that is cut."""
     texts = (text for text in call.arguments.values() if isinstance(text, str))
-    return "\n".join(text if len(text) <= _GIVEN else _CUT_WORD.sub("", text[:_GIVEN]) for text in texts)
+    return "\n".join(
+        text if len(text) <= _GIVEN else "".join(text[:_GIVEN].rsplit(None, 1)[:-1]) for text in texts
+    )
 
 
 def _around(name: str, text: str) -> str:
