@@ -295,6 +295,14 @@ def test_R21_words_that_were_typed_again_are_told_once() -> None:
     assert [saying.position for saying in words.once(sayings, 2)] == [1]  # the rule stands behind the record
 
 
+def test_R21_words_that_were_sent_again_with_more_are_told_once() -> None:
+    begun = "Rename the column in the table of invoices"
+    typed = [begun, f"{begun}, and in the report, too.", "go on", "go on with the report", f"{begun} once more"]
+    sayings = [saying(n, text) for n, text in enumerate(typed)]
+    assert [x.text for x in words.once(sayings, len(sayings))] == typed[1:]  # the last goes on from none
+    assert words.once(sayings, 1) == []  # what stands from there on says it
+
+
 def test_R21_what_was_pasted_again_is_told_once_and_the_words_around_it_each_time() -> None:
     log = "\n".join(f"step {n}: the loader of module {n} failed" for n in range(12))
     typed = [f"{log}\nwhy?", f"again:\n{log}", log, f"now it is this: \n{log[:150]}"]

@@ -112,16 +112,18 @@ class Rendered(NamedTuple):
 
 def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
     """What was typed before a position, without what was typed or pasted again in the same words: that stands
-    where it was said first, or from the position on. Short words (`continue`) mean something else each time.
+    where it was said first, or from the position on. A message that the next one repeats and goes on from
+    (interrupted, and sent again with more) stands there. Short words (`continue`) mean something else each
+    time.
     """
     at = bisect_left(sayings, before, key=lambda saying: saying.position)
     heard = {saying.text for saying in sayings[at:]}
     lines = {line for saying in sayings[at:] for line in _long(saying.text)}
     kept: list[Saying] = []
-    for saying in sayings[:at]:
+    for index, saying in enumerate(sayings[:at], 1):
         if len(saying.text) < _REPEATED:
             kept.append(saying)
-        elif saying.text not in heard:
+        elif saying.text not in heard and not _goes_on(saying, sayings[index : index + 1]):
             heard.add(saying.text)
             text = _unrepeated(saying.text, lines)
             if text == saying.text:
@@ -130,6 +132,11 @@ def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
                 kept.append(Saying(saying.position, saying.id, text, demands(text)))
             lines.update(_long(saying.text))
     return kept
+
+
+def _goes_on(saying: Saying, following: Sequence[Saying]) -> bool:
+    """Whether the next message says the same and more."""
+    return any(said.text != saying.text and said.text.startswith(saying.text) for said in following)
 
 
 def _long(text: str) -> list[str]:
