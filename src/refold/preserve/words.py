@@ -8,7 +8,7 @@ their share, some come before others: the first request, the newest, and sentenc
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import accumulate, chain, groupby
@@ -211,11 +211,12 @@ def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> 
         if counter.text(joined(rows)) <= budget:
             return Rendered(rows)
     chosen = _chosen(sayings, budget, counter)
-    while True:
-        rendered = _clipped(sayings, chosen)
-        if not chosen or counter.text(rendered.text) <= budget:
-            return rendered
-        chosen.pop()
+    fit = bisect_right(
+        range(len(chosen) + 1),
+        budget,
+        key=lambda count: counter.text(_clipped(sayings, chosen[:count]).text),
+    )
+    return _clipped(sayings, chosen[: fit - 1])
 
 
 def _block(saying: Saying, shown: str) -> str:
@@ -235,7 +236,7 @@ def _chosen(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> li
     edges: set[tuple[int, int]] = set()
     """Where what is chosen begins and ends: two pieces that meet have no gap between them."""
     keyed: set[int] = set()
-    gap, left = counter.text(f"\n{_LINES_GAP.format(1_000)}\n"), budget
+    gap, left = counter.text(f" {GAP} "), budget
     queues = _queues(sayings)
     used = [0.0] * len(queues)
     while queues:
@@ -249,8 +250,8 @@ def _chosen(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> li
         text = sayings[index].text
         size = counter.text(text[start:end].rstrip(" "))
         used[at] += max(size, 1) / share
-        if index not in keyed:
-            left -= counter.text(_block(sayings[index], GAP)) + 1
+        if index not in keyed:  # before its first sentence a message is one gap that is not shown
+            left -= counter.text(_block(sayings[index], "")) + 1 + gap
         closed = (start == 0 or (index, start) in edges) + (end == len(text) or (index, end) in edges)
         left -= gap * (1 - closed)
         if size > left:
