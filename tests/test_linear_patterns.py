@@ -24,7 +24,7 @@ import pytest
 
 import refold
 from refold.text.patterns import LazyPattern
-from refold.text.secrets import SecretFormat
+from refold.text.redaction.secrets import SecretFormat
 from tests.regex_steps import Counted, TooMuchWork
 
 SIZES = 80, 240

@@ -108,7 +108,6 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     frames.element: lambda text: frames.element("summary", text, source=text),
     frames.attribute: frames.attribute,
     redact.redact: redact.redact,
-    redact.entropy: redact.entropy,
     lenient_json.load_json: parsed,
     lenient_json.dump_json: lenient_json.dump_json,
     lenient_json.partial_json: begun,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from refold.text.redact import redact
-from refold.text.secrets import ASSIGNED_VALUES, OTHER_VALUES, PAIRED, ValuePlace
+from refold.text.redaction.secrets import ASSIGNED_VALUES, OTHER_VALUES, PAIRED, ValuePlace
 
 PLACES = r"""
 SSHPASS={} sshpass -e ssh root@10.2.3.4

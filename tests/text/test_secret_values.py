@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from refold.text.redact import entropy, redact
+from refold.text.redact import redact
+from refold.text.redaction.values import entropy
 
 RANDOM = "aB3xY9qL7wZk2mP5"
 SHORT = "aB3xY9qL7w"

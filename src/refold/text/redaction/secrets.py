@@ -1,6 +1,6 @@
 """Marks of a secret value: names, prefixes of tokens, places, and programs that take one.
 
-Tables only, used by `redact.py`. Most secrets are found by place or randomness, so a vendor that is missing
+Tables only. Most secrets are found by place or randomness, so a vendor that is missing
 here costs a label, not a secret.
 """
 # ruff: noqa: E501 (rows of a table: one a row)
@@ -11,7 +11,22 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from refold.text.patterns import lazy_pattern
+
+
+class SecretFinding(msgspec.Struct, frozen=True):
+    """A replaced secret: its kind and its place in the original text, never its value."""
+
+    kind: str
+    start: int
+    end: int
+
+    @property
+    def mark(self) -> str:
+        """The replacement."""
+        return f"[redacted:{self.kind}]"
 
 
 class SecretFormat(NamedTuple):
