@@ -298,7 +298,13 @@ def test_R21_words_that_were_typed_again_are_told_once() -> None:
 
 def test_R21_words_that_were_sent_again_with_more_are_told_once() -> None:
     begun = "Rename the column in the table of invoices"
-    typed = [begun, f"{begun}, and in the report, too.", "go on", "go on with the report", f"{begun} once more"]
+    typed = [
+        begun,
+        f"{begun}, and in the report, too.",
+        "go on",
+        "go on with the report",
+        f"{begun} once more",
+    ]
     sayings = [saying(n, text) for n, text in enumerate(typed)]
     assert [x.text for x in words.once(sayings, len(sayings))] == typed[1:]  # the last goes on from none
     assert words.once(sayings, 1) == []  # what stands from there on says it

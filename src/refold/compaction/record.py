@@ -121,13 +121,6 @@ class Record(NamedTuple):
     """Entries whose typed words are not all there."""
 
 
-class OwnWords(NamedTuple):
-    """What the user typed, as the record shows it."""
-
-    shown: words.Rendered
-    tokens: int
-
-
 class RecordSection(NamedTuple):
     """Rows of a record that stand together, and whose words they are."""
 
@@ -149,7 +142,7 @@ class Composer:
         self.s, self.index, self.room = s, index, room
         self._opening, self._doing = opening(s, index), doing(index)
         self._pins = pin_rows(s.session)
-        self._own: dict[int, OwnWords] = {}
+        self._own_sizes: dict[int, int] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
         self._fixed = s.counter.text(fixed) + frame_size(s.counter)
 
@@ -158,10 +151,9 @@ class Composer:
         and a share of the scale for lines; what clips do lose is told at the cost of lines. (Own words that
         do not all fit have their whole room, and the state is measured at its most: what either lets in as
         the goal grows must not cost an item its form.) `written`: tokens of a summary, not lines."""
-        counter, own = self.s.counter, self.own_words(position)
+        counter = self.s.counter
         state = self.index.catalogue.size(position, self.room.state_most, counter)
-        total = self._fixed + (self.room.words if own.shown.incomplete else own.tokens)
-        total += min(state, self.room.state)
+        total = self._fixed + self._own_size(position) + min(state, self.room.state)
         lines = int(self.room.lines * scale)
         if written is not None:
             total += written
@@ -172,10 +164,10 @@ class Composer:
         """The record in `room` tokens: what own words, state, summary and quotations leave is for lines; what
         all of them leave is for the quotations."""
         own = self.own_words(layout.position)
-        left = room - self._fixed - own.tokens - self.s.counter.text(summary or "")
+        left = room - self._fixed - self.s.counter.text(own.text) - self.s.counter.text(summary or "")
         before = (
             RecordSection("user", self._opening),
-            RecordSection("user", [Row(WORDS), *own.shown.rows] if own.shown.rows else ()),
+            RecordSection("user", [Row(WORDS), *own.rows] if own.rows else ()),
             RecordSection("refold", self._pins),
             RecordSection("others", self._doing),
         )
@@ -185,7 +177,7 @@ class Composer:
             text, sources = _rendered(parts, self.index, go_on(self.s.recall_tool))
             message = User((Text(text, "summary"),))
             tokens = self.s.counter.message(message)
-            return Record(message, tokens, summary or "", sources, own.shown.incomplete)
+            return Record(message, tokens, summary or "", sources, own.incomplete)
 
         quotes = self._quotes(layout)
         record = composed(quotes)
@@ -275,14 +267,18 @@ class Composer:
                 texts[index] = text
         return dict(sorted(texts.items()))
 
-    def own_words(self, position: int) -> OwnWords:
-        """What the user typed before a position, within its room: made once for all that is tried."""
-        sayings, counter = self.index.sayings, self.s.counter
+    def own_words(self, position: int) -> words.Rendered:
+        """What the user typed before a position, within its room."""
+        return words.rendering(words.once(self.index.sayings, position), self.room.words, self.s.counter)
+
+    def _own_size(self, position: int) -> int:
+        """Its tokens; the whole room where not all of it fits."""
+        sayings = self.index.sayings
         before = bisect_left(sayings, position, key=lambda saying: saying.position)
-        if before not in self._own:
-            shown = words.rendering(words.once(sayings, position), self.room.words, counter)
-            self._own[before] = OwnWords(shown, counter.text(shown.text))
-        return self._own[before]
+        if before not in self._own_sizes:
+            tokens = words.size(words.once(sayings, position), self.room.words, self.s.counter)
+            self._own_sizes[before] = self.room.words if tokens is None else tokens
+        return self._own_sizes[before]
 
 
 def _rendered(parts: Sequence[RecordSection], index: PathIndex, end: str) -> tuple[str, list[LineSource]]:

@@ -120,10 +120,10 @@ def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
     heard = {saying.text for saying in sayings[at:]}
     lines = {line for saying in sayings[at:] for line in _long(saying.text)}
     kept: list[Saying] = []
-    for index, saying in enumerate(sayings[:at], 1):
+    for saying, following in zip(sayings[:at], (*sayings[1 : at + 1], None), strict=False):
         if len(saying.text) < _REPEATED:
             kept.append(saying)
-        elif saying.text not in heard and not _goes_on(saying, sayings[index : index + 1]):
+        elif saying.text not in heard and not _goes_on(saying, following):
             heard.add(saying.text)
             text = _unrepeated(saying.text, lines)
             if text == saying.text:
@@ -134,9 +134,13 @@ def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
     return kept
 
 
-def _goes_on(saying: Saying, following: Sequence[Saying]) -> bool:
+def _goes_on(saying: Saying, following: Saying | None) -> bool:
     """Whether the next message says the same and more."""
-    return any(said.text != saying.text and said.text.startswith(saying.text) for said in following)
+    return (
+        following is not None
+        and following.text.startswith(saying.text)
+        and len(following.text) > len(saying.text)
+    )
 
 
 def _long(text: str) -> list[str]:
@@ -202,21 +206,31 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
         yield start, end
 
 
+def size(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> int | None:
+    """Tokens of all these words; None where they do not fit `budget`."""
+    # No further than the budget: cost does not grow with the log.
+    if newest_within(sayings, budget + 1, lambda x: counter.text(_block(x, x.text)) + 1) < len(sayings):
+        return None
+    tokens = counter.text(joined(_whole(sayings)))
+    return tokens if tokens <= budget else None
+
+
 def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> Rendered:
     """The words within `budget` tokens, each message with its number: all of them, or those that come
     first."""
-    # No further than the budget: cost does not grow with the log.
-    if newest_within(sayings, budget + 1, lambda x: counter.text(_block(x, x.text)) + 1) == len(sayings):
-        rows = [Row(_block(saying, saying.text), (saying.position,)) for saying in sayings]
-        if counter.text(joined(rows)) <= budget:
-            return Rendered(rows)
+    if size(sayings, budget, counter) is not None:
+        return Rendered(_whole(sayings))
     chosen = _chosen(sayings, budget, counter)
-    fit = bisect_right(
-        range(len(chosen) + 1),
-        budget,
-        key=lambda count: counter.text(_clipped(sayings, chosen[:count]).text),
-    )
+    rendered = _clipped(sayings, chosen)
+    if counter.text(rendered.text) <= budget:
+        return rendered
+    sizes = range(len(chosen))
+    fit = bisect_right(sizes, budget, key=lambda n: counter.text(_clipped(sayings, chosen[:n]).text))
     return _clipped(sayings, chosen[: fit - 1])
+
+
+def _whole(sayings: Sequence[Saying]) -> list[Row]:
+    return [Row(_block(saying, saying.text), (saying.position,)) for saying in sayings]
 
 
 def _block(saying: Saying, shown: str) -> str:

@@ -94,7 +94,7 @@ class Graded:
             fold=() if self.in_place else _told((*path[first:whole], *left)),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=tuple(s.items[index].entries[0] for index in sorted(self.layout.forms)),
-            words_left_out=() if self.in_place else self.composer.own_words(self.position).shown.incomplete,
+            words_left_out=() if self.in_place else self.composer.own_words(self.position).incomplete,
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
@@ -301,7 +301,7 @@ def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
     s = view.s
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
-    left_out, shown = view.composer.own_words(view.position).shown.incomplete, _beside(s) // UNSHOWN // 4
+    left_out, shown = view.composer.own_words(view.position).incomplete, _beside(s) // UNSHOWN // 4
     if left_out and shown:
         texts = {saying.id: saying.text for saying in view.composer.index.sayings}
         said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])

@@ -12,10 +12,10 @@ from refold.text.redaction.secrets import IDS, PREFIXES, TOKEN_SHAPES, SecretFin
 from refold.text.redaction.values import (
     HEX,
     class_changes,
-    kind_of_character,
     is_identifier,
     is_mixed,
     is_token_body,
+    kind_of_character,
 )
 
 _RUN = 18
