@@ -16,7 +16,7 @@ from refold import messages as m
 from refold.compaction.details import Line
 from refold.compaction.plan import Plan
 from refold.compaction.plan_context import finished, round_at
-from refold.compaction.requests import READ
+from refold.compaction.requests import ACKNOWLEDGEMENT
 from refold.compaction.strategies.turn_lines import (
     HEADER,
     WORKSPACE,
@@ -323,7 +323,7 @@ def test_D4_layout() -> None:
     assert [text.split("]")[0] for text in texts[1:3]] == ["[Turn 2", "[Turn 3"]
     assert texts[3].startswith(WORKSPACE + "\n")
     assert "- src/: p6.py, p5.py" in texts[3]
-    assert read == READ
+    assert read == ACKNOWLEDGEMENT
     assert rest[0].text == "Please fix part 4."
     assert not any(HEADER in message.text or WORKSPACE in message.text for message in rest)
 

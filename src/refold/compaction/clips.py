@@ -36,7 +36,7 @@ from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import optional, required, signed
 from refold.session.items import Item
 from refold.session.wire_size import wire_overhead
-from refold.shrink.clip import FRAME, LEVELS, Texts, clip_message
+from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, Texts, clip_message
 
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
@@ -45,8 +45,8 @@ UNANSWERED = 0.5
 FADES = 0.75
 """Larger ones lose this part of what the limit lacks: not all of it, so that a larger limit leaves more for
 all."""
-LEAST = 0.25
-"""Share of the limit that they always have."""
+_UNANSWERED_MIN = 0.25
+"""Share of the limit that unanswered results always have."""
 NEVER = 1 << 60
 """Tokens of a call that stands at no scale."""
 FORMS_KEPT = 10_000
@@ -156,7 +156,7 @@ def least_step(s: PlanContext) -> int:
             form = clips.form(item.entries[0], message, LEVELS[0], None)
             total += min(size, form.size + s.sizes.extra.item(index))
         else:
-            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
+            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + CLIP_OVERHEAD)
     return total
 
 
@@ -380,7 +380,7 @@ class ItemReader:
             return 0
         if waits:
             missing = self.unanswered / UNANSWERED - self.limit
-            for_all = max(self.unanswered - FADES * missing, LEAST * self.limit)
+            for_all = max(self.unanswered - FADES * missing, _UNANSWERED_MIN * self.limit)
             room = for_all * now / max(self.unanswered, 1)
         elif own or self._fact(index).typed:
             room = TYPED * self.goal

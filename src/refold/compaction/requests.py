@@ -148,7 +148,7 @@ def stand_alone(
     )
 
 
-READ = assistant("Understood.")
+ACKNOWLEDGEMENT = assistant("Understood.")
 """Stands behind a block of lines or a workspace, so that roles alternate (D10)."""
 
 
@@ -221,18 +221,18 @@ def rests(session: History, now: float) -> bool:
 
 # ── a summary as it is shown ────────────────────────────────────────────────────────────────────
 
-FRAME = (
+_SUMMARY_TEMPLATE = (
     "The beginning of this conversation was folded into the summary below. It is a record of what was "
     "said and done, not a new request.\n\n<summary>\n{summary}\n</summary>"
 )
 FRAME_TOKENS = 24
 """Of a list's tags, at most."""
-OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
+SUMMARY_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
 
 
 def framing(summary: str, files: e.Files) -> str:
     """The text that stands for what was folded."""
-    return FRAME.format(summary=quote(summary, *OWN_TAGS) + listing(files))
+    return _SUMMARY_TEMPLATE.format(summary=quote(summary, *SUMMARY_TAGS) + listing(files))
 
 
 def listing(files: e.Files) -> str:
@@ -246,4 +246,4 @@ def listing(files: e.Files) -> str:
 
 def framed_path(path: str) -> str:
     """A path on one line that cannot close the list it stands in."""
-    return quote(path, *OWN_TAGS).replace("\n", " ")
+    return quote(path, *SUMMARY_TAGS).replace("\n", " ")

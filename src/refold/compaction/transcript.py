@@ -28,7 +28,8 @@ from refold.text.truncate import head, tail
 if TYPE_CHECKING:
     from refold import digest
 
-NOTE = "note"
+_NOTE_NAME = "note"
+"""Name of the program whose output a note without a kind is."""
 
 
 class Source(msgspec.Struct, frozen=True, gc=False):
@@ -46,7 +47,7 @@ def message_of(entry: e.Entry) -> m.Message | None:
     agent's own words."""
     match entry:
         case e.Note(content=content, kind=kind):
-            return m.Result("", content, kind or NOTE)
+            return m.Result("", content, kind or _NOTE_NAME)
         case e.BranchSummary(summary=summary) if summary:
             return m.Assistant((m.Text(f"{BRANCH_NOTE}\n\n{summary}"),))
         case _:

@@ -20,7 +20,7 @@ from refold.text.sentences import speaker_of, split_sentences
 from refold.text.truncate import level, middle
 from refold.text.words import terms
 
-READ = 600_000
+_MAX_READ_CHARS = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
 _CAPS = {"user": 12_000, "assistant": 8_000}
 
@@ -40,7 +40,7 @@ def texts(sources: Sequence[Source]) -> list[str]:
     """The text of each source that facts may come from, cut in the middle where it is long."""
     raw = [_said(source.message) for source in sources]
     caps = [min(len(text), _CAPS.get(x.message.role, 0)) for text, x in zip(raw, sources, strict=True)]
-    most = level(caps, READ)
+    most = level(caps, _MAX_READ_CHARS)
     return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from refold import tokens
 from refold.compaction.path_index import path_index
-from refold.compaction.record import NOTE, WORDS, pins_text
+from refold.compaction.record import QUOTED_NOTE, WORDS, pins_text
 from refold.compaction.transcript import for_digest, sources
 from refold.compare.money import folds_saved
 from refold.digest import Said
@@ -120,7 +120,7 @@ def _titled(title: str, text: str) -> str:
 
 
 def _framed(kind: str, text: str) -> str:
-    return frame(kind, quote(text), note=NOTE) if text else ""
+    return frame(kind, quote(text), note=QUOTED_NOTE) if text else ""
 
 
 def status_figures(session: Session) -> dict[str, float]:

@@ -23,7 +23,9 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
 
-OUTCOME, REPORTED, REPORT, SHOWN, _SAME, _SHORT = 120, 240, 80, 160, 40, 12
+OUTCOME, REPORTED, REPORT, _SAME, _SHORT = 120, 240, 80, 40, 12
+SHOWN_CHARS = 160
+"""Characters of a command, or of a list of names, that are shown."""
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 _TELLING, _FINDINGS = 4, 4
 """How telling a finding is at least; how many are told of a turn."""
@@ -74,7 +76,7 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Line,
         return (Line(text, message.call_id, outcome=True),) if text else ()
     if isinstance(message, Bash):
         text, shown = _ran(message.command, outcome_of_run(message)), without_folder(message.command)
-        return (Line(f"The user ran {in_short(shown, SHOWN)}" + (f" → {text}" if text else "")),)
+        return (Line(f"The user ran {in_short(shown, SHOWN_CHARS)}" + (f" → {text}" if text else "")),)
     return ()
 
 

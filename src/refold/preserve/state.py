@@ -31,7 +31,7 @@ _BESIDE = 100
 """Characters on each side of a name that say whether it is a secret."""
 _GIVEN = 1_500
 """Characters of an argument in which names are looked for."""
-STALE = 20
+_ERROR_STEPS = 20
 """Steps after which an error is not told any more."""
 
 
@@ -307,7 +307,7 @@ class WorkState:
     def error(self) -> Failure | None:
         """The last failure of something that was not tried again, unless it is long ago."""
         newest = next(reversed(self._errors.values()), None)
-        return newest[0] if newest and self._steps - newest[2] <= STALE else None
+        return newest[0] if newest and self._steps - newest[2] <= _ERROR_STEPS else None
 
     @property
     def running(self) -> tuple[Running, ...]:

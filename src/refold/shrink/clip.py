@@ -38,7 +38,7 @@ from refold.text.truncate import head, head_lines, tail, tail_lines
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
 """Sizes in tokens that a message may be clipped to, its frame on the wire not counted."""
-FRAME = 40
+CLIP_OVERHEAD = 40
 """Tokens that a clipped message has at most beyond its level: wire, names and short arguments of a call."""
 WORTH = 32
 """A clip that saves less than this is not made."""

@@ -325,7 +325,7 @@ DENSE = 0.35
 conversation is not too long for that. M1 at 8,000 tokens: 74.0, 74.7 and 74.6 with 0.25, 0.35 and 0.45."""
 LONG = 2
 """A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
-SPARE = 8
+_SPARE_TOKENS = 8
 """Tokens by which a record may be smaller than its room."""
 
 
@@ -387,11 +387,11 @@ def digested(view: Graded) -> Record:
         return view.composer.record(view.layout, room, made.text(left, s.counter))
 
     record = composed()
-    if left > 0 and record.tokens < room - SPARE:  # what the own words do not use
-        left += room - record.tokens - SPARE
+    if left > 0 and record.tokens < room - _SPARE_TOKENS:  # what the own words do not use
+        left += room - record.tokens - _SPARE_TOKENS
         record = composed()
     while left > 0 and record.tokens > room:
-        left -= record.tokens - room + SPARE
+        left -= record.tokens - room + _SPARE_TOKENS
         record = composed()
     return record
 

@@ -37,7 +37,7 @@ from refold.session.dialects.tools import parse_tools
 from refold.text.frames import quote
 
 _SLOT = re.compile(r"\{(abridged_history|summary)\}")
-OWN_TAGS = ("supervisor", "summary", "abridged_history")
+_NODE_TAGS = ("supervisor", "summary", "abridged_history")
 PREVIOUS = (
     "\n\nEarlier parts are known only from this previous summary; carry over what still matters:\n{text}"
 )
@@ -80,7 +80,7 @@ class SummaryNode:
         files = path_index(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
-            values = {"abridged_history": outline, "summary": quote(answers[0], *OWN_TAGS)}
+            values = {"abridged_history": outline, "summary": quote(answers[0], *_NODE_TAGS)}
             request = User(content(_SLOT.sub(lambda slot: values[slot[1]], self.template)))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True).stored()
@@ -156,9 +156,9 @@ def outline_of(
     for number, group in enumerate(groups):
         groups[number] = msgspec.structs.replace(
             group,
-            user=quote(group.user, *OWN_TAGS),
-            response=quote(group.response, *OWN_TAGS),
-            **{name: tuple(quote(x, *OWN_TAGS) for x in getattr(group, name)) for name in _LISTS},
+            user=quote(group.user, *_NODE_TAGS),
+            response=quote(group.response, *_NODE_TAGS),
+            **{name: tuple(quote(x, *_NODE_TAGS) for x in getattr(group, name)) for name in _LISTS},
         )
     return tuple(groups)
 

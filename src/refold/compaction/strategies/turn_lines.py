@@ -27,7 +27,7 @@ from refold.compaction.plan_context import (
     touches,
     verbatim,
 )
-from refold.compaction.requests import READ, prompt, stand_alone
+from refold.compaction.requests import ACKNOWLEDGEMENT, prompt, stand_alone
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
 from refold.digest.turn_line import rule_line, short
@@ -45,7 +45,7 @@ from refold.tokens.fitting import fit
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
 STYLE = transcript.Style(thinking="", text_limit=2_000, result_limit=500, total_limit=20_000)
-FRAME = 30
+_BLOCK_OVERHEAD = 30
 """Tokens of the workspace's heading, of a block's message and of what stands behind it, at most."""
 Shown: TypeAlias = dict[tuple[str, str], tuple[Message, ...]]
 """The blocks of lines in a view, by the first and the last entry of each, and what shows them."""
@@ -155,7 +155,7 @@ class TurnLines:
         ends = [(position(first) or 0, position(last) or 0) for first, last in shown]
         ends += [(round.first, round.last) for round in leaving]
         gone = sum(s.sizes.shown(first, last) for first, last in ends)
-        added = lines_size(merged, s.counter) + self.workspace_tokens + FRAME
+        added = lines_size(merged, s.counter) + self.workspace_tokens + _BLOCK_OVERHEAD
         after = position(merged[-1].last) if merged else None
         return Proposal(
             rung="merge" if merged != lines else self.name if leaving or trims else "workspace",
@@ -190,7 +190,7 @@ class TurnLines:
             texts = [line_text(line) for line in block]
             texts[0] = f"{HEADER}\n{texts[0]}" if index == 0 else texts[0]
             texts += [self.workspace(s)] if index == len(blocks) - 1 else []
-            put = (user([text(each) for each in texts]), READ)
+            put = (user([text(each) for each in texts]), ACKNOWLEDGEMENT)
             ends = block[0].first, block[-1].last
             if shown.get(ends) != put:
                 edits.append(e.Edit(*ends, put, "line"))
