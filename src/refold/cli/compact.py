@@ -198,7 +198,7 @@ async def _perform(engine: Engine, session: Session, passes: int | None, focus: 
 def fold_json(
     done: Replayed, view: View, limit: int, passes: int, fits: bool, why: str | None
 ) -> dict[str, Any]:
-    from refold.compaction.details import Check, LayeredDetails
+    from refold.compaction.details import LayeredDetails, VerificationReport
 
     return {
         "view": view_dict(view),
@@ -208,7 +208,7 @@ def fold_json(
         "folds": [
             {
                 **about_fold(fold),
-                "verified": report.verified if (report := Check.of(fold)) else None,
+                "verified": report.verified if (report := VerificationReport.of(fold)) else None,
                 "requests": fold.requests,
                 "author": fold.author,
                 "notice": LayeredDetails.of(fold).notice or None,

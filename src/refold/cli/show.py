@@ -208,11 +208,11 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.compaction.transcript import messages_between
-    from refold.preserve.abridged import Limits, groups, xml
+    from refold.preserve.abridged import OutlineLimits, groups, xml
     from refold.session import redacted
 
     found = groups(messages_between(session))
-    shown = {"turns": found, "text": xml(found, Limits(total_chars_limit=1_000_000))}
+    shown = {"turns": found, "text": xml(found, OutlineLimits(total_chars_limit=1_000_000))}
     return redacted.values(msgspec.to_builtins(shown))
 
 

@@ -60,7 +60,7 @@ def _without_secrets(found: Stats) -> Stats:
     """The figures without secrets, also in names of files and commands."""
     from refold.session import redacted
 
-    files = {redacted.text(path): size for path, size in found.by_file.items()}
+    files = {redacted.without_secrets(path): size for path, size in found.by_file.items()}
     clean = redacted.values({**msgspec.to_builtins(found), "by_file": files})
     return msgspec.convert(clean, type(found))
 

@@ -20,7 +20,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.compaction.clips import SMALL, Form, ItemReader, least_step
+from refold.compaction.clips import SMALL, ItemReader, SizedMessage, least_step
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
 from refold.messages import Assistant
 from refold.session.invariants import PAIRS, legal, thinking
@@ -277,7 +277,7 @@ class Layout:
     """Where that is on the path."""
     tokens: int
     """Of the items from `first` on."""
-    forms: dict[int, Form]
+    forms: dict[int, SizedMessage]
     quotes: tuple[Quote, ...] = ()
     left: frozenset[int] = frozenset()
     """Items of steps whose calls are too large to stand: the record tells of them."""
@@ -344,11 +344,11 @@ def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_fro
     return stays[0] if stays else cut
 
 
-def clip_kept(s: PlanContext, first: int, room: int) -> dict[int, Form]:
+def clip_kept(s: PlanContext, first: int, room: int) -> dict[int, SizedMessage]:
     """Items from `first` on made to fit into `room`, the longest first: all to the same level."""
     reader = ItemReader(s, room, room)
     sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
-    forms: dict[int, Form] = {}
+    forms: dict[int, SizedMessage] = {}
     for tokens in reversed(LEVELS):
         loose = (index for index in sizes if not reader.fixed(index))
         forms = {index: form for index in loose if (form := reader.form(index, tokens))}

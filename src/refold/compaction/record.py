@@ -321,7 +321,7 @@ class _Page:
                 self.sources.append(LineSource(first, len(self.lines) - 1, ids, row.through))
 
 
-def quoted(fold: e.Fold, session: History) -> e.Fold:
+def with_quoted_texts(fold: e.Fold, session: History) -> e.Fold:
     """A fold whose texts in the role of the user or the system are quotations where they stand for others'
     words. A message that was said just so, or a single one in a shorter form, is no quotation."""
 

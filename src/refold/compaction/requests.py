@@ -55,7 +55,7 @@ def focus_line(wish: str | None) -> str:
 
 # ── requests ────────────────────────────────────────────────────────────────────────────────────
 
-Form: TypeAlias = Literal["stand-alone", "cached-prefix"]
+RequestForm: TypeAlias = Literal["stand-alone", "cached-prefix"]
 Wanted: TypeAlias = Literal["auto", "stand-alone", "cached-prefix"]
 
 MARGIN = 0.95
@@ -69,7 +69,7 @@ def fits(size: int, output: int, window: int | None) -> bool:
     return window is None or size <= int(window * MARGIN) - output
 
 
-def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
+def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> RequestForm:
     """The form in which this summary will be asked for.
 
     `auto` continues the chat where that reads a cache: the same model writes the summary, its last reply is

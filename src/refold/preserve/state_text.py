@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from refold import tokens
 from refold.preserve.file_history import Fate, FileNote
 from refold.preserve.lines import SHOWN_CHARS, Row, joined
-from refold.preserve.state import Check, Failure, WorkState
+from refold.preserve.state import FailedAction, LatestCheck, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest
@@ -273,7 +273,7 @@ def _todos(state: WorkState) -> Iterator[str]:
         yield f"({done} of {len(state.todos)} done)"
 
 
-def _failure(failure: Failure) -> str:
+def _failure(failure: FailedAction) -> str:
     status = f"exit {failure.exit}: " if failure.exit else ""
     what, error = in_short(failure.what, SHOWN_CHARS), in_short(failure.error, 240)
     return f"{what}: {status}{error or 'failed'} #{failure.number}"
@@ -285,7 +285,7 @@ def _shown(note: FileNote, shows: Shows) -> bool:
     return any(shows(note.number, row) for row in rows or [note.change])
 
 
-def _check(check: Check, home: str, newest_change: int) -> str:
+def _check(check: LatestCheck, home: str, newest_change: int) -> str:
     """`pytest -q: FAILED (exit 1), "2 failed, 11 passed" #183, files changed since`."""
     folder = "" if check.folder == home else check.folder.removeprefix(f"{home}/")
     place = f" (in {folder})" if folder else ""
@@ -293,7 +293,7 @@ def _check(check: Check, home: str, newest_change: int) -> str:
     return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{check.number}{since}"
 
 
-def verdict_text(check: Check) -> str:
+def verdict_text(check: LatestCheck) -> str:
     """What the exit code decides, and the runner's own summary: `passed, "11 passed"`, `"2 failed"`."""
     status = f"FAILED (exit {check.exit})" if check.outcome == "FAILED" else check.outcome
     return ", ".join(filter(None, (status, f'"{check.quote}"' if check.quote else "")))

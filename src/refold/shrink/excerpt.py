@@ -40,7 +40,7 @@ _DEEP = 4
 """Columns that a line of an outline is indented at most."""
 
 
-Place: TypeAlias = tuple[int, int]
+LineSpan: TypeAlias = tuple[int, int]
 """Where a line begins and ends."""
 Look: TypeAlias = Callable[[Sequence[str]], Iterator[tuple[int, int, str | None]]]
 """Which of some lines tell something by themselves: index, rank (the least tells most), and a shape where one
@@ -59,10 +59,10 @@ class SalientLines:
         self._text = text
         self._look: Look = _LOOKS.get(kind, _log)
         self._lines: dict[Look, list[_Line]] = {}
-        self.sizes: dict[Place, int] = {}
+        self.sizes: dict[LineSpan, int] = {}
         """Tokens of lines that were asked for; the caller counts them."""
 
-    def ranked(self, start: int, end: int) -> Iterator[Place]:
+    def ranked(self, start: int, end: int) -> Iterator[LineSpan]:
         """Where these lines are between two places of the text, the best first: of the first
         `_MAX_LINES` lines, those that are there as a whole."""
         text = self._text

@@ -27,7 +27,7 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import cached_prefix
-from refold.compaction.transcript import Source, messages_between
+from refold.compaction.transcript import SummarySource, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.preserve.tools import Names
@@ -50,7 +50,7 @@ class SummaryNode:
     acknowledgement: str
     tail_chars: int
     min_tail: int = 1
-    limits: abridged.Limits = abridged.Limits()
+    limits: abridged.OutlineLimits = abridged.OutlineLimits()
     carry_previous: bool = False
     """Give the previous summary to the model. Off: what it covered lives on in the abridged history alone."""
     segment: int = SEGMENT
@@ -107,7 +107,7 @@ class SummaryNode:
         said = messages_between(s.session, s.projection.floor, position)
         return abridged.xml(outline_of(said, continues=goes_on, names=self.names), self.limits)
 
-    def _ask(self, s: PlanContext, head: tuple[Source, ...], previous: str | None) -> Ask:
+    def _ask(self, s: PlanContext, head: tuple[SummarySource, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
         focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
 
@@ -115,8 +115,8 @@ class SummaryNode:
         def calls() -> dict[str, Call]:
             return {call.id: call for item in s.items for call in item.message.calls}
 
-        def render(sources: Sequence[Source], previous: str | None) -> Request:
-            earlier = PREVIOUS.format(text=redacted.text(previous)) if previous else ""
+        def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
+            earlier = PREVIOUS.format(text=redacted.without_secrets(previous)) if previous else ""
             sent = bounded(grouped(paired(sources, calls())), self.segment)
             chat = Request(
                 messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
