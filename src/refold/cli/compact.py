@@ -12,6 +12,7 @@ import click
 from msgspec.structs import asdict
 
 from refold.cli.options import (
+    WholeNumber,
     file_argument,
     force_option,
     json_option,
@@ -51,7 +52,7 @@ RESUME_FORMATS = {"claude": "claude-code", "codex": "codex", "opencode": "openco
 @preset_options
 @click.option(
     "--passes",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     help="Replay the transcript and fold it this many times as it grows.",
 )
 @click.option("--model", help="Model that writes the summaries, e.g. openai:gpt-…; default: none.")
