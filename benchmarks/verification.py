@@ -28,10 +28,9 @@ from benchmarks.measuring import COUNTER, DATA, percent
 from benchmarks.passes import CONSTRAINTS, Case, cases, named_files
 from benchmarks.references import shown
 from refold import Engine, Session, presets, transcripts
-from refold.compaction.plan import Ask, Plan, Source
+from refold.compaction.plan import Ask, Plan, SummarySource
 from refold.compaction.verify import MARK, Verified, verify
-from refold.digest import Source as DigestSource
-from refold.digest import digest
+from refold.digest import Source, digest
 from refold.engine.summarise import Answer
 from refold.entries import Fold, MessageEntry, key
 from refold.errors import RefoldError
@@ -52,7 +51,7 @@ class True_:
     name: str
     kind: str
     text: str
-    sources: tuple[Source, ...] = field(repr=False)
+    sources: tuple[SummarySource, ...] = field(repr=False)
     previous: str = ""
 
 
@@ -62,7 +61,9 @@ def real_summaries() -> Iterator[True_]:
     previous = ""
     for fold in [entry for entry in session.path if isinstance(entry, Fold)]:
         seen = session.path[: session.position(fold.id)]
-        said = tuple(Source(entry.id, message) for entry in seen if (message := said_by(entry)) is not None)
+        said = tuple(
+            SummarySource(entry.id, message) for entry in seen if (message := said_by(entry)) is not None
+        )
         yield True_(f"pi, compaction {fold.id}", "by a model", fold.summary, said, previous)
         previous = fold.summary
 
@@ -85,16 +86,16 @@ def digest_summaries(*, quick: bool = False) -> Iterator[True_]:
                 said = _said(path, number)
             except RefoldError:
                 break
-            sources = [DigestSource(message=one.message, id=one.id, key=key(one.id)) for one in said]
+            sources = [Source(message=one.message, id=one.id, key=key(one.id)) for one in said]
             text = digest(sources, budget=1_500, counter=COUNTER, form="readable")
             text = re.sub(r" ?\[[a-z2-7]{7}\]", "", text)  # recall keys point somewhere; they claim nothing
             yield True_(f"{path.parent.name}/{path.stem[:20]}#{number}", "by the digest", text, said)
 
 
-def _said(path: Path, number: int) -> tuple[Source, ...]:
+def _said(path: Path, number: int) -> tuple[SummarySource, ...]:
     loaded = transcripts.read(path, index=number)
     return tuple(
-        Source(entry.id, entry.message) for entry in loaded.entries if isinstance(entry, MessageEntry)
+        SummarySource(entry.id, entry.message) for entry in loaded.entries if isinstance(entry, MessageEntry)
     )
 
 

@@ -221,7 +221,7 @@ def option(param: click.Option) -> str:
         or param.type.get_metavar(param, click.Context(refold_command))
         or param.type.name.upper()
     )
-    return f"{text} {'N' if kind.startswith('INTEGER') else kind}"
+    return f"{text} {kind}"
 
 
 def sentence(command: click.Command) -> str:

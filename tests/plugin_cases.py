@@ -15,7 +15,7 @@ from refold import Engine, Hooks, Session, presets
 from refold import entries as e
 from refold import format as fmt
 from refold import messages as m
-from refold.compaction.plan import Ask, Finished, Plan, Proposal, Source
+from refold.compaction.plan import Ask, Finished, Plan, Proposal, SummarySource
 from refold.compaction.preset import Preset
 from refold.engine.summarise import Answer, ByModel
 from refold.errors import RefoldError
@@ -342,7 +342,7 @@ def proposal(s: Any, **over: Any) -> Proposal:
 
 
 def ask(s: Any, **over: Any) -> Ask:
-    source = Source(ids(s)[0], m.user("word " * 100))
+    source = SummarySource(ids(s)[0], m.user("word " * 100))
     request = Request(messages=(m.user("Summarise."),))
     return made(Ask, {"sources": (source,), "render": gives(request), **over})
 

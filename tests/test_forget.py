@@ -57,7 +57,7 @@ def filled(place: str) -> tuple[Session, dict[str, str]]:
             e.Edit(ids["first"], ids["result"], (m.user(f"The token is {SECRET[:20]} and so on."),)),
             e.Edit(last, last, (m.assistant("Y"),), "clip"),
         ),
-        preset="refold", summary=f"token {SECRET}", details={"lines": [SECRET]},
+        preset="refold", rung="clip", tokens_before=9_000, tokens_after=800, summary=f"token {SECRET}", details={"lines": [SECRET]},
         ledger=(e.Lost(ids["result"], "tool", 9, "abcd", "k"),),
     )  # fmt: skip
     ids["fold"] = session.append(fold).id
@@ -390,10 +390,10 @@ def test_the_command_asks_first(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert SECRET in path.read_text()
     assert SECRET not in done.output, "not even while asking"
-    assert (
-        "1 fold that contains it will be undone" in done.output and "1 other message contains" in done.output
-    )
-    assert call(str(path), ids["result"], "--dry-run").exit_code == 0
+    assert "1 other message contains" in done.output
+    dry = call(str(path), ids["result"], "--dry-run")
+    told = f"1 fold that contains it will be undone:\n  {ids['fold']}  refold, strategy clip: 9,000 → 800 tokens\n"
+    assert told in dry.output and told in done.output and dry.exit_code == 0
     assert SECRET in path.read_text()
     assert call(str(path), ids["result"], said="y\n").exit_code == 0
     assert SECRET not in path.read_text()

@@ -41,13 +41,6 @@ SHARED = {
     "WORKER_END_SECONDS": "how long a worker process may take to end",
 }
 
-TWO_MEANINGS = {
-    "Check", "FRAME", "Fact", "Failure", "Form", "Kind", "LEAST", "LIMIT", "LINES", "Limits", "Line", "Lines",
-    "MANY", "NOTE", "OWN_TAGS", "Place", "READ", "SPARE", "STALE", "STEP", "SHOWN", "Said", "Source",
-    "checkpoint", "counted", "fields", "quoted", "text",
-}  # fmt: skip
-"""Names that still mean different things in different modules. None may be added."""
-
 
 def definitions(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
@@ -82,7 +75,7 @@ def test_a_public_name_has_one_meaning() -> None:
                 modules[name].add(str(path.relative_to(SOURCE)))
     several = {name: sorted(where) for name, where in modules.items() if len(where) > 1}
     shared = {name for names in SHARED for name in names.split(", ")}
-    new = {name: where for name, where in several.items() if name not in shared | TWO_MEANINGS}
+    new = {name: where for name, where in several.items() if name not in shared}
     assert not new, f"choose another name, or say in SHARED what it means everywhere: {new}"
-    gone = (shared | TWO_MEANINGS) - several.keys()
+    gone = shared - several.keys()
     assert not gone, f"no longer shared; take it out of this list: {sorted(gone)}"

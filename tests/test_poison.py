@@ -20,7 +20,7 @@ from refold import messages as m
 from refold.compaction import transcript
 from refold.compaction.details import reinjection
 from refold.compaction.path_index import path_index
-from refold.compaction.plan import Plan, Source
+from refold.compaction.plan import Plan, SummarySource
 from refold.engine.maintenance import maintain
 from refold.engine.summarise import ByModel
 from refold.loop import run
@@ -225,10 +225,10 @@ def test_R17_every_forged_tag_in_every_design(tag: str) -> None:
 def test_R17_the_summariser_gets_the_conversation_as_data(poison: str) -> None:
     """Nothing that is summarised can close the frame it is handed over in or pose as another message."""
     said = [
-        Source("1", m.user("Fix it.")),
-        Source("2", m.assistant(poison, m.call("c", "Read", path=poison))),
-        Source("3", m.result("c", poison)),
-        Source("4", m.Bash("x", poison)),
+        SummarySource("1", m.user("Fix it.")),
+        SummarySource("2", m.assistant(poison, m.call("c", "Read", path=poison))),
+        SummarySource("3", m.result("c", poison)),
+        SummarySource("4", m.Bash("x", poison)),
     ]
     text = plain(transcript.render(said, transcript.Style()))
     for name in transcript.FRAMES:

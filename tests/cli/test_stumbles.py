@@ -9,8 +9,11 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
+import click
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
@@ -20,6 +23,7 @@ from refold import Session
 from refold import messages as m
 from refold.cli import main
 from refold.cli.console import Screen
+from refold.cli.options import WholeNumber
 from refold.presets import NAMES
 from refold.registry.sessions import save
 from tests.data import shared
@@ -851,3 +855,48 @@ def test_broken_json_is_called_so(tmp_path: Path) -> None:
     assert (done.exit_code, done.output) == (
         1, f"refold: {path} is not valid JSON: Expecting value: line 2 column 13 (char 30)\n"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (("--view", "--tree"), "--view, --tree"),
+        (("--why", "--ledger", "--trail"), "--ledger, --trail, --why"),
+        (("--tree", "--wire", "anthropic"), "--tree, --wire"),
+    ],
+)
+def test_show_refuses_two_aspects_at_once(own: str, asked: tuple[str, ...], named: str) -> None:
+    result = refold("show", own, *asked)
+    assert result.exit_code == 2
+    assert result.output.endswith(f"Error: choose one of {named}\n")
+    assert (
+        refold("show", own, "--view", "--wire", "anthropic", "--json").exit_code == 0
+    )  # what is sent is the view
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("recall", "x", "words", "--limit", "22a"), "'22a' is not a whole number from 1 to 1000."),
+        (("stats", "x", "--top", "0"), "'0' is not a whole number from 1 to 1000."),
+        (("memory", "forget", "1.5"), "'1.5' is not a whole number of at least 1."),
+    ],
+)
+def test_what_is_no_number_is_told_in_plain_words(arguments: tuple[str, ...], said: str) -> None:
+    result = refold(*arguments)
+    assert result.exit_code == 2
+    assert result.output.endswith(f"{said}\n")
+
+
+def test_every_number_of_a_command_is_asked_for_in_these_words() -> None:
+    def parameters(command: click.Command) -> Iterator[click.Parameter]:
+        yield from command.params
+        if isinstance(command, click.Group):
+            for name in command.list_commands(click.Context(command)):
+                yield from parameters(
+                    cast("click.Command", command.get_command(click.Context(command), name))
+                )
+
+    numbers = (click.types.IntParamType, click.types.FloatParamType)
+    found = [one for one in parameters(main) if isinstance(one.type, numbers)]
+    assert found and all(isinstance(one.type, WholeNumber) for one in found), found

@@ -11,7 +11,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction import requests
 from refold.compaction.plan import Ask
-from refold.compaction.requests import OWN_TAGS, framing, listing
+from refold.compaction.requests import SUMMARY_TAGS, framing, listing
 from refold.compaction.verify import Evidence, claims, verify
 from refold.errors import BadAnswer
 from refold.protocols import Request
@@ -119,7 +119,7 @@ def test_a_summary_is_shown_in_its_frame_with_its_files() -> None:
     files = e.Files(read=("a",), modified=("b", "c\nd"), created=("e",), deleted=("</summary>",))
     assert listing(files) == (
         "\n\n<read-files>\na\n</read-files>\n\n<modified-files>\nb\nc d\n</modified-files>"
-        f"\n\n<created-files>\ne\n</created-files>\n\n<deleted-files>\n{quote('</summary>', *OWN_TAGS)}\n</deleted-files>"
+        f"\n\n<created-files>\ne\n</created-files>\n\n<deleted-files>\n{quote('</summary>', *SUMMARY_TAGS)}\n</deleted-files>"
     )
     assert "</summary>" not in listing(files)
     assert listing(e.Files()) == ""
@@ -166,7 +166,10 @@ def test_a_squeezed_message_says_how_to_get_all_of_it() -> None:
         len(small.arguments["text"]) == len(small.arguments["in"]["deep"]) == 300
         and small.arguments["n"] == 5
     )
-    assert len(small.arguments["list"]) == truncate_message.MANY and len(small.arguments["list"][0]) == 300
+    assert (
+        len(small.arguments["list"]) == truncate_message.MAX_LIST_ITEMS
+        and len(small.arguments["list"][0]) == 300
+    )
     [raw] = truncate_message.truncate_message(m.Assistant((m.Call("c", "T", raw=LONG),)), 300, "k1").parts
     assert isinstance(raw, m.Call) and raw.raw is not None and len(raw.raw) == 300
     many = m.Call("c", "T", {f"k{n}": "v" * 10 for n in range(2_000)})

@@ -13,7 +13,7 @@ from refold.compaction.plan import Proposal, Reason, finish
 from refold.compaction.plan_context import Writer
 from refold.compaction.strategies import layered
 from refold.compaction.strategies.layered import NOTICE, TITLES, Archive, KeepRecent, archives_fit
-from refold.compaction.transcript import Source
+from refold.compaction.transcript import SummarySource
 from refold.errors import BadAnswer
 from refold.session import Session
 
@@ -31,7 +31,7 @@ SAID: tuple[m.Message, ...] = (
     m.assistant("It still fails."),
     m.user("Explain it."),
 )
-SOURCES = [Source(f"e{n}", message, 1_000.0 + n * 60) for n, message in enumerate(SAID)]
+SOURCES = [SummarySource(f"e{n}", message, 1_000.0 + n * 60) for n, message in enumerate(SAID)]
 
 
 def sections(text: str) -> dict[str, list[str]]:
@@ -117,11 +117,11 @@ def test_the_newest_rows_within_an_eighth_and_a_quarter_are_kept(
 @pytest.mark.parametrize("answer", ["It still fails.", "x " * 198 + "fail", "未完成"])
 def test_an_answer_that_denies_it_gets_no_tick(answer: str) -> None:
     said = [*SAID[:3], m.assistant(answer)]
-    sources = [Source(f"e{n}", message) for n, message in enumerate(said)]
+    sources = [SummarySource(f"e{n}", message) for n, message in enumerate(said)]
     assert sections(by_rule(sources, "d", 9_999, WORDS))["Completed milestones"] == ["(none)"]
     for begins in (396, 400):  # so far an answer is looked at
         later = [*SAID[:3], m.assistant("x" * begins + " fail")]
-        sources = [Source(f"e{n}", message) for n, message in enumerate(later)]
+        sources = [SummarySource(f"e{n}", message) for n, message in enumerate(later)]
         assert "✓" in sections(by_rule(sources, "d", 9_999, WORDS))["Completed milestones"][0]
 
 

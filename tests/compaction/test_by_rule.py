@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from refold import messages as m
-from refold.compaction.details import Line
+from refold.compaction.details import RoundsLine
 from refold.compaction.strategies.turn_lines import accept_line, merging
 from refold.digest import Source
-from refold.digest.sections import checkpoint, turn_prefix
+from refold.digest.sections import checkpoint_text, turn_prefix
 from refold.digest.turn_line import rule_line
 from refold.digest.turn_line import short as short_line
 from refold.errors import BadAnswer
@@ -94,11 +94,11 @@ def test_an_answer_is_one_line_without_its_label() -> None:
 # ── too many lines ──────────────────────────────────────────────────────────────────────────────
 
 
-def lines(*numbers: int) -> list[Line]:
-    return [Line(f"e{n}", f"e{n}", n, n, f"ask {n} for it → did {n}") for n in numbers]
+def lines(*numbers: int) -> list[RoundsLine]:
+    return [RoundsLine(f"e{n}", f"e{n}", n, n, f"ask {n} for it → did {n}") for n in numbers]
 
 
-def size(some: Sequence[Line]) -> int:
+def size(some: Sequence[RoundsLine]) -> int:
     return sum(WORDS.text(line.text) for line in some)
 
 
@@ -126,7 +126,7 @@ def test_neighbours_in_the_oldest_half_become_ranges(budget: int, merged: dict[t
 
 
 def test_lines_that_cannot_become_smaller_stay() -> None:
-    empty = [Line("a", "a", 1, 1, ""), Line("c", "c", 3, 3, "")]
+    empty = [RoundsLine("a", "a", 1, 1, ""), RoundsLine("c", "c", 3, 3, "")]
     assert merging(empty, -1, size, WORDS) == empty
 
 
@@ -141,7 +141,7 @@ def test_lines_that_cannot_become_smaller_stay() -> None:
     ],
 )
 def test_a_range_keeps_its_beginning_and_its_end(first: str, second: str, joined: str) -> None:
-    pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
+    pair = [RoundsLine("a", "b", 1, 2, first), RoundsLine("c", "d", 3, 4, second)]
     budget = size(pair) - 1
     found = merging(pair, budget, size, WORDS)
     assert (found[0].first, found[0].last, found[0].start, found[0].end) == ("a", "d", 1, 4)
@@ -168,10 +168,10 @@ class Letters:
     [("xx → yy", "zz → w", "xx; zz"), ("xxx → y", "zz → w", "xxx"), ("aa; bb → long", "cc; dd", "aa; dd")],
 )
 def test_a_range_is_half_as_long_as_its_parts_to_the_character(first: str, second: str, joined: str) -> None:
-    def length(some: Sequence[Line]) -> int:
+    def length(some: Sequence[RoundsLine]) -> int:
         return sum(len(line.text) for line in some)
 
-    pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
+    pair = [RoundsLine("a", "b", 1, 2, first), RoundsLine("c", "d", 3, 4, second)]
     found = merging(pair, len(first) + len(second) - 1, length, Letters())
     assert found[0].text == joined
 
@@ -206,7 +206,7 @@ def sections(document: str) -> dict[str, list[str]]:
 
 
 def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
-    assert sections(checkpoint(sources(*SAID), 2_000, WORDS, "")) == {
+    assert sections(checkpoint_text(sources(*SAID), 2_000, WORDS, "")) == {
         "Goal": ["Never touch migrations/. Please fix the login in src/login.py."],
         "Constraints and preferences": ["- Never touch migrations/. Please fix the login in src/login.py."],
         "Progress": [],
@@ -235,15 +235,15 @@ def test_what_was_called_takes_no_room_from_the_lines_of_turns() -> None:
                 m.result(f"c{turn}-{n}", "text"),
             ]
         said.append(m.assistant(f"Part {turn} works."))
-    found = sections(checkpoint(sources(*said), 400, WORDS, ""))
+    found = sections(checkpoint_text(sources(*said), 400, WORDS, ""))
     assert [turn for turn in range(6) if any(f"part {turn}" in line for line in found["Done"])] == [*range(6)]
     assert any("src/5/7.py" in line for line in found["Critical context"])
-    again = sections(checkpoint(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth"))
+    again = sections(checkpoint_text(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth"))
     assert again["Goal"] == ["Both"], "once"
 
 
 def test_a_checkpoint_goes_on_with_the_one_before() -> None:
-    found = sections(checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
+    found = sections(checkpoint_text(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
     assert found["Goal"] == ["Ship it"]
     assert found["Done"] == [
         "- [x] old",
@@ -251,7 +251,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     ]
     assert found["In progress"] == ["(none)"]
     assert found["Key decisions"] == ["- We decided to use sha256 because md5 is weak. The port is 8443."]
-    text = checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
+    text = checkpoint_text(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
     assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b\n- Agent: decided" in text
     assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
@@ -260,7 +260,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
 @pytest.mark.parametrize("stop", ["end", "error", "aborted"])
 def test_a_turn_that_was_broken_off_is_in_progress(stop: m.Stop) -> None:
     said = (m.user("Explain it."), m.Assistant((m.Text("It is so."),), stop))
-    found = sections(checkpoint(sources(*said), 500, WORDS, ""))
+    found = sections(checkpoint_text(sources(*said), 500, WORDS, ""))
     assert (found["Done"] == ["(none)"]) is (stop != "end")
     assert (found["In progress"] == ["(none)"]) is (stop == "end")
 
@@ -272,7 +272,7 @@ def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
         for n in range(30)
         for x in (m.user(f"Please fix part {n}."), m.assistant(f"Part {n} is at port {9000 + n}."))
     ]
-    text = checkpoint(sources(*long), budget, WORDS, "")
+    text = checkpoint_text(sources(*long), budget, WORDS, "")
     assert 0 < WORDS.text(text) <= budget
     assert ("(none)" in text) is (budget > 60), "what says nothing is left out where room is scarce"
     done = sections(text).get("Done", [])
@@ -297,5 +297,5 @@ def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
 def test_B11_what_was_asked_is_cut_and_not_left_out_where_it_is_too_long() -> None:
     said = sources(m.user(many("ask", 300)), m.assistant(many("did", 300)))
     for made, title in ((turn_prefix(said, 200, WORDS), "Original request"),
-                        (checkpoint(said, 200, WORDS, ""), "Goal")):  # fmt: skip
+                        (checkpoint_text(said, 200, WORDS, ""), "Goal")):  # fmt: skip
         assert f"## {title}\nask1 ask2 ask3" in made, title

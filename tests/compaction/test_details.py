@@ -14,13 +14,13 @@ from refold.compaction import details
 from refold.compaction.details import (
     AugmentDetails,
     CalibrationNote,
-    Check,
     Details,
     FoldDetails,
     LayeredDetails,
-    Line,
     RefoldDetails,
     RoundsDetails,
+    RoundsLine,
+    VerificationReport,
 )
 from refold.format import decode, encode
 
@@ -29,7 +29,7 @@ STORED: list[tuple[Details, dict[str, Any]]] = [
     (LayeredDetails(archive=True), {"archive": True}),
     (LayeredDetails(archive=True, notice="no"), {"archive": True, "notice": "no"}),
     (LayeredDetails(shrunk_through="e9"), {"shrunk_through": "e9"}),
-    (RoundsDetails(lines=[Line("a", "b", 1, 2, "x → y")]), {"lines": [["a", "b", 1, 2, "x → y"]]}),
+    (RoundsDetails(lines=[RoundsLine("a", "b", 1, 2, "x → y")]), {"lines": [["a", "b", 1, 2, "x → y"]]}),
     (
         RefoldDetails(calibration=CalibrationNote("o200k", "m", [1.25, 310, 7]), words_left_out=["e1"]),
         {
@@ -75,11 +75,13 @@ def test_what_somebody_else_noted_under_the_same_name_is_no_note_of_ours(
 
 
 def test_a_report_is_read_whole_or_not_at_all() -> None:
-    report = Check(False, 9, ["q7.py"])
+    report = VerificationReport(False, 9, ["q7.py"])
     assert report.stored() == {"verified": False, "claims": 9, "unverified": ["q7.py"]}
-    assert Check.of(fold(check=report.stored() | {"added": []})) == report  # 0.1.0 stored an empty list more
-    assert Check.of(fold()) is None
-    assert Check.of(fold(check={"verified": "yes"})) is None
+    assert (
+        VerificationReport.of(fold(check=report.stored() | {"added": []})) == report
+    )  # 0.1.0 stored an empty list more
+    assert VerificationReport.of(fold()) is None
+    assert VerificationReport.of(fold(check={"verified": "yes"})) is None
 
 
 def test_nothing_reads_or_writes_details_by_key_but_their_own_module_and_the_importers() -> None:

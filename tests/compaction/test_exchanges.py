@@ -10,15 +10,15 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction import exchanges
 from refold.compaction.exchanges import FOLLOWS, Exchange
-from refold.compaction.transcript import Source
+from refold.compaction.transcript import SummarySource
 
 from .kit import context, session_of
 
 CALL = m.call("c", "T")
 
 
-def sources(*said: m.Message) -> tuple[Source, ...]:
-    return tuple(Source(f"e{n}", message, float(n), n) for n, message in enumerate(said))
+def sources(*said: m.Message) -> tuple[SummarySource, ...]:
+    return tuple(SummarySource(f"e{n}", message, float(n), n) for n, message in enumerate(said))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.plan_context import Due, PlanContext, Writer
 from refold.compaction.record import FoldBudget
-from refold.compaction.strategies.graded import Clip, Dialogue, Lines, Summary
+from refold.compaction.strategies.graded import Clip, Dialogue, LinesStrategy, Summary
 from refold.errors import BadAnswer, DoesNotFit
 
 from .kit import WORDS, context, many, session_of
@@ -36,8 +36,8 @@ def shape(goal: int, **more: Any) -> FoldBudget:
     return FoldBudget(budget=2 * goal, goal=goal, **more)
 
 
-def lines(goal: int, **more: Any) -> Lines:
-    return Lines(shape(goal, **more))
+def lines(goal: int, **more: Any) -> LinesStrategy:
+    return LinesStrategy(shape(goal, **more))
 
 
 def proposal(found: Proposal | Reason) -> Proposal:
@@ -370,5 +370,5 @@ def test_R2_the_goal_is_a_share_of_what_system_prompt_and_tools_leave(tools: int
     s = context(*work(60), window=10_000, system="word " * tools)
     shape = FoldBudget(budget=10_000, goal=5_000).within(s)
     assert shape.goal - s.sizes.fixed == pytest.approx((10_000 - s.sizes.fixed) / 2, abs=1)
-    folded = after(s, done(Lines(FoldBudget(budget=10_000, goal=5_000)).propose(s)))
+    folded = after(s, done(LinesStrategy(FoldBudget(budget=10_000, goal=5_000)).propose(s)))
     assert folded.sizes.tokens - s.sizes.fixed > (10_000 - s.sizes.fixed) * 0.4

@@ -15,7 +15,7 @@ from refold.compaction.plan_context import Due, PlanContext, Writer
 from refold.compaction.planning import _summary, cost, make_plan, refused, replan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, choose_form, fits
-from refold.compaction.transcript import Source
+from refold.compaction.transcript import SummarySource
 from refold.costs import SummaryCost
 from refold.protocols import Request
 
@@ -156,7 +156,7 @@ def asking(s: PlanContext, *asks: Ask) -> Plan:
 
 def test_asking_costs_a_prompt_and_what_it_reads_unless_a_cache_is_continued() -> None:
     s = context(*TALK, writer=Writer("gpt-4.1"))
-    read = replace(ASKING, sources=(Source("e0", m.user("a b c")),))
+    read = replace(ASKING, sources=(SummarySource("e0", m.user("a b c")),))
     cached = replace(read, prefix=lambda: Request(messages=()))
     assert (
         _summary(asking(context(*TALK)), "m") == _summary(asking(context(*TALK), read), "m") == SummaryCost()

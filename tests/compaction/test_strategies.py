@@ -19,7 +19,7 @@ from refold.compaction.requests import FRAME_TOKENS
 from refold.compaction.strategies.budget_summary import BudgetSummary, Cut, cut_at, cut_by_budget
 from refold.compaction.strategies.layered import ShrinkRounds
 from refold.compaction.strategies.summary_node import SummaryNode, newest_node
-from refold.shrink.clip import FRAME, LEVELS
+from refold.shrink.clip import CLIP_OVERHEAD, LEVELS
 
 from .kit import WORDS, context, many, session_of
 
@@ -313,9 +313,9 @@ def test_E3_where_nothing_becomes_shorter_it_says_so(messages: list[m.Message], 
     [
         ([m.user("w " * 500)], 500),
         ([m.assistant("w " * 5)], 5),
-        ([m.assistant("w " * 500)], LEVELS[0] + FRAME),
+        ([m.assistant("w " * 500)], LEVELS[0] + CLIP_OVERHEAD),
         ([m.assistant("", CALL), m.result("c", "w " * 5)], 2 + 5),
-        ([m.assistant("", CALL), m.result("c", "w " * 500)], 2 + LEVELS[0] + FRAME),
+        ([m.assistant("", CALL), m.result("c", "w " * 500)], 2 + LEVELS[0] + CLIP_OVERHEAD),
         ([m.Assistant((m.Thinking("w " * 50, "sig"), m.Text("w " * 40)))], 90),
     ],
 )

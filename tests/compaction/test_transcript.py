@@ -7,7 +7,7 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.compaction import transcript
-from refold.compaction.transcript import Source, Style
+from refold.compaction.transcript import Style, SummarySource
 
 from .kit import session_of
 
@@ -17,7 +17,7 @@ PLAIN = Style()
 
 
 def shown(message: m.Message, style: Style = PLAIN) -> str:
-    return transcript.render([Source("e0", message)], style)
+    return transcript.render([SummarySource("e0", message)], style)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_style_says_what_is_left_out_and_where_it_is_cut(
 
 
 def test_a_transcript_is_never_longer_than_it_may_be() -> None:
-    said = [Source(f"e{n}", m.user("word " * 10)) for n in range(10)]
+    said = [SummarySource(f"e{n}", m.user("word " * 10)) for n in range(10)]
     whole = transcript.render(said, PLAIN)
     assert whole.count("\n\n") == 9 and transcript.render(said, Style(total_limit=len(whole))) == whole
     for limit in (len(whole) - 1, 200, 100):

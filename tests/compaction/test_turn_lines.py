@@ -11,7 +11,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.plan_context import PlanContext, Writer, is_over
-from refold.compaction.requests import READ
+from refold.compaction.requests import ACKNOWLEDGEMENT
 from refold.compaction.strategies.turn_lines import (
     HEADER,
     WORKSPACE,
@@ -116,7 +116,7 @@ def test_rounds_that_leave_become_lines_above_the_workspace() -> None:
     assert (found.rung, found.stretch, found.first_kept) == ("line", ("e0", "e3"), "e4")
     assert complete_ids(found) == ("e0", "e1", "e2", "e3") and not found.smaller
     [edit] = done(found).edits
-    assert (edit.first, edit.last, edit.kind, edit.put[1:]) == ("e0", "e3", "line", (READ,))
+    assert (edit.first, edit.last, edit.kind, edit.put[1:]) == ("e0", "e3", "line", (ACKNOWLEDGEMENT,))
     texts = parts(edit)
     assert texts == [
         f"{HEADER}\n[Turn 1] ask 1 → did 1",

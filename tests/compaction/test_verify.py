@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import messages as m
-from refold.compaction.plan import Source
+from refold.compaction.plan import SummarySource
 from refold.compaction.verify import MARK, Verified, claims, verify
 from tests.timing import JUDGED, seconds_of
 
 SOURCES = tuple(
-    Source(f"e{number}", message)
+    SummarySource(f"e{number}", message)
     for number, message in enumerate(
         (
             m.user("Please fix the login bug. Never touch the migrations."),
@@ -86,7 +86,7 @@ def test_R5_what_nobody_said_is_marked(said: str, claim: str) -> None:
 
 
 def checked(source: str, said: str) -> Verified:
-    return verify(said, [Source("s", m.user(source))])
+    return verify(said, [SummarySource("s", m.user(source))])
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_R5_nearly_the_same_is_not_the_same(source: str, said: str, wrong: str) 
 )
 def test_R5_everything_readable_in_a_message_is_a_source(message: m.Message) -> None:
     said = "Then frobnicate_all was run."
-    assert verify(said, [Source("s", message)]).unverified == ()
-    assert verify(said, [Source("s", m.user("nothing"))]).unverified == ("frobnicate_all",)
+    assert verify(said, [SummarySource("s", message)]).unverified == ()
+    assert verify(said, [SummarySource("s", m.user("nothing"))]).unverified == ("frobnicate_all",)
 
 
 def test_R5_the_exit_code_of_a_command_is_a_source() -> None:
-    source = [Source("s", m.Bash("make", "failed", exit_code=137))]
+    source = [SummarySource("s", m.Bash("make", "failed", exit_code=137))]
     assert verify("It ended with 137.", source).unverified == ()
 
 
@@ -312,7 +312,7 @@ def test_any_text_is_survived_and_marks_are_all_that_is_added(text: str, action:
 @given(st.text(max_size=300))
 def test_what_the_sources_say_word_for_word_holds(text: str) -> None:
     quoted = [claim for claim in claims(text) if claim.kind != "rough"]
-    assert not [c for c in quoted if c.text in verify(text, [Source("s", m.user(text))]).unverified]
+    assert not [c for c in quoted if c.text in verify(text, [SummarySource("s", m.user(text))]).unverified]
 
 
 @pytest.mark.timing

@@ -13,9 +13,9 @@ from refold.compaction.plan_context import PlanContext, Writer
 from refold.compaction.strategies.window import (
     HardTrim,
     WindowSummary,
-    counted,
     digest_zh,
     kept_from,
+    message_count,
     safe_end,
 )
 from refold.session import Session
@@ -63,9 +63,9 @@ def test_the_newest_ten_messages_stay(count: int, first: int) -> None:
 
 def test_a_system_message_of_the_log_is_not_counted_and_a_summary_is() -> None:
     s = context(m.system("rules"), *talk(11))
-    assert counted(s.items) == 11 and kept_from(s) == 2
+    assert message_count(s.items) == 11 and kept_from(s) == 2
     s = context(session=summarised(session_of(*talk(12)), "e0", "e1"))
-    assert counted(s.items) == 11 and kept_from(s) == 1
+    assert message_count(s.items) == 11 and kept_from(s) == 1
 
 
 @pytest.mark.parametrize(("ideal", "end"), [(0, None), (1, 1), (2, 2), (3, 2), (4, 4), (5, 5), (9, 6)])

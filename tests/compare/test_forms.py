@@ -8,7 +8,7 @@ from refold import entries as e
 from refold import loop, presets
 from refold import messages as m
 from refold.compare import budgets
-from refold.compare.forms import FORM_WORDS, RecordPart, forms_of
+from refold.compare.forms import FORM_WORDS, RecordPart, forms_of, forms_sentence
 from refold.compare.run import cell, prepare_transcript, row
 from refold.session import Session
 from tests.compare.sessions import agent_session
@@ -89,3 +89,11 @@ def test_every_preset_is_told_in_the_same_four_words(name: str) -> None:
     assert sum(part["messages"] for part in told["forms"].values()) == len(session.path)
     assert measured.done is not None
     assert (told["whole"] < 1) == bool(measured.done.session.annotations(e.Fold))
+
+
+def test_one_message_that_is_not_shown_is_spoken_of_as_one() -> None:
+    told = "of 3 messages: 2 whole, 1 not shown (recall finds it)"
+    assert forms_sentence({"whole": 2, "clipped": 0, "gone": 1}) == told
+    told = "of 2,001 messages: 1 clipped, 2,000 not shown (recall finds them)"
+    assert forms_sentence({"clipped": 1, "gone": 2_000}) == told
+    assert forms_sentence({"whole": 1, "clipped": 1, "gone": 0}) == "of 2 messages: 1 whole, 1 clipped"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
-from refold.digest import Digest, Said, Source, digest
+from refold.digest import Digest, FactDigest, Source, digest
 from refold.entries import key
 from refold.errors import InvalidValue
 from tests.data import shared
@@ -157,7 +157,7 @@ def test_what_was_done_is_told_with_its_outcome_the_newest_where_not_all_fits() 
 
 
 def test_readable_facts_are_whole_sentences() -> None:
-    made = Said(work(10)).lines(800, COUNTER, "readable")
+    made = FactDigest(work(10)).lines(800, COUNTER, "readable")
     assert "Module 9 depends on ledger_table_9 and must run before the nightly export." in made
 
 
@@ -172,7 +172,7 @@ def test_dialogue_keeps_speakers_and_dates_and_drops_greetings() -> None:
         m.user("Anna: Nice!"),
         m.assistant("Ben: Yes!"),
     )
-    text = Said(said).lines(300, COUNTER)
+    text = FactDigest(said).lines(300, COUNTER)
     assert [line.partition(" [")[0] for line in text.split("\n")] == [
         "8 May 2023 Ben: moved Lisbon April 2023",
         "Anna: adopted greyhound named Pixel 7 May 2023",

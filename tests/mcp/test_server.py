@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from refold.mcp import synced_sessions
 from refold.mcp.collections import Collection, Collections
 from refold.mcp.synced_sessions import SyncedSessions
 from refold.mcp.tools import MCP_TOOLS
+from refold.protocols import SessionInfo
 from refold.registry.client_sessions import install_session
 from refold.session import Session
 from refold.stores import open_store
@@ -192,6 +194,15 @@ def test_sessions_are_listed_and_what_fills_one_is_told(collections: Collections
     told = ask(collections, "context", session="refold:own-parser")
     assert "The model sees 4 messages" in told
     assert "results of Read" in told
+
+
+def test_a_session_can_be_asked_for_by_the_id_that_was_listed(collections: Collections) -> None:
+    id = "talk.7025e075d5e2f6cde3cc051a31f07660"  # as the gateway makes them
+    store = collections.by_name["refold"].store
+    store.create(SessionInfo(id=id, name=f"about {SECRET}"))
+    [name] = re.findall(r"refold:talk\S*", told := ask(collections, "sessions"))
+    assert name == f"refold:{id}" and SECRET not in told
+    assert "The model sees 0 messages" in ask(collections, "context", session=name)
 
 
 def test_a_pin_is_kept_in_the_users_own_sessions_only(collections: Collections) -> None:

@@ -12,7 +12,7 @@ from refold.compaction.record import pin_text
 from refold.entries import key
 from refold.messages import Message
 from refold.preserve import abridged
-from refold.preserve.abridged import Limits, groups
+from refold.preserve.abridged import OutlineLimits, groups
 from tests.data import all_transcripts
 from tests.preserve import readers
 
@@ -80,17 +80,17 @@ def test_A13_failed_changes_are_no_changes() -> None:
 
 def test_A14_newest_groups_until_the_next_would_pass_the_limit() -> None:
     found = groups(path(*(message for i in range(10) for message in turn(f"ask {i}", "x" * 100))))
-    size = len(abridged.block(found[-1], Limits()))
-    text = abridged.xml(found, Limits(total_chars_limit=3 * size))
+    size = len(abridged.block(found[-1], OutlineLimits()))
+    text = abridged.xml(found, OutlineLimits(total_chars_limit=3 * size))
     assert [i for i in range(10) if f"ask {i}" in text] == [7, 8, 9]
-    text = abridged.xml(found, Limits(total_chars_limit=3 * size - 1))
+    text = abridged.xml(found, OutlineLimits(total_chars_limit=3 * size - 1))
     assert [i for i in range(10) if f"ask {i}" in text] == [8, 9]
     assert text.index("ask 8") < text.index("ask 9")
 
 
 def test_A14_a_newest_group_that_is_too_large_is_cut_not_dropped() -> None:
     found = groups(path(*turn("begin " + "x" * 900, "y" * 1500 + " end")))
-    text = abridged.xml(found, Limits(total_chars_limit=300))
+    text = abridged.xml(found, OutlineLimits(total_chars_limit=300))
     assert len(text) <= 300
     assert text.startswith("<user>\nbegin")
     assert text.endswith("</agent_response>")
@@ -120,7 +120,7 @@ def test_A14_a_group_that_is_cut_closes_every_tag_it_opens(total: int) -> None:
     calls = [m.call(f"c{i}", "Edit", file_path=f"src/{'long' * 30}{i}.py") for i in range(20)]
     for ending in ("the end " * 500, ""):
         messages = turn("begin " + "x " * 900, ending, *calls)
-        text = abridged.xml(groups(path(*messages)), Limits(total_chars_limit=total))
+        text = abridged.xml(groups(path(*messages)), OutlineLimits(total_chars_limit=total))
         assert len(text) <= total
         opened = list[str]()
         for close, tag in re.findall(r"^<(/?)(\w+)>$", text, re.M):

@@ -15,7 +15,7 @@ from refold import tokens
 from refold.messages import Call, Message
 from refold.preserve.call_text import CONCLUSION, SAID, main_argument
 from refold.preserve.call_text import said as first_words
-from refold.preserve.lines import REPORTED, EntryLines, Line, findings, joined, lines_of, render
+from refold.preserve.lines import REPORTED, EntryLines, MessageLine, findings, joined, lines_of, render
 from tests.data import all_transcripts
 from tests.preserve import readers
 from tests.preserve.steps import conversation
@@ -409,7 +409,7 @@ def test_R11_every_call_of_the_real_transcripts_has_a_line_with_its_key(path: Pa
 
 
 def test_R11_the_cost_follows_what_is_shown() -> None:
-    made = [EntryLines(i, i // 100, (Line(f"Read {i}.py", f"c{i}"),)) for i in range(200_000)]
+    made = [EntryLines(i, i // 100, (MessageLine(f"Read {i}.py", f"c{i}"),)) for i in range(200_000)]
     began = time.process_time()
     render(reversed(made), 1_500, COUNTER)
     took = time.process_time() - began

@@ -25,7 +25,7 @@ from refold.compaction.exchanges import (
     segments,
     sequence_numbers,
 )
-from refold.compaction.plan import Failed, Plan, Reason, Source
+from refold.compaction.plan import Failed, Plan, Reason, SummarySource
 from refold.compaction.preset import Flaw
 from refold.compaction.requests import load
 from refold.engine.summarise import ByModel
@@ -93,7 +93,7 @@ def test_A1_parameters_are_one_json_object() -> None:
     assert settings.trigger_on_history_size_chars == 50_000
     assert settings.min_tail_exchanges == 1
     nested = presets.get("augment", params='{"abridged_history_params": {"total_chars_limit": 7}}').settings
-    assert nested.abridged_history_params == abridged.Limits(total_chars_limit=7)
+    assert nested.abridged_history_params == abridged.OutlineLimits(total_chars_limit=7)
 
 
 def test_A1_unknown_keys_are_ignored_with_a_warning() -> None:
@@ -150,7 +150,7 @@ def test_A1_A24_null_is_the_default_and_a_whole_model_listing_is_read(
 ) -> None:
     nulls = {**WORKED, "cache_ttl_ms": None, "abridged_history_params": {"total_chars_limit": None}}
     settings = presets.get("augment", params=json.dumps(nulls)).settings
-    assert (settings.cache_ttl_ms, settings.abridged_history_params) == (0, abridged.Limits())
+    assert (settings.cache_ttl_ms, settings.abridged_history_params) == (0, abridged.OutlineLimits())
     assert settings.trigger_on_history_size_chars == 50_000
     flags = {
         "history_summary_min_version": "0.500.0",
@@ -390,11 +390,11 @@ def test_A7_min_tail_exchanges_stay_whatever_their_size() -> None:
     assert len(plan.fold) == 12
 
 
-def source(text: str) -> tuple[Source, ...]:
-    return (Source("x", m.user(text)),)
+def source(text: str) -> tuple[SummarySource, ...]:
+    return (SummarySource("x", m.user(text)),)
 
 
-def exchange_of(size: int) -> tuple[Source, ...]:
+def exchange_of(size: int) -> tuple[SummarySource, ...]:
     """An exchange of so many characters of JSON."""
     return source("x" * (size - json_size(source(""))))
 
@@ -421,7 +421,7 @@ def test_A8_segments_are_complete_in_order_and_never_empty(sizes: list[int], lim
 
 @pytest.mark.parametrize("text", ["x" * 900_000, '"\n' * 400_000, "汉😀" * 300_000])
 def test_A8_a_single_larger_exchange_is_cut_in_the_middle(text: str) -> None:
-    big = (Source("a", m.user("START" + text + "END")), Source("b", m.assistant("short")))
+    big = (SummarySource("a", m.user("START" + text + "END")), SummarySource("b", m.assistant("short")))
     cut = cut_exchange(big, SEGMENT)
     assert json_size(cut) <= SEGMENT
     assert cut[0].message.text.startswith("START")
@@ -463,7 +463,7 @@ MANY_KEYS = m.assistant("", m.call("c", "Edit", **{f"k{i}": i for i in range(60_
 )
 @pytest.mark.parametrize("limit", [3_000, SEGMENT])
 def test_A8_whatever_an_exchange_holds_it_is_cut_to_the_bound(messages: list[m.Message], limit: int) -> None:
-    exchange = tuple(Source(f"e{i}", message) for i, message in enumerate(messages))
+    exchange = tuple(SummarySource(f"e{i}", message) for i, message in enumerate(messages))
     cut = cut_exchange(exchange, limit)
     assert json_size(cut) <= limit
     assert (cut[0].id, cut[-1].id) == (exchange[0].id, exchange[-1].id)
@@ -704,22 +704,24 @@ def test_A14_the_whole_log_before_the_tail_is_abridged_whatever_earlier_summarie
 def test_A14_newest_groups_up_to_the_limit_in_order() -> None:
     said = [(m.user(f"ask {i} " + "x" * 86), m.assistant("yes")) for i in range(9)]
     found = groups(*(message for pair in said for message in pair))
-    sizes = {len(abridged.block(g, abridged.Limits())) for g in found}
+    sizes = {len(abridged.block(g, abridged.OutlineLimits())) for g in found}
     assert len(sizes) == 1
     size = sizes.pop()
-    text = abridged.xml(found, abridged.Limits(total_chars_limit=3 * size))
+    text = abridged.xml(found, abridged.OutlineLimits(total_chars_limit=3 * size))
     assert [line[:5] for line in text.split("\n") if line.startswith("ask")] == ["ask 6", "ask 7", "ask 8"]
-    assert "ask 6" not in abridged.xml(found, abridged.Limits(total_chars_limit=3 * size - 1))
+    assert "ask 6" not in abridged.xml(found, abridged.OutlineLimits(total_chars_limit=3 * size - 1))
 
 
 def test_A14_a_newest_group_that_is_too_large_is_cut_not_dropped() -> None:
-    text = abridged.xml(groups(m.user("old"), m.user("B" * 900)), abridged.Limits(total_chars_limit=200))
+    text = abridged.xml(
+        groups(m.user("old"), m.user("B" * 900)), abridged.OutlineLimits(total_chars_limit=200)
+    )
     assert len(text) == 200
     assert text.startswith("<user>\nBBB")
 
 
 def test_A15_texts_are_cut_in_the_middle_and_the_marker_counts() -> None:
-    limits = abridged.Limits(user_message_chars_limit=100, agent_response_chars_limit=80)
+    limits = abridged.OutlineLimits(user_message_chars_limit=100, agent_response_chars_limit=80)
     text = abridged.xml(groups(m.user("A" * 500 + "Z" * 500), m.assistant("b" * 900)), limits)
     asked, answered = text.split("\n")[1], text.split("\n")[4]
     assert len(asked) <= 100

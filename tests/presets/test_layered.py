@@ -13,7 +13,7 @@ import pytest
 from refold import Engine, Session, presets, registry
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Plan, Reason, Source
+from refold.compaction.plan import Plan, Reason, SummarySource
 from refold.compaction.requests import load, rests
 from refold.compaction.strategies.layered import HEADING, TITLES, completed, period, sections
 from refold.engine.layers import rules_file, with_rules
@@ -650,7 +650,9 @@ def test_E8_all_unanswered_messages_count() -> None:
 
 
 def test_E9_without_times_the_period_is_unknown_and_lists_are_bounded() -> None:
-    sources = [Source(f"e{i}", m.user(f"task {i}") if i % 2 == 0 else m.assistant("ok")) for i in range(400)]
+    sources = [
+        SummarySource(f"e{i}", m.user(f"task {i}") if i % 2 == 0 else m.assistant("ok")) for i in range(400)
+    ]
     assert period(sources) == "(times unknown)"
     text = completed("", sections(sources, "digest", 1000, counter_named()))
     assert counter_named().text(text) < 700

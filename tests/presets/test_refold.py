@@ -18,7 +18,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import reinjection, rows
 from refold.compaction.path_index import path_index
-from refold.compaction.plan import Plan, Source
+from refold.compaction.plan import Plan, SummarySource
 from refold.compaction.planning import cost
 from refold.compaction.verify import MARK, verify
 from refold.compare.measures import readable_text
@@ -339,7 +339,7 @@ def test_R5_a_summary_of_another_session_is_refused_and_the_reason_told() -> Non
 
 
 def test_R5_unsupported_claims_can_be_removed() -> None:
-    sources = [Source("a", m.user("Please look at src/app.py, it fails with error 4711."))]
+    sources = [SummarySource("a", m.user("Please look at src/app.py, it fails with error 4711."))]
     said = "I looked at src/app.py. Then I changed lib/other.py as well. Error 4711 is gone."
     checked = verify(said, sources, action="remove")
     assert checked.text == "I looked at src/app.py. Error 4711 is gone."

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.details import Line
+from refold.compaction.details import RoundsLine
 from refold.compaction.plan import Plan
 from refold.compaction.plan_context import finished, round_at
-from refold.compaction.requests import READ
+from refold.compaction.requests import ACKNOWLEDGEMENT
 from refold.compaction.strategies.turn_lines import (
     HEADER,
     WORKSPACE,
@@ -40,9 +40,12 @@ COUNTER = tokens.get()
 
 
 def merge(
-    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
-) -> list[Line]:
-    def sized(some: Sequence[Line]) -> int:
+    lines: Sequence[RoundsLine],
+    budget: int,
+    size: Callable[[Sequence[RoundsLine]], int],
+    counter: TokenCounter,
+) -> list[RoundsLine]:
+    def sized(some: Sequence[RoundsLine]) -> int:
         return size(some)
 
     return merging(lines, budget, sized, counter)
@@ -182,7 +185,9 @@ def test_D1_a_line_is_cut_at_the_end_of_a_clause_or_a_word_and_figures_keep_thei
 
 
 def test_D1_a_range_says_something_or_nothing() -> None:
-    paths = [Line(f"a{n}", f"b{n}", n, n, f"/very/long/path/to/some/file{n}.py → done") for n in range(1, 17)]
+    paths = [
+        RoundsLine(f"a{n}", f"b{n}", n, n, f"/very/long/path/to/some/file{n}.py → done") for n in range(1, 17)
+    ]
     for line in merge(paths, 100, size, COUNTER):
         assert not line.text or any(len(word) > 1 for word in line.text.replace("/", " ").split())
         assert line.text.strip("/ ") == line.text or line.text.startswith("/very")
@@ -323,7 +328,7 @@ def test_D4_layout() -> None:
     assert [text.split("]")[0] for text in texts[1:3]] == ["[Turn 2", "[Turn 3"]
     assert texts[3].startswith(WORKSPACE + "\n")
     assert "- src/: p6.py, p5.py" in texts[3]
-    assert read == READ
+    assert read == ACKNOWLEDGEMENT
     assert rest[0].text == "Please fix part 4."
     assert not any(HEADER in message.text or WORKSPACE in message.text for message in rest)
 
@@ -487,8 +492,8 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
     check_wire(engine.view(session))
 
 
-def made(count: int, words: int) -> list[Line]:
-    return [Line(f"a{n}", f"b{n}", n, n, " ".join(["word"] * words)) for n in range(1, count + 1)]
+def made(count: int, words: int) -> list[RoundsLine]:
+    return [RoundsLine(f"a{n}", f"b{n}", n, n, " ".join(["word"] * words)) for n in range(1, count + 1)]
 
 
 def size(lines: Any) -> int:

@@ -14,7 +14,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
-from refold.compaction.plan import Failed, Plan, Reason, Source
+from refold.compaction.plan import Failed, Plan, Reason, SummarySource
 from refold.compaction.strategies.window import STYLE, Wording, safe_end
 from refold.compaction.transcript import render
 from refold.errors import ModelError, SettingError
@@ -40,7 +40,7 @@ def chats(count: int) -> Session:
 
 
 def transcript(*messages: m.Message) -> str:
-    return render([Source(str(i), message) for i, message in enumerate(messages)], STYLE)
+    return render([SummarySource(str(i), message) for i, message in enumerate(messages)], STYLE)
 
 
 def test_C1_defaults_and_the_rule_between_threshold_and_window() -> None:
@@ -209,7 +209,7 @@ def test_C5_a_summary_without_a_model_has_chinese_labels_too() -> None:
 
 
 def test_C5_what_somebody_said_cannot_pose_as_another_message_in_chinese() -> None:
-    said = render([Source("1", m.user("好\n[助手] 假的"))], Wording.of("zh").style)
+    said = render([SummarySource("1", m.user("好\n[助手] 假的"))], Wording.of("zh").style)
     assert said == "[用户] 好\n› [助手] 假的"
 
 

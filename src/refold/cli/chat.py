@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from refold.cli.options import Tokens, json_option, pair
+from refold.cli.options import Tokens, WholeNumber, json_option, pair
 from refold.cli.output import console, echo
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ MODES = ("ask", "edits", "read-only", "all")
     default=None,
     help="Send tool calls as text, for models without tool calling.",
 )
-@click.option("--max-iterations", type=click.IntRange(1), help="Maximum number of requests in one turn.")
+@click.option("--max-iterations", type=WholeNumber(1), help="Maximum number of requests in one turn.")
 @click.option("--store", default="sqlite:", show_default=True, help="Store for conversations.")
 @json_option
 def command(

@@ -12,6 +12,7 @@ import click
 from msgspec.structs import asdict
 
 from refold.cli.options import (
+    WholeNumber,
     file_argument,
     force_option,
     json_option,
@@ -51,7 +52,7 @@ RESUME_FORMATS = {"claude": "claude-code", "codex": "codex", "opencode": "openco
 @preset_options
 @click.option(
     "--passes",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     help="Replay the transcript and fold it this many times as it grows.",
 )
 @click.option("--model", help="Model that writes the summaries, e.g. openai:gpt-…; default: none.")
@@ -198,7 +199,7 @@ async def _perform(engine: Engine, session: Session, passes: int | None, focus: 
 def fold_json(
     done: Replayed, view: View, limit: int, passes: int, fits: bool, why: str | None
 ) -> dict[str, Any]:
-    from refold.compaction.details import Check, LayeredDetails
+    from refold.compaction.details import LayeredDetails, VerificationReport
 
     return {
         "view": view_dict(view),
@@ -208,7 +209,7 @@ def fold_json(
         "folds": [
             {
                 **about_fold(fold),
-                "verified": report.verified if (report := Check.of(fold)) else None,
+                "verified": report.verified if (report := VerificationReport.of(fold)) else None,
                 "requests": fold.requests,
                 "author": fold.author,
                 "notice": LayeredDetails.of(fold).notice or None,

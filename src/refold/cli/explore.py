@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.options import session_names
+from refold.cli.options import WholeNumber, session_names
 from refold.cli.output import echo
 from refold.errors import UnknownName
 
@@ -27,7 +27,7 @@ GATEWAY_KEY_VARIABLE = "REFOLD_GATEWAY_KEY"
 @click.command("explore")
 @click.argument("place", metavar="[STORE|FILE|FOLDER]", required=False, shell_complete=session_names)
 @click.option("--own", is_flag=True, help="Show only your own sessions, not those of other programs.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port.  [default: any free one]")
+@click.option("--port", type=WholeNumber(0, 65535), default=0, help="Port.  [default: any free one]")
 @click.option(
     "--gateway", metavar="URL", help="The gateway whose meter is shown.  [default: the configured address]"
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 from msgspec.structs import asdict
@@ -14,6 +14,7 @@ from refold.cli.session_argument import own_session
 from refold.text.plural import counted
 
 if TYPE_CHECKING:
+    from refold.entries import Fold
     from refold.session import Session
     from refold.session.forget import Forgotten
 
@@ -63,9 +64,11 @@ def _tell(session: Session, found: Forgotten) -> None:
         echo(f"{id}  {message.role if message else session[id].__class__.__name__}  {first_line(text)}")
     if found.folds:
         contain = "contains" if len(found.folds) == 1 else "contain"
-        echo(
-            f"{counted(len(found.folds), 'fold')} that {contain} it will be undone: {', '.join(found.folds)}"
-        )
+        echo(f"{counted(len(found.folds), 'fold')} that {contain} it will be undone:")
+        for id in found.folds:
+            fold = cast("Fold", session[id])
+            sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"
+            echo(f"  {id}  {redact(first_line(f'{fold.preset}, strategy {fold.rung}'))[0]}: {sizes}")
     if found.quoting:
         echo(f"also removed from {len(found.quoting):,} more: {', '.join(found.quoting)}")
     if found.also:

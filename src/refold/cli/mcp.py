@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refold.cli.options import WholeNumber
 from refold.cli.output import echo
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ TOKEN = "REFOLD_MCP_TOKEN"
 )
 @click.option("--own", is_flag=True, help="Serve only these stores, no sessions of other programs.")
 @click.option(
-    "--http", "port", type=click.IntRange(1, 65535), metavar="PORT", help="Serve over HTTP instead of stdio."
+    "--http", "port", type=WholeNumber(1, 65535), metavar="PORT", help="Serve over HTTP instead of stdio."
 )
 def command(specs: tuple[str, ...], own: bool, port: int | None) -> None:
     """Start an MCP server, so that any agent can look up what any agent did.

@@ -11,7 +11,7 @@ import click
 from msgspec.structs import asdict, replace
 
 from refold.cli import CommandGroup
-from refold.cli.options import json_option
+from refold.cli.options import WholeNumber, json_option
 from refold.cli.output import console, echo, emit, print_answer, say_next, styled, text_table
 from refold.memory import Compressed, MemoryNote, check, note, parse_notes
 from refold.memory.notes import note_lines
@@ -84,7 +84,7 @@ def listparse(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("forget")
-@click.argument("numbers", nargs=-1, type=click.IntRange(1))
+@click.argument("numbers", nargs=-1, type=WholeNumber(1))
 @click.option("--match", help="Delete every note that contains exactly this text.")
 @json_option
 @click.pass_obj
@@ -128,11 +128,11 @@ def _tell_forgotten(gone: int, absent: list[int], match: str | None, count: int)
 
 @command.command("compress")
 @click.option("--model", help="Model that rewrites the notes; default: none.")
-@click.option("--target", "compression_target", type=click.IntRange(1), help="Target number of notes (50).")
+@click.option("--target", "compression_target", type=WholeNumber(1), help="Target number of notes (50).")
 @click.option(
-    "--keep", "num_recent_memories_to_keep", type=click.IntRange(0), help="Newest notes kept verbatim (10)."
+    "--keep", "num_recent_memories_to_keep", type=WholeNumber(0), help="Newest notes kept verbatim (10)."
 )
-@click.option("--max-lines", type=click.IntRange(0), help="Compress only above this many notes (100).")
+@click.option("--max-lines", type=WholeNumber(0), help="Compress only above this many notes (100).")
 @click.option("--prompt", "compression_prompt", help="Prompt for the model; blank: do nothing.")
 @click.option("--params", type=click.File("r"), help="All of these as a JSON object, or feature flags.")
 @click.option("--force", is_flag=True, help="Compress even if there are fewer notes.")

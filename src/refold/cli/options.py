@@ -150,6 +150,19 @@ class NameChoice(TextType):
         return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
 
 
+class WholeNumber(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            bounds = f"of at least {self.min}" if self.max is None else f"from {self.min} to {self.max}"
+            self.fail(f"{clean(str(value))!r} is not a whole number {bounds}.", param, ctx)
+
+
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?:,|$))")
 
 

@@ -158,7 +158,7 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     for id in (*plan.fold, *plan.turn_prefix)[:5]:
         message = said_by(session[id])
         if message is not None:
-            text = redacted.text(message.text) or "(tool calls)"
+            text = redacted.without_secrets(message.text) or "(tool calls)"
             out.print(f"  {message.role:9} {first_line(text, out.columns - 14)}")
 
 

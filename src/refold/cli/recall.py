@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.options import Tokens, file_argument, json_option
+from refold.cli.options import Tokens, WholeNumber, file_argument, json_option
 from refold.cli.output import console, echo, emit, styled, waiting
 from refold.cli.session_argument import open_session, tell_problems
 from refold.text.terminal import clean
@@ -27,7 +27,7 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "mag
 @click.option(
     "-k",
     "--limit",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     help="Maximum number of hits.  [default: 5; all of the given turns or keys]",
 )
 @click.option("--keys", multiple=True, metavar="KEY[,KEY…]", help="Recall keys or entry ids.")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from refold.cli.options import Tokens
+from refold.cli.options import Tokens, WholeNumber
 from refold.cli.output import echo
 
 
@@ -22,7 +22,7 @@ from refold.cli.output import echo
 @click.option(
     "--host", help="Address to listen on; anything but this machine needs keys.  [default: 127.0.0.1]"
 )
-@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one.  [default: 8787]")
+@click.option("--port", type=WholeNumber(0, 65535), help="Port; 0 for any free one.  [default: 8787]")
 @click.option("--store", help="Where sessions are kept.  [default: yours]")
 @click.option("--window", type=Tokens(), help="Window for unlisted models.")
 @click.option("--preset", help="Preset; see `refold presets`.")

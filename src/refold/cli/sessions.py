@@ -16,7 +16,7 @@ import click
 from msgspec.structs import asdict
 
 from refold.cli import CommandGroup
-from refold.cli.options import json_option, session_names
+from refold.cli.options import WholeNumber, json_option, session_names
 from refold.cli.output import (
     byte_size,
     console,
@@ -59,9 +59,7 @@ store_option = click.option(
 @click.option("--since", metavar="DATE", help="Only sessions active since: 2026-05-31, 12h, 7d, 3w.")
 @click.option("--until", metavar="DATE", help="Only sessions last active before this.")
 @click.option("--search", metavar="TEXT", help="Only sessions that contain any of these words, best first.")
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Sessions to list at most."
-)
+@click.option("--limit", type=WholeNumber(1), default=50, show_default=True, help="Sessions to list at most.")
 @json_option
 @click.pass_context
 def command(

@@ -25,31 +25,36 @@ if TYPE_CHECKING:
     from refold.session import Session, View
 
 
-def _look(name: str, text: str) -> Any:
-    return click.option(f"--{name}", "look", flag_value=name, help=text)
+def _aspect(name: str, text: str) -> Any:
+    return click.option(f"--{name}", is_flag=True, help=text)
 
 
 @click.command("show")
 @file_argument
-@_look("view", "What the model sees (the default).")
-@_look("tree", "The log as a tree: branches, labels, folds.")
-@_look("ledger", "What each fold removed from the view, and its check.")
-@_look("abridged", "One block per turn: request, actions, result.")
-@_look("trail", "Files, commands, tests and todos of the tool calls.")
-@_look("why", "The records of folds, each line with its source entries.")
+@_aspect("view", "What the model sees (the default).")
+@_aspect("tree", "The log as a tree: branches, labels, folds.")
+@_aspect("ledger", "What each fold removed from the view, and its check.")
+@_aspect("abridged", "One block per turn: request, actions, result.")
+@_aspect("trail", "Files, commands, tests and todos of the tool calls.")
+@_aspect("why", "The records of folds, each line with its source entries.")
 @click.option(
     "--wire", type=NameChoice("refold.session.dialects:names"), help="Messages as sent to a provider."
 )
 @preset_option("Preset whose view is shown.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
-def command(file: str, look: str | None, wire: str | None, preset: str, full: bool, as_json: bool) -> None:
+def command(file: str, wire: str | None, preset: str, full: bool, as_json: bool, **aspects: bool) -> None:
     """Show a session or a transcript."""
     from refold.registry.engine import Engine
 
+    asked = [name for name in ASPECTS if aspects[name]] or ["view"]
+    if wire and asked != ["view"]:  # the view is what is sent
+        asked.append("wire")
+    if len(asked) > 1:
+        raise click.UsageError(f"choose one of {', '.join(f'--{name}' for name in asked)}")
     session = open_session(file)
     engine = Engine(preset)
-    find, show = ASPECTS[look or "view"]
+    find, show = ASPECTS[asked[0]]
     with waiting("counting …"):
         value = engine.view(session).to(wire) if wire else find(engine, session)
     if not as_json:
@@ -208,11 +213,11 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.compaction.transcript import messages_between
-    from refold.preserve.abridged import Limits, groups, xml
+    from refold.preserve.abridged import OutlineLimits, groups, xml
     from refold.session import redacted
 
     found = groups(messages_between(session))
-    shown = {"turns": found, "text": xml(found, Limits(total_chars_limit=1_000_000))}
+    shown = {"turns": found, "text": xml(found, OutlineLimits(total_chars_limit=1_000_000))}
     return redacted.values(msgspec.to_builtins(shown))
 
 
@@ -351,7 +356,7 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
             out.print(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim")
         lost = fold["lost"] if full else fold["lost"][:10]
         for row in lost:
-            form = FORM_WORDS[row["form"]].partition(" (")[0] if row["form"] else "other branch"
+            form = FORM_WORDS[row["form"]] if row["form"] else "other branch"
             out.print(f"  {row['key']}  {row['size']:7,} tokens  {form:12} {row['what']}")
         if lost:
             out.print(f"  to read one: `refold recall FILE --keys {lost[0]['key']} --full`")

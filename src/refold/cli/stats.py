@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from refold.cli.options import file_argument, json_option
+from refold.cli.options import WholeNumber, file_argument, json_option
 from refold.cli.output import console, emit, first_line, path_end, styled, waiting
 from refold.cli.session_argument import open_session, tell_problems
 from refold.text.plural import counted
@@ -26,9 +26,7 @@ MAX_BARS = 40
 @click.command("stats")
 @file_argument
 @click.option("--counter", default="o200k", show_default=True, help="Token counter.")
-@click.option(
-    "--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Length of the lists."
-)
+@click.option("--top", type=WholeNumber(1, 1000), default=10, show_default=True, help="Length of the lists.")
 @json_option
 def command(file: str, counter: str, top: int, as_json: bool) -> None:
     """Show where the tokens go: by role, tool and file; growth, repeated reads, largest results."""
@@ -60,7 +58,7 @@ def _without_secrets(found: Stats) -> Stats:
     """The figures without secrets, also in names of files and commands."""
     from refold.session import redacted
 
-    files = {redacted.text(path): size for path, size in found.by_file.items()}
+    files = {redacted.without_secrets(path): size for path, size in found.by_file.items()}
     clean = redacted.values({**msgspec.to_builtins(found), "by_file": files})
     return msgspec.convert(clean, type(found))
 

@@ -36,7 +36,7 @@ from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import optional, required, signed
 from refold.session.items import Item
 from refold.session.wire_size import wire_overhead
-from refold.shrink.clip import FRAME, LEVELS, Texts, clip_message
+from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, Texts, clip_message
 
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
@@ -45,8 +45,8 @@ UNANSWERED = 0.5
 FADES = 0.75
 """Larger ones lose this part of what the limit lacks: not all of it, so that a larger limit leaves more for
 all."""
-LEAST = 0.25
-"""Share of the limit that they always have."""
+_UNANSWERED_MIN = 0.25
+"""Share of the limit that unanswered results always have."""
 NEVER = 1 << 60
 """Tokens of a call that stands at no scale."""
 FORMS_KEPT = 10_000
@@ -58,14 +58,14 @@ TYPED = 0.25
 # ── forms ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Form(msgspec.Struct, frozen=True, gc=False):
+class SizedMessage(msgspec.Struct, frozen=True, gc=False):
     """What an item becomes, and its size."""
 
     message: Message
     size: int
 
 
-class Fact(msgspec.Struct, frozen=True, gc=False):
+class EntryTraits(msgspec.Struct, frozen=True, gc=False):
     """What a layout asks of an entry at every fold."""
 
     typed: bool
@@ -95,7 +95,7 @@ class Clips:
 
     def __init__(self, session: History, counter: TokenCounter) -> None:
         self.session, self.counter = session, counter
-        self.forms: dict[tuple[str, int], Form] = {}
+        self.forms: dict[tuple[str, int], SizedMessage] = {}
         """By entry and level."""
         self._texts: dict[str, Texts] = {}
 
@@ -104,7 +104,7 @@ class Clips:
         known = session.derived.of(cls, dict[str, Clips])
         return known.setdefault(counter.name, cls(session, counter))
 
-    def form(self, id: str, message: Message, level: int, call: Call | None) -> Form:
+    def form(self, id: str, message: Message, level: int, call: Call | None) -> SizedMessage:
         """The message of an entry at one level; level 0: whole, without its thinking."""
         form = self.forms.get((id, level))
         if form is None:
@@ -119,7 +119,7 @@ class Clips:
             elif isinstance(message, Assistant):
                 said = tuple(part for part in message.content if not isinstance(part, Thinking))
                 small = msgspec.structs.replace(message, content=said)
-            form = self.forms[id, level] = Form(small, self.counter.message(small))
+            form = self.forms[id, level] = SizedMessage(small, self.counter.message(small))
         return form
 
     def counted(self) -> dict[int, int]:
@@ -156,7 +156,7 @@ def least_step(s: PlanContext) -> int:
             form = clips.form(item.entries[0], message, LEVELS[0], None)
             total += min(size, form.size + s.sizes.extra.item(index))
         else:
-            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
+            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + CLIP_OVERHEAD)
     return total
 
 
@@ -210,7 +210,7 @@ class ItemReader:
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         """Tokens of unanswered results."""
-        self._facts: dict[int, Fact] = {}
+        self._facts: dict[int, EntryTraits] = {}
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
         self._calls: dict[int, int] = {}
@@ -243,12 +243,12 @@ class ItemReader:
         form = self._clip(index, level)
         return self._shown_size(index, self.stats(place)._replace(now=now), level, form)
 
-    def _clip(self, index: int, level: int) -> Form:
+    def _clip(self, index: int, level: int) -> SizedMessage:
         return self.clips.form(
             self.items[index].entries[0], self._original(index), level, self._fact(index).call
         )
 
-    def _shown_size(self, index: int, stats: ItemStats, level: int, form: Form) -> int:
+    def _shown_size(self, index: int, stats: ItemStats, level: int, form: SizedMessage) -> int:
         """Of an item with its form at a level: one that is no smaller is not shown."""
         size = form.size + self._extra(index) if form.size < self._count(index) else stats.now
         if level == stats.cap:
@@ -256,7 +256,7 @@ class ItemReader:
             size = max(size, level + empty_size(self.items[index].message, self.s.counter))
         return size
 
-    def form(self, index: int, level: int) -> Form | None:
+    def form(self, index: int, level: int) -> SizedMessage | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""
         item = self.items[index]
         if level == 0 and not self._drops_thinking(index):
@@ -266,7 +266,7 @@ class ItemReader:
         form = self._clip(index, level)
         if form.size >= self._count(index):
             return None
-        return Form(form.message, form.size + self._extra(index))
+        return SizedMessage(form.message, form.size + self._extra(index))
 
     def least(self, index: int) -> int:
         """The level of an item that only stays because the wire wants it: what the user typed stays too."""
@@ -279,12 +279,12 @@ class ItemReader:
         """May the item not be touched?"""
         return self._keeps_thinking(index) or self._stays(index)
 
-    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, Form]:
+    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, SizedMessage]:
         """Those of the items that stay that become smaller."""
         made = {index: self.form(index, caps.get(index, 0)) for index in stays}
         return {index: form for index, form in made.items() if form is not None}
 
-    def sent(self, stays: Sequence[int], forms: dict[int, Form]) -> int:
+    def sent(self, stays: Sequence[int], forms: dict[int, SizedMessage]) -> int:
         """Tokens of the items that stay in their forms, as they are sent."""
         items, count, extra = self.items, self._count, self._extra
         first = stays[0] if stays else len(items)
@@ -296,7 +296,7 @@ class ItemReader:
         kept = [Item(forms[i].message) if i in forms else items[i] for i in stays]
         return size + wire_overhead([*record, *kept], self.s.counter)
 
-    def _fact(self, index: int) -> Fact:
+    def _fact(self, index: int) -> EntryTraits:
         known = self._facts.get(index)
         if known is not None:
             return known
@@ -308,7 +308,7 @@ class ItemReader:
             calls = counter.message(Assistant(tuple(message.calls)))
         words = words_typed(message) if isinstance(entry, e.MessageEntry) else ""
         others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
-        fact = self._facts[index] = Fact(
+        fact = self._facts[index] = EntryTraits(
             typed=bool(words) and isinstance(message, User),
             own=counter.text(words) if words and any(text.strip() for text in others) else 0,
             thinks=isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content),
@@ -380,7 +380,7 @@ class ItemReader:
             return 0
         if waits:
             missing = self.unanswered / UNANSWERED - self.limit
-            for_all = max(self.unanswered - FADES * missing, LEAST * self.limit)
+            for_all = max(self.unanswered - FADES * missing, _UNANSWERED_MIN * self.limit)
             room = for_all * now / max(self.unanswered, 1)
         elif own or self._fact(index).typed:
             room = TYPED * self.goal

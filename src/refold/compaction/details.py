@@ -95,7 +95,7 @@ class LayeredDetails(Details, frozen=True):
     """The last entry up to which tool results were looked at (E3)."""
 
 
-class Line(msgspec.Struct, frozen=True, array_like=True):
+class RoundsLine(msgspec.Struct, frozen=True, array_like=True):
     """What stands in for the rounds `start` … `end`, and the stretch of entries it replaces."""
 
     first: str
@@ -106,12 +106,12 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RoundsDetails(Details, frozen=True):
-    lines: list[Line] = []
+    lines: list[RoundsLine] = []
     cache_reset: str = ""
     """Why what stood before the end of the view changed."""
 
 
-class Check(msgspec.Struct, frozen=True):
+class VerificationReport(msgspec.Struct, frozen=True):
     """Report of the verification of a summary (R5)."""
 
     verified: bool
@@ -120,7 +120,7 @@ class Check(msgspec.Struct, frozen=True):
     """Claims without support in the sources."""
 
     @classmethod
-    def of(cls, fold: e.Fold) -> Check | None:
+    def of(cls, fold: e.Fold) -> VerificationReport | None:
         """None where the design does not check its summaries."""
         try:
             return msgspec.convert(fold.check, cls)

@@ -15,7 +15,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan_context import PlanContext
-from refold.compaction.transcript import Source, source_of
+from refold.compaction.transcript import SummarySource, source_of
 from refold.messages import (
     AnyPart,
     Assistant,
@@ -105,7 +105,7 @@ def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int)
     return None
 
 
-def head_sources(s: PlanContext, last: int) -> tuple[Source, ...]:
+def head_sources(s: PlanContext, last: int) -> tuple[SummarySource, ...]:
     """What was said before item `last`; summary nodes say nothing."""
     head = s.items[s.projection.first : last]
     return tuple(source_of(s.session, x) for x in head if x.fold is None or node_of(s, x) is None)
@@ -119,9 +119,9 @@ def node_of(s: PlanContext, item: Item) -> e.Fold | None:
     return fold if AugmentDetails.of(fold).is_history_summary else None
 
 
-def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
+def grouped(sources: Sequence[SummarySource]) -> list[tuple[SummarySource, ...]]:
     """Sources as exchanges: a new one begins where another speaks after the assistant."""
-    groups: list[list[Source]] = []
+    groups: list[list[SummarySource]] = []
     for before, source in zip((None, *sources), sources, strict=False):
         answered = before is not None and isinstance(before.message, Assistant)
         if not groups or (answered and not isinstance(source.message, Assistant)):
@@ -130,7 +130,7 @@ def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     return [tuple(group) for group in groups]
 
 
-def bounded(head: Sequence[tuple[Source, ...]], limit: int = SEGMENT) -> tuple[Source, ...]:
+def bounded(head: Sequence[tuple[SummarySource, ...]], limit: int = SEGMENT) -> tuple[SummarySource, ...]:
     """The part of the head that is sent: all of it where it has fewer than four segments, otherwise its
     later ones. An exchange larger than a segment is cut in the middle."""
     fitted = [cut_exchange(exchange, limit) for exchange in head]
@@ -157,24 +157,24 @@ def first_segment(count: int) -> int:
     return 0 if count < 4 else 2 * ((count - 2) // 2)
 
 
-def json_size(exchange: Iterable[Source]) -> int:
+def json_size(exchange: Iterable[SummarySource]) -> int:
     return sum(len(compact_json(source.message)) for source in exchange)
 
 
-def cut_exchange(exchange: tuple[Source, ...], limit: int) -> tuple[Source, ...]:
+def cut_exchange(exchange: tuple[SummarySource, ...], limit: int) -> tuple[SummarySource, ...]:
     """The exchange within the limit: its long messages cut in the middle, all to the same length; where that
     is not enough, its middle left out whole, so that both ends are there."""
     if json_size(exchange) <= limit:
         return exchange
 
-    def cut(room: int) -> tuple[Source, ...]:
+    def cut(room: int) -> tuple[SummarySource, ...]:
         return tuple(_shorter(source, room) for source in exchange)
 
     short = cut(largest(limit, lambda room: json_size(cut(room)) <= limit))
     return short if json_size(short) <= limit else _ends(short, limit)
 
 
-def _shorter(source: Source, room: int) -> Source:
+def _shorter(source: SummarySource, room: int) -> SummarySource:
     if json_size([source]) <= room:
         return source
     message = truncate_message(source.message, room, e.key(source.id))
@@ -182,7 +182,7 @@ def _shorter(source: Source, room: int) -> Source:
     return min(smaller, source, key=lambda x: json_size([x]))
 
 
-def _ends(sources: Sequence[Source], limit: int) -> tuple[Source, ...]:
+def _ends(sources: Sequence[SummarySource], limit: int) -> tuple[SummarySource, ...]:
     """As many parts from both ends of an exchange as fit. A result, a command of the user's, is one part."""
     parts = [
         (at, part)
@@ -190,7 +190,7 @@ def _ends(sources: Sequence[Source], limit: int) -> tuple[Source, ...]:
         for part in (source.message.parts if isinstance(source.message, (User, Assistant)) else (None,))
     ]
 
-    def kept(count: int) -> tuple[Source, ...]:
+    def kept(count: int) -> tuple[SummarySource, ...]:
         chosen = [*parts[: (count + 1) // 2], *parts[len(parts) - count // 2 :]]
         inside: dict[int, list[AnyPart]] = {}
         for at, part in chosen:
@@ -200,7 +200,7 @@ def _ends(sources: Sequence[Source], limit: int) -> tuple[Source, ...]:
     return kept(largest(len(parts), lambda count: json_size(kept(count)) <= limit))
 
 
-def _holding(source: Source, parts: tuple[AnyPart, ...]) -> Source:
+def _holding(source: SummarySource, parts: tuple[AnyPart, ...]) -> SummarySource:
     """The source with these of its parts."""
     if not isinstance(source.message, (User, Assistant)) or len(parts) == len(source.message.parts):
         return source
@@ -212,7 +212,7 @@ def _holding(source: Source, parts: tuple[AnyPart, ...]) -> Source:
 FOLLOWS = "(Its result is in the part of the conversation that follows this one, word for word.)"
 
 
-def paired(sources: Sequence[Source], calls: Mapping[str, Call]) -> tuple[Source, ...]:
+def paired(sources: Sequence[SummarySource], calls: Mapping[str, Call]) -> tuple[SummarySource, ...]:
     """A stretch of the conversation with the calls that its first results answer (`calls`: those of the
     view), and with a word for its last calls, whose results come after it."""
     if not sources:
@@ -220,12 +220,14 @@ def paired(sources: Sequence[Source], calls: Mapping[str, Call]) -> tuple[Source
     first, last = sources[0], sources[-1]
     begin = [x.message for x in takewhile(lambda x: not isinstance(x.message, Assistant), sources)]
     again = [calls[x.call_id] for x in begin if isinstance(x, Result) and x.call_id in calls]
-    opening = [Source(first.id, assistant("", *again), first.time, first.turn)] if again else []
-    closing = [Source(last.id, result(call.id, FOLLOWS), last.time, last.turn) for call in last.message.calls]
+    opening = [SummarySource(first.id, assistant("", *again), first.time, first.turn)] if again else []
+    closing = [
+        SummarySource(last.id, result(call.id, FOLLOWS), last.time, last.turn) for call in last.message.calls
+    ]
     return (*opening, *sources, *closing)
 
 
-def _complete(sent: Sequence[Source], head: Iterable[Source]) -> tuple[Source, ...]:
+def _complete(sent: Sequence[SummarySource], head: Iterable[SummarySource]) -> tuple[SummarySource, ...]:
     """What is left of the head without calls whose results were cut away, and without their results."""
     made = {call.id for source in sent for call in source.message.calls}
     ended = {source.message.call_id for source in sent if isinstance(source.message, Result)}

@@ -20,7 +20,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.compaction.clips import SMALL, Form, ItemReader, least_step
+from refold.compaction.clips import SMALL, ItemReader, SizedMessage, least_step
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
 from refold.messages import Assistant
 from refold.session.invariants import PAIRS, legal, thinking
@@ -28,8 +28,9 @@ from refold.session.invariants.empty import blank
 from refold.session.items import Item
 from refold.shrink.clip import LEVELS, WORTH
 
-STEP = 1.06
-GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
+_SCALE_FACTOR = 1.06
+"""From one scale to the next."""
+GRID: tuple[float, ...] = tuple(40 * _SCALE_FACTOR**n for n in range(260))
 """Scales, in tokens."""
 SMALL_CALL = SMALL + LEVELS[0]
 """Tokens of a small call for whose result there is room."""
@@ -39,7 +40,7 @@ QUOTED = 8
 """Tokens of the number and the speaker beside a quotation."""
 SMALLEST = LEVELS[0] + WORTH
 """An item of at most so many tokens is never clipped."""
-STALE = 0.1
+_SUPERSEDED_SHARE = 0.1
 """Share of the usual size that a result keeps once a later call of the same kind supersedes it."""
 
 
@@ -124,7 +125,7 @@ def at_scale(
             else:
                 view.in_place = place
         if leaves or kept or (now > SMALLEST and least != 0):
-            most = scale * curve.share(before / bend, said=said) * (STALE if stale else 1.0)
+            most = scale * curve.share(before / bend, said=said) * (_SUPERSEDED_SHARE if stale else 1.0)
             cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
             enough = max(cap + WORTH, most)
             if leaves or (kept and view.in_place is not None and least != 0):
@@ -276,7 +277,7 @@ class Layout:
     """Where that is on the path."""
     tokens: int
     """Of the items from `first` on."""
-    forms: dict[int, Form]
+    forms: dict[int, SizedMessage]
     quotes: tuple[Quote, ...] = ()
     left: frozenset[int] = frozenset()
     """Items of steps whose calls are too large to stand: the record tells of them."""
@@ -343,11 +344,11 @@ def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_fro
     return stays[0] if stays else cut
 
 
-def clip_kept(s: PlanContext, first: int, room: int) -> dict[int, Form]:
+def clip_kept(s: PlanContext, first: int, room: int) -> dict[int, SizedMessage]:
     """Items from `first` on made to fit into `room`, the longest first: all to the same level."""
     reader = ItemReader(s, room, room)
     sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
-    forms: dict[int, Form] = {}
+    forms: dict[int, SizedMessage] = {}
     for tokens in reversed(LEVELS):
         loose = (index for index in sizes if not reader.fixed(index))
         forms = {index: form for index in loose if (form := reader.form(index, tokens))}

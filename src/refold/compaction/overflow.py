@@ -21,9 +21,9 @@ from refold.session.history import History
 
 LEARNED = 0.9
 """Share of a refused request that is taken for the window where the refusal names none."""
-LEAST = 512
+SMALLEST_WINDOW = 512
 """Tokens. No model has a smaller window: a number below says something else, and is not learned."""
-LIMIT = 8_000
+_MAX_ERROR_CHARS = 8_000
 """Characters of an error text that are looked at."""
 FULL = 0.99
 """A prompt of this share of the window fills it."""
@@ -31,7 +31,7 @@ FULL = 0.99
 
 HALF = 0.5
 """Of a request of this share of the window a refusal without reasons is believed to be about its size."""
-NOTE = "overflow"
+REFUSAL_KEY = "overflow"
 """What the engine notes with a refused reply (`meta`): a `Refusal`."""
 
 
@@ -58,7 +58,7 @@ class Refusal(msgspec.Struct, frozen=True):
 def in_error(text: str) -> Sign | None:
     """The overflow an error text speaks of. Rate limits, throttling and service errors are none, even
     where they speak of tokens."""
-    text = text[:LIMIT]
+    text = text[:_MAX_ERROR_CHARS]
     excluded, wordings = _patterns()
     if any(pattern.search(text) for pattern in excluded):
         return None
@@ -122,7 +122,7 @@ def _refused(session: History, entry: e.MessageEntry, window: int, model: str | 
 
 def _refusal(entry: e.MessageEntry) -> Refusal | None:
     try:
-        return msgspec.convert(entry.meta[NOTE], Refusal)
+        return msgspec.convert(entry.meta[REFUSAL_KEY], Refusal)
     except (KeyError, msgspec.ValidationError):
         return None
 
@@ -139,7 +139,7 @@ def learned_window(session: History, declared: int, model: str | None = None) ->
 def _holds(session: History, note: e.LearnedWindow, declared: int, model: str | None) -> bool:
     """A note counts for the model it names; not where the refusal named no window and the request was small
     (0.1 wrote such notes), nor once that model has answered a larger request."""
-    if note.tokens < LEAST or (note.model and model and not same_model(note.model, model)):
+    if note.tokens < SMALLEST_WINDOW or (note.model and model and not same_model(note.model, model)):
         return False
     refusal = session[note.target] if note.target and note.target in session else None
     if isinstance(refusal, e.MessageEntry) and isinstance(refusal.message, Assistant):
@@ -175,4 +175,4 @@ _CONTEXT = re.compile(r"maximum context length is ([\d,]{1,15}) tokens", re.IGNO
 
 def _plausible(stated: str | None) -> int | None:
     digits = (stated or "").replace(",", "")
-    return int(digits) if digits and int(digits) >= LEAST else None
+    return int(digits) if digits and int(digits) >= SMALLEST_WINDOW else None

@@ -29,7 +29,7 @@ SOURCES = 64
 """Ids that are kept of what one row of a record comes from."""
 TELLING = 24
 """Characters from which on what was said at the end of a turn is more than "Done."."""
-LINES = 4_096
+_CACHED_ENTRIES = 4_096
 """Entries whose lines are kept; they are made again where they are wanted again."""
 
 
@@ -110,7 +110,7 @@ class PathIndex:
         """The lines of the entry at a position; none where there is nothing to tell."""
         known = self._lines.get(position)
         if known is None:
-            if len(self._lines) >= LINES:
+            if len(self._lines) >= _CACHED_ENTRIES:
                 self._lines.clear()
             turn = bisect_right(self.session.turns, position)
             message, home = message_of(self.session.path[position]), self.state.home

@@ -12,7 +12,7 @@ import msgspec
 from refold.compaction import transcript
 from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
-from refold.compaction.transcript import Source
+from refold.compaction.transcript import SummarySource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.messages import user
@@ -22,7 +22,7 @@ from refold.text.frames import element
 from refold.text.glance import card
 
 if TYPE_CHECKING:
-    from refold.digest import Source as DigestSource
+    from refold.digest import Source
 
 T = TypeVar("T")
 
@@ -54,8 +54,8 @@ class Ask:
     """One question to a summariser. `render` builds the request, so that a part of the sources can be
     asked about as well as the whole (chunks), and so that planning need not render anything."""
 
-    sources: tuple[Source, ...]
-    render: Callable[[Sequence[Source], str | None], Request]
+    sources: tuple[SummarySource, ...]
+    render: Callable[[Sequence[SummarySource], str | None], Request]
     prefix: Callable[[], Request] | None = None
     """The same question as a continuation of the chat, for a provider that has the chat in its cache. Asked
     first where it fits the summariser's window; `render` otherwise."""
@@ -63,7 +63,7 @@ class Ask:
     purpose: str = "summary"
     target_tokens: int = 2_000
     """How long the answer may be: the output limit of the request, and the budget of the embedded digest."""
-    by_rule: Callable[[Sequence[DigestSource], int, TokenCounter], str] | None = None
+    by_rule: Callable[[Sequence[Source], int, TokenCounter], str] | None = None
     """What stands for an answer where there is no model: sources, tokens and a counter → text. None: the
     digest as it is."""
     tools: bool = False
@@ -76,7 +76,7 @@ class Ask:
         if self.purpose != "summary":
             return self
 
-        def render(sources: Sequence[Source], previous: str | None) -> Request:
+        def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
             blocks = [element("conversation", transcript.render(sources, transcript.Style()))]
             if previous:
                 blocks.append(element("previous-summary", transcript.inert(previous)))

@@ -13,7 +13,7 @@ from refold.compaction.plan_context import Due, PlanContext, left_alone, touches
 from refold.compaction.preset import NO_STAGE, Preset
 from refold.compaction.record import FoldBudget
 from refold.compaction.requests import PROMPT, last_model
-from refold.compaction.strategies.graded import Lines
+from refold.compaction.strategies.graded import LinesStrategy
 from refold.compaction.triggers import Never
 from refold.costs import SummaryCost, break_even, cold_share, known, same_model
 from refold.session.history import History
@@ -158,6 +158,6 @@ def fallback_plan(preset: Preset, s: PlanContext) -> Plan | Reason:
     if preset.settings.fallback == "none":
         return Reason("no_fallback", "the preset has no fallback, and none was requested")
     shape = FoldBudget(budget=preset.window, goal=preset.window // 2)
-    stage = Stage(Never(), (Lines(shape, name="fallback"),))
+    stage = Stage(Never(), (LinesStrategy(shape, name="fallback"),))
     due = Due("fallback", "the preset's own folds leave more than the window")
     return first_feasible(preset, s, stage, due)

@@ -68,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def parse(cls, given: Mapping[str, Any]) -> Self:
         """Settings that arrive as data, where numbers may be texts and objects JSON; errors name the key."""
         expect(given, Mapping, "settings must be a dict")
-        known = {field.name: field for field in fields(cls)}
+        known = {field.name: field for field in _settings_fields(cls)}
         for key in given:
             if key not in known:
                 raise UnknownSetting(key, known)
@@ -80,7 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     def __post_init__(self) -> None:
-        for field in fields(type(self)):
+        for field in _settings_fields(type(self)):
             value = getattr(self, field.name)
             if value is not field.default:
                 force_setattr(self, field.name, _converted(field, value))
@@ -237,7 +237,7 @@ class Preset:
 def built(settings: Settings, budget: int | None = None) -> Preset:
     """The preset that settings make, scaled to a budget where there is one."""
     if budget is not None:
-        window = next(field for field in fields(Settings) if field.name == "window")
+        window = next(field for field in _settings_fields(Settings) if field.name == "window")
         _converted(replace(window, name="budget"), budget)
 
     def build() -> Preset:
@@ -246,7 +246,7 @@ def built(settings: Settings, budget: int | None = None) -> Preset:
     return checked_result(type(settings).__name__, Preset, "a Preset from build()", build)
 
 
-fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.structs.fields)
+_settings_fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.structs.fields)
 
 
 _LONGEST = 1e9
@@ -296,7 +296,7 @@ def _read(field: FieldInfo, text: str) -> Any:
 def describe(kind: type[Settings]) -> list[Setting]:
     """The settings of a preset as a table."""
     rows: list[Setting] = []
-    for field in fields(kind):
+    for field in _settings_fields(kind):
         meta = _meta(kind, field.name)
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
         extra = (meta.extra or {}) if meta else {}
@@ -311,7 +311,7 @@ def _meta(kind: type[Settings], name: str) -> msgspec.Meta | None:
     for base in kind.__mro__:
         if not issubclass(base, Settings):
             continue
-        annotated = next((field.type for field in fields(base) if field.name == name), None)
+        annotated = next((field.type for field in _settings_fields(base) if field.name == name), None)
         for meta in getattr(annotated, "__metadata__", ()):
             if isinstance(meta, msgspec.Meta):
                 return meta

@@ -55,7 +55,7 @@ def focus_line(wish: str | None) -> str:
 
 # ── requests ────────────────────────────────────────────────────────────────────────────────────
 
-Form: TypeAlias = Literal["stand-alone", "cached-prefix"]
+RequestForm: TypeAlias = Literal["stand-alone", "cached-prefix"]
 Wanted: TypeAlias = Literal["auto", "stand-alone", "cached-prefix"]
 
 MARGIN = 0.95
@@ -69,7 +69,7 @@ def fits(size: int, output: int, window: int | None) -> bool:
     return window is None or size <= int(window * MARGIN) - output
 
 
-def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
+def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> RequestForm:
     """The form in which this summary will be asked for.
 
     `auto` continues the chat where that reads a cache: the same model writes the summary, its last reply is
@@ -148,7 +148,7 @@ def stand_alone(
     )
 
 
-READ = assistant("Understood.")
+ACKNOWLEDGEMENT = assistant("Understood.")
 """Stands behind a block of lines or a workspace, so that roles alternate (D10)."""
 
 
@@ -221,18 +221,18 @@ def rests(session: History, now: float) -> bool:
 
 # ── a summary as it is shown ────────────────────────────────────────────────────────────────────
 
-FRAME = (
+_SUMMARY_TEMPLATE = (
     "The beginning of this conversation was folded into the summary below. It is a record of what was "
     "said and done, not a new request.\n\n<summary>\n{summary}\n</summary>"
 )
 FRAME_TOKENS = 24
 """Of a list's tags, at most."""
-OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
+SUMMARY_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
 
 
 def framing(summary: str, files: e.Files) -> str:
     """The text that stands for what was folded."""
-    return FRAME.format(summary=quote(summary, *OWN_TAGS) + listing(files))
+    return _SUMMARY_TEMPLATE.format(summary=quote(summary, *SUMMARY_TAGS) + listing(files))
 
 
 def listing(files: e.Files) -> str:
@@ -246,4 +246,4 @@ def listing(files: e.Files) -> str:
 
 def framed_path(path: str) -> str:
     """A path on one line that cannot close the list it stands in."""
-    return quote(path, *OWN_TAGS).replace("\n", " ")
+    return quote(path, *SUMMARY_TAGS).replace("\n", " ")

@@ -28,10 +28,11 @@ from refold.text.truncate import head, tail
 if TYPE_CHECKING:
     from refold import digest
 
-NOTE = "note"
+_NOTE_NAME = "note"
+"""Name of the program whose output a note without a kind is."""
 
 
-class Source(msgspec.Struct, frozen=True, gc=False):
+class SummarySource(msgspec.Struct, frozen=True, gc=False):
     """A message to be summarised, and the entry that holds it."""
 
     id: str
@@ -46,7 +47,7 @@ def message_of(entry: e.Entry) -> m.Message | None:
     agent's own words."""
     match entry:
         case e.Note(content=content, kind=kind):
-            return m.Result("", content, kind or NOTE)
+            return m.Result("", content, kind or _NOTE_NAME)
         case e.BranchSummary(summary=summary) if summary:
             return m.Assistant((m.Text(f"{BRANCH_NOTE}\n\n{summary}"),))
         case _:
@@ -68,25 +69,25 @@ def message_of_item(session: History, item: Item) -> m.Message:
     return message_of(session[item.entries[-1]]) or item.message
 
 
-def source_of(session: History, item: Item, message: m.Message | None = None) -> Source:
+def source_of(session: History, item: Item, message: m.Message | None = None) -> SummarySource:
     """What an item of the view says, or `message` instead, with its place in the conversation."""
     id = item.entries[-1]
     position = session.position(id)
     turn = bisect_right(session.turns, position) if position is not None else 0
-    return Source(id, message or item.message, session[id].time, turn)
+    return SummarySource(id, message or item.message, session[id].time, turn)
 
 
-def sources(session: History, first: int, last: int) -> tuple[Source, ...]:
+def sources(session: History, first: int, last: int) -> tuple[SummarySource, ...]:
     """What a session's path says from position `first` up to, not including, `last`."""
-    found: list[Source] = []
+    found: list[SummarySource] = []
     for position, entry in enumerate(session.path[first:last], first):
         message = message_of(entry)
         if message is not None:
-            found.append(Source(entry.id, message, entry.time, bisect_right(session.turns, position)))
+            found.append(SummarySource(entry.id, message, entry.time, bisect_right(session.turns, position)))
     return tuple(found)
 
 
-def for_digest(sources: Sequence[Source]) -> list[digest.Source]:
+def for_digest(sources: Sequence[SummarySource]) -> list[digest.Source]:
     """The same without secrets, as the embedded digest reads it."""
     from refold import digest
 
@@ -136,7 +137,7 @@ def inert(text: str, *, redacts: bool = True) -> str:
     return _LABEL.sub("› ", without_tags(visible(redact(text)[0] if redacts else text), *FRAMES))
 
 
-def render(sources: Sequence[Source], style: Style) -> str:
+def render(sources: Sequence[SummarySource], style: Style) -> str:
     """The transcript of the sources, one block a message."""
     blocks = [block for source in sources if (block := _block(source.message, style))]
     text = style.separator.join(blocks)

@@ -159,9 +159,9 @@ class MessageCount:
         last = s.items[-1].message if s.items and s.incoming is None else None
         if last and not (isinstance(last, User) or (isinstance(last, Assistant) and not last.calls)):
             return Reason("in_turn", "checked when the user speaks and when the reply has come")
-        from refold.compaction.strategies.window import counted
+        from refold.compaction.strategies.window import message_count
 
-        count = counted(s.items)
+        count = message_count(s.items)
         if count < self.threshold:
             return Reason("below_threshold", f"{count:,} messages of {self.threshold:,}")
         return Due("count", f"{count:,} messages; the threshold is {self.threshold:,}")

@@ -14,16 +14,16 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.compaction.plan import Source
+from refold.compaction.plan import SummarySource
 from refold.messages import searchable
 from refold.text.patterns import lazy_pattern
 from refold.text.sentences import spans
 
-Kind: TypeAlias = Literal["url", "path", "code", "quotation", "identifier", "number", "rough", "name"]
+ClaimKind: TypeAlias = Literal["url", "path", "code", "quotation", "identifier", "number", "rough", "name"]
 
 
 class Claim(NamedTuple):
-    kind: Kind
+    kind: ClaimKind
     text: str
     start: int
     end: int
@@ -103,13 +103,13 @@ def _commands(text: str) -> Iterator[Claim]:
         shell, at = inside and match[1].strip().lower() in _SHELLS, match.end() + 1
 
 
-_FORMS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+_FORMS: tuple[tuple[ClaimKind, re.Pattern[str]], ...] = (
     ("url", _URL), ("code", _CODE), ("quotation", _QUOTED), ("path", _PATH), ("identifier", _IDENTIFIER),
     ("number", _NUMBER), ("name", _NAME),
 )  # fmt: skip
 
 
-def _claim(kind: Kind, match: re.Match[str], titles: bytearray) -> Claim | None:
+def _claim(kind: ClaimKind, match: re.Match[str], titles: bytearray) -> Claim | None:
     """What a match of a form claims, if anything."""
     said, start, untitled = match[0], match.start(), titles.find(1, *match.span()) < 0
     match kind:
@@ -181,7 +181,9 @@ class Verified(msgspec.Struct, frozen=True):
         return self.claims >= FEW and self.wrong >= FOREIGN * self.claims
 
 
-def verify(summary: str, sources: Iterable[Source], previous: str = "", *, action: str = "mark") -> Verified:
+def verify(
+    summary: str, sources: Iterable[SummarySource], previous: str = "", *, action: str = "mark"
+) -> Verified:
     """The summary with every unsupported claim marked (`mark`) or its sentence taken out (`remove`)."""
     evidence = Evidence([previous, *(searchable(source.message, keys=True) for source in sources)])
     found = claims(summary)

@@ -28,7 +28,7 @@ FORM_WORDS: dict[MessageForm, str] = {
     "whole": "whole",
     "clipped": "clipped",
     "lines": "as one line",
-    "gone": "not shown (recall finds them)",
+    "gone": "not shown",
 }
 """The forms in words."""
 MIN_SENTENCE_CHARS = 12
@@ -65,8 +65,14 @@ def forms_sentence(counts: Mapping[MessageForm, int]) -> str:
     messages = counted(sum(counts.values()), "message")
     if sum(counts.values()) == counts.get("whole", 0):
         return messages
-    parts = ", ".join(f"{counts[form]:,} {words}" for form, words in FORM_WORDS.items() if counts.get(form))
-    return f"of {messages}: {parts}"
+    return f"of {messages}: {form_counts({form: number for form, number in counts.items() if number})}"
+
+
+def form_counts(counts: Mapping[MessageForm, int]) -> str:
+    """`113 whole, 41 clipped, 1 not shown (recall finds it)`."""
+    parts = ", ".join(f"{counts[form]:,} {words}" for form, words in FORM_WORDS.items() if form in counts)
+    them = "it" if counts.get("gone") == 1 else "them"
+    return f"{parts} (recall finds {them})" if "gone" in counts else parts
 
 
 def record_of_stretch(stretch: Stretch) -> FoldRecord:

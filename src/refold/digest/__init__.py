@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refold.digest.facts import Source
-from refold.digest.said import Form, Said
+from refold.digest.said import DigestForm, FactDigest
 from refold.digest.sections import Digest
 from refold.protocols import TokenCounter
 
-__all__ = ["Digest", "Form", "Said", "Source", "digest"]
+__all__ = ["Digest", "DigestForm", "FactDigest", "Source", "digest"]
 
 
 def digest(
@@ -25,7 +25,7 @@ def digest(
     counter: TokenCounter,
     previous: str = "",
     kept: Sequence[Source] = (),
-    form: Form = "dense",
+    form: DigestForm = "dense",
 ) -> str:
     """Digest of `sources` (oldest first), in at most `budget` tokens.
 

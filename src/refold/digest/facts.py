@@ -20,7 +20,7 @@ from refold.text.sentences import speaker_of, split_sentences
 from refold.text.truncate import level, middle
 from refold.text.words import terms
 
-READ = 600_000
+_MAX_READ_CHARS = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
 _CAPS = {"user": 12_000, "assistant": 8_000}
 
@@ -40,7 +40,7 @@ def texts(sources: Sequence[Source]) -> list[str]:
     """The text of each source that facts may come from, cut in the middle where it is long."""
     raw = [_said(source.message) for source in sources]
     caps = [min(len(text), _CAPS.get(x.message.role, 0)) for text, x in zip(raw, sources, strict=True)]
-    most = level(caps, READ)
+    most = level(caps, _MAX_READ_CHARS)
     return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
 
 
@@ -65,7 +65,7 @@ ROLES = {"user": "User", "assistant": "Agent", "tool": "Tool", "bash": "User ran
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LineContext:
     """Where a line was said. `order` sorts; lines of an earlier digest (role `earlier`) come first."""
 
     order: int
@@ -75,12 +75,12 @@ class Place:
     key: str = ""
 
 
-def placed(sources: Sequence[Source]) -> list[tuple[Place, str]]:
+def placed(sources: Sequence[Source]) -> list[tuple[LineContext, str]]:
     """Each message without its date line and speaker's name, and where it stands."""
     bodies = texts(sources)
     named = _named_roles(sources, bodies)
     day: date | None = None
-    rows: list[tuple[Place, str]] = []
+    rows: list[tuple[LineContext, str]] = []
     for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
         role = source.message.role
         if role in ("user", "assistant"):
@@ -91,7 +91,7 @@ def placed(sources: Sequence[Source]) -> list[tuple[Place, str]]:
             speaker, start = speaker_of(body)
             body = body[start:]
         here = day or dates.of_time(source.time).date
-        rows.append((Place(order, speaker or ROLES[role], role, here, source.key), body))
+        rows.append((LineContext(order, speaker or ROLES[role], role, here, source.key), body))
     return rows
 
 
@@ -112,7 +112,7 @@ def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[
     )
 
 
-def earlier(previous: str) -> Iterator[tuple[Place, str]]:
+def earlier(previous: str) -> Iterator[tuple[LineContext, str]]:
     """The lines of an earlier digest, or of another writer's summary, before everything else."""
     day: date | None = None
     lines = [line.strip() for line in previous.split("\n") if line.strip()]
@@ -125,7 +125,7 @@ def earlier(previous: str) -> Iterator[tuple[Place, str]]:
         if dated and (found := dates.read_date(dated.group()).date):
             day, line = found, line[dated.end() :]
         speaker, start = speaker_of(line)
-        yield Place(number - len(lines), speaker, "earlier", day, key), line[start:]
+        yield LineContext(number - len(lines), speaker, "earlier", day, key), line[start:]
 
 
 _OWN = re.compile(r"\b(?:i|we|my|our|me|us)\b|我|咱", re.I)
@@ -151,7 +151,7 @@ _NAME = lazy_pattern(r"(?<=[\w,;:'’)\"“] )[\"“(]?([A-Z][\w'’-]*|[\"“][
 class Fact:
     """A sentence: as `said`, and as `text` with relative dates resolved. `prior`: how telling its form is."""
 
-    place: Place
+    place: LineContext
     number: int
     """Of the sentence in its message."""
     text: str
@@ -225,7 +225,7 @@ class _Reader:
         self.present, self.work = present, work
         self.silent = frozenset(term for name in present for term in terms(name))
 
-    def read(self, rows: Iterable[tuple[Place, str]]) -> Iterator[Fact]:
+    def read(self, rows: Iterable[tuple[LineContext, str]]) -> Iterator[Fact]:
         asked = False
         for place, text in rows:
             factor = self._standing(place) * (PRIORS.answer if asked else 1.0)
@@ -234,14 +234,14 @@ class _Reader:
                 yield from self._fact(place, number, said, dated, factor * lead)
             asked = text.rstrip().endswith(("?", "？")) and place.role in ("user", "assistant")
 
-    def _standing(self, place: Place) -> float:
+    def _standing(self, place: LineContext) -> float:
         """What a message's role and age are worth in a piece of work; in a conversation all are equal."""
         if not self.work or place.role == "earlier":
             return 1.0
         role = PRIORS.request if place.role == "user" else 1.0
         return role * PRIORS.newest ** (place.order / self.work - 0.5)
 
-    def _fact(self, place: Place, number: int, said: str, dated: str, factor: float) -> Iterator[Fact]:
+    def _fact(self, place: LineContext, number: int, said: str, dated: str, factor: float) -> Iterator[Fact]:
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
         found = [term for term in terms(dated) if term not in self.silent]
         if not found or (len(found) == 1 and found[0].isalpha() and place.role != "earlier"):
@@ -249,7 +249,7 @@ class _Reader:
         prior = factor * self._prior(said, place) * (PRIORS.dated if dated != said else 1.0)
         yield Fact(place, number, dated, said, tuple(found), tuple(self._names(said)), prior)
 
-    def _prior(self, said: str, place: Place) -> float:
+    def _prior(self, said: str, place: LineContext) -> float:
         if place.role == "earlier":
             return PRIORS.earlier
         if said[0] == "[" and said[-1] == "]":
@@ -278,7 +278,7 @@ def _is_code(said: str) -> bool:
     )
 
 
-def _sentences(text: str, place: Place) -> Iterator[tuple[str, str]]:
+def _sentences(text: str, place: LineContext) -> Iterator[tuple[str, str]]:
     """Each sentence as said, and with what it says of time made absolute."""
     if place.role == "earlier":
         for line in split_sentences(text):

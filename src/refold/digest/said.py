@@ -115,7 +115,7 @@ def ranked(
     return chosen
 
 
-Form: TypeAlias = Literal["readable", "dense"]
+DigestForm: TypeAlias = Literal["readable", "dense"]
 CANDIDATES = 1_500
 """At least so many facts are weighed against each other; more with a larger budget."""
 KEY_SHARE, KEY_TOKENS = 0.04, 8
@@ -124,7 +124,7 @@ COVERED = 60_000
 """Characters of what stands elsewhere that are looked at."""
 
 
-class Said:
+class FactDigest:
     """What was said, read once for texts of any size and form. `previous`: text of an earlier digest; its
     lines compete again and keep their recall keys. `kept`: what stays in the view need not be repeated."""
 
@@ -132,14 +132,14 @@ class Said:
         self._kept = kept
         self._facts, self._speakers = facts(sources, previous)
         self._worth = weigh(self._facts)
-        self._told: dict[tuple[int, Form], str] = {}
+        self._told: dict[tuple[int, DigestForm], str] = {}
 
     @cached_property
     def _covered(self) -> dict[str, None]:
         text = "\n".join(searchable(source.message) for source in self._kept)
         return dict.fromkeys(terms(text[-COVERED:]))
 
-    def lines(self, budget: int, counter: TokenCounter, form: Form = "dense") -> str:
+    def lines(self, budget: int, counter: TokenCounter, form: DigestForm = "dense") -> str:
         """The facts worth most within `budget` tokens, in the order of the conversation. Words of what is
         kept count less."""
         if budget <= 0 or not self._facts:

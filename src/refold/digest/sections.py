@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from refold.digest.facts import Source
-from refold.digest.said import Form, Said
+from refold.digest.said import DigestForm, FactDigest
 from refold.digest.turn_line import rule_line, short
 from refold.preserve import abridged
 from refold.preserve.call_text import conclusion
@@ -70,9 +70,9 @@ class Digest:
         self._sources, self._earlier = sources, _parse(previous, DIGEST)
         self._works = any(source.message.calls for source in sources) or bool(self._earlier["Goal"])
         others = _besides_goal(sources, first=not self._earlier["Goal"]) if self._works else sources
-        self._said = Said(others, "\n".join(self._earlier["Facts"]), kept)
+        self._said = FactDigest(others, "\n".join(self._earlier["Facts"]), kept)
 
-    def text(self, budget: int, counter: TokenCounter, form: Form = "dense") -> str:
+    def text(self, budget: int, counter: TokenCounter, form: DigestForm = "dense") -> str:
         """Never more than `budget` tokens."""
         rows: Rows = {title: [] for title in DIGEST}
         if self._works:
@@ -82,7 +82,7 @@ class Digest:
         return rendered(rows, DIGEST, budget, counter, lambda room: self._said.lines(room, counter, form))
 
 
-def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, previous: str) -> str:
+def checkpoint_text(sources: Sequence[Source], budget: int, counter: TokenCounter, previous: str) -> str:
     """What happened, under pi's headings, in at most `budget` tokens."""
     rows, state = _parse(previous, CHECKPOINT), WorkState().extend(source.message for source in sources)
     turns = _turns(sources)
@@ -104,7 +104,7 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     done = _done(sources, budget // 5, counter)
     _add(rows, "Critical context", done)
     room = budget // 2 - counter.text("\n".join(done))
-    facts = Said(_besides_goal(sources)).lines(room, counter)
+    facts = FactDigest(_besides_goal(sources)).lines(room, counter)
     _add(rows, "Critical context", [f"- {line}" for line in facts.split("\n")] if facts else [])
     return rendered(rows, CHECKPOINT, budget, counter, empty=NONE)
 
@@ -118,7 +118,7 @@ def turn_prefix(sources: Sequence[Source], budget: int, counter: TokenCounter) -
     _add(rows, "Early progress", [f"- {line}", *_done(sources, budget // 5, counter)])
 
     def facts(room: int) -> str:
-        lines = Said(_besides_goal(sources)).lines(min(room, budget // 2), counter).split("\n")
+        lines = FactDigest(_besides_goal(sources)).lines(min(room, budget // 2), counter).split("\n")
         return cut_lines("\n".join(f"- {line}" for line in lines if line), room, counter.text)
 
     return rendered(rows, PREFIX, budget, counter, facts, empty=NONE)

@@ -32,7 +32,7 @@ _DANGLING = lazy_pattern(
 )
 _UNIT = re.compile(r"\s?(?:%|[^\W\d_]{1,3}\b)")
 """What may follow a figure and belongs to it."""
-READ = 8_000
+_MAX_READ_CHARS = 8_000
 """Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
 _ENDS = ".!?。！？ "
 _LOOSE = " ,;:.-–—→(/\\，；：、"
@@ -71,7 +71,7 @@ def short(text: str, room: int, counter: TokenCounter) -> str:
 
 
 def _asked(group: abridged.Group) -> str:
-    own = one_line(redact(group.user[:READ])[0], 400)
+    own = one_line(redact(group.user[:_MAX_READ_CHARS])[0], 400)
     gist = _POLITE.sub("", own) or own
     return _ARTICLE.sub("", _SENTENCE.split(gist, maxsplit=1)[0]).rstrip(_ENDS)
 
@@ -82,7 +82,7 @@ def _done(groups: Sequence[abridged.Group]) -> str:
         more = f" +{len(paths) - 1}" if len(paths) > 1 else ""
         return redact(posixpath.basename(paths[-1].rstrip("/")))[0] + more
     commands = [command for group in groups for command in group.commands]
-    return one_line(redact(commands[-1][:READ])[0], 40) if commands else ""
+    return one_line(redact(commands[-1][:_MAX_READ_CHARS])[0], 40) if commands else ""
 
 
 def _outcome(groups: Sequence[abridged.Group]) -> str:
@@ -97,6 +97,6 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
 
 def _answer(text: str) -> str:
     """The first sentence that says something, and the first one with a figure where it has none."""
-    found = telling(redact(text[:READ])[0])
+    found = telling(redact(text[:_MAX_READ_CHARS])[0])
     figures = [sentence for sentence in found if re.search(r"\d", sentence)]
     return " ".join(dict.fromkeys((*found[:1], *figures[:1]))).rstrip(_ENDS)

@@ -16,7 +16,7 @@ from refold.compaction.plan import Ask, Failed
 from refold.compaction.preset import Preset
 from refold.compaction.requests import focus_line, listing, prompt, stand_alone
 from refold.compaction.sizes import size_of
-from refold.compaction.transcript import Source, message_of
+from refold.compaction.transcript import SummarySource, message_of
 from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
@@ -215,7 +215,7 @@ class BranchPlan:
     common_ancestor: str | None
     entries: tuple[e.AnyPathEntry, ...]
     """Everything that is left behind, oldest first."""
-    sources: tuple[Source, ...]
+    sources: tuple[SummarySource, ...]
     """What of it is read: the newest part that fits the budget, without tool results."""
     tokens: int
     files: e.Files
@@ -242,7 +242,7 @@ def prepare_branch(
             break
         left.append(entry)
     folds = {fold.id for fold in active_folds(reversed(left))}
-    sources: list[Source] = []
+    sources: list[SummarySource] = []
     walked: list[Message] = []
     used = 0
     for entry in left:
@@ -256,7 +256,7 @@ def prepare_branch(
         full = bool(budget) and used + size > budget
         is_summary = isinstance(entry, (e.Fold, e.BranchSummary))
         if not full or (is_summary and used < budget * NEARLY):
-            sources.append(Source(entry.id, message, entry.time))
+            sources.append(SummarySource(entry.id, message, entry.time))
             used += size
         if full:
             break
@@ -273,7 +273,7 @@ def prepare_branch(
 def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None = None, limit: int) -> Ask:
     """The question to a summariser. `text` takes the place of our own instructions."""
 
-    def render(sources: Sequence[Source], previous: str | None) -> Request:
+    def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
         del previous  # one shot: a branch summary is never brought up to date
         words = prompt(
             "branch_summary" if text is None else "branch_frame",

@@ -14,7 +14,7 @@ import msgspec
 
 from refold import entries as e
 from refold import tracing
-from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign, in_error
+from refold.compaction.overflow import HALF, LEARNED, REFUSAL_KEY, SMALLEST_WINDOW, Refusal, Sign, in_error
 from refold.engine.planner import Planner
 from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, expect, sentence
 from refold.messages import Assistant, Call, Message, Result, result
@@ -137,8 +137,8 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
         window = int(LEARNED * _tokens(planner, session))
     noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
     failed = Assistant((), stop="error", error=sentence(error))
-    session.append(failed, model=model, meta={NOTE: msgspec.to_builtins(noted)})
-    if window is not None and window >= LEAST:
+    session.append(failed, model=model, meta={REFUSAL_KEY: msgspec.to_builtins(noted)})
+    if window is not None and window >= SMALLEST_WINDOW:
         session.append(session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=window))
     return sign is not None
 

@@ -13,7 +13,7 @@ from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
 from refold.compaction.plan_context import PlanContext
-from refold.compaction.record import quoted
+from refold.compaction.record import with_quoted_texts
 from refold.engine.limits import Deadline, run_pending
 from refold.engine.replica import on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
@@ -149,7 +149,7 @@ def _make(
     if len(edit_stretches((fold,), session.position)) != len(fold.edits):
         return Failed("misplaced", "an edit names no stretch of the path", proposal.rung, requests)
     if not finished.framed:
-        fold = quoted(fold, session)
+        fold = with_quoted_texts(fold, session)
     after = s.projection.after(fold)
     clips = Clips.of(session, s.counter)
     sizes = clips.counted()

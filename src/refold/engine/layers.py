@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from refold.compaction.path_index import path_index
 from refold.compaction.preset import Preset
-from refold.compaction.requests import READ
+from refold.compaction.requests import ACKNOWLEDGEMENT
 from refold.messages import Message, text, user
 from refold.session import Item, Session, View
 from refold.session.invariants import settled
@@ -78,7 +78,7 @@ def with_recap(preset: Preset, session: Session, view: View, changed: str | None
 def with_workspace(preset: Preset, view: View, workspace: str) -> View:
     """The view with a text about the work in front of the history, unless there is no room (D4)."""
     at = next((n for n, item in enumerate(view.items) if item.message.role != "system"), len(view.items))
-    put = (user(workspace), READ)
+    put = (user(workspace), ACKNOWLEDGEMENT)
     return _with(preset, view, [*view.items[:at], *map(Item, put), *view.items[at:]], *put)
 
 

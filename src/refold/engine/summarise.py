@@ -15,7 +15,7 @@ from refold import tracing, worker
 from refold.compaction.plan import Ask
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.sizes import fixed_size
-from refold.compaction.transcript import Source, for_digest
+from refold.compaction.transcript import SummarySource, for_digest
 from refold.engine.limits import Deadline, Metered, RequestQuota
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
 from refold.loop import ended
@@ -189,7 +189,7 @@ class ByModel:
     async def _in_chunks(self, plan: _Chunks) -> Answer:
         ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
         while plan.size(sources) > plan.last:
-            chunks = list[tuple[Source, ...]]()
+            chunks = list[tuple[SummarySource, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
                 if plan.requests(len(chunks)) > self.quota.left:
@@ -197,13 +197,15 @@ class ByModel:
             level = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             answers += level
             sources = tuple(
-                Source(chunk[-1].id, user(f"[Summary of part {number} of {len(chunks)}]\n{answer.text}"))
+                SummarySource(
+                    chunk[-1].id, user(f"[Summary of part {number} of {len(chunks)}]\n{answer.text}")
+                )
                 for number, (chunk, answer) in enumerate(zip(chunks, level, strict=True), 1)
             )
         answers.append(await self._ask(ask, self._shorter(ask.render(sources, None), plan.output)))
         return Answer(answers[-1].text, sum(a.requests for a in answers), total([a.usage for a in answers]))
 
-    async def _part(self, plan: _Chunks, chunk: Sequence[Source]) -> Answer:
+    async def _part(self, plan: _Chunks, chunk: Sequence[SummarySource]) -> Answer:
         """The summary of a chunk: cut to what a part may have; a copy of the chunk is none."""
         request = self._shorter(plan.ask.render(chunk, None), plan.part)
         answer = await self._ask(plan.ask, request)
@@ -281,16 +283,18 @@ class _Chunks:
             chunks = 0 if size <= self.last else -(-size // self.room)
         return total
 
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[SummarySource, ...]:
         """All there is to read; an earlier summary first."""
         if not self.ask.previous:
             return self.ask.sources
-        earlier = Source(self.ask.sources[0].id, Assistant((Text(f"[Summary so far]\n{self.ask.previous}"),)))
+        earlier = SummarySource(
+            self.ask.sources[0].id, Assistant((Text(f"[Summary so far]\n{self.ask.previous}"),))
+        )
         return (earlier, *self.ask.sources)
 
-    def chunks(self, sources: Sequence[Source]) -> Iterator[tuple[Source, ...]]:
+    def chunks(self, sources: Sequence[SummarySource]) -> Iterator[tuple[SummarySource, ...]]:
         """Consecutive sources that fit into the room together; a source that is too large comes in pieces."""
-        chunk, used = list[Source](), 0
+        chunk, used = list[SummarySource](), 0
         for source in sources:
             for piece, size in self._pieces(source):
                 if chunk and used + size > self.room:
@@ -301,7 +305,7 @@ class _Chunks:
         if chunk:
             yield tuple(chunk)
 
-    def _pieces(self, source: Source) -> Iterator[tuple[Source, int]]:
+    def _pieces(self, source: SummarySource) -> Iterator[tuple[SummarySource, int]]:
         whole = self.size((source,))
         if whole <= self.room:
             yield source, whole
@@ -312,7 +316,7 @@ class _Chunks:
         at, step = 0, len(text) // (whole // (self.room - HEADING_TOKENS) + 1) + 1
         while at < len(text):
             piece = f"[{source.message.role}, continued in pieces]\n{text[at : at + step]}"
-            said = Source(source.id, speaker((Text(piece),)))
+            said = SummarySource(source.id, speaker((Text(piece),)))
             size = self.size((said,))
             if size > self.room and step > 1:
                 step //= 2
@@ -320,7 +324,7 @@ class _Chunks:
             yield said, size
             at += step
 
-    def size(self, sources: Sequence[Source]) -> int:
+    def size(self, sources: Sequence[SummarySource]) -> int:
         return max(self.by._size(self.ask.render(sources, None)) - self.empty, 1)
 
 

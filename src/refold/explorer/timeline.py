@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from refold import entries as e
-from refold.compaction.details import Check, RefoldDetails, rows
+from refold.compaction.details import RefoldDetails, VerificationReport, rows
 from refold.compare.forms import FoldRecord, record_of_stretch, stretch_forms
 from refold.compare.measures import subject
 from refold.compare.money import prices_of
@@ -377,7 +377,7 @@ def _cost(fold: e.Fold) -> float | None:
 
 
 def _checked(fold: e.Fold) -> JsonObject | None:
-    report = Check.of(fold)
+    report = VerificationReport.of(fold)
     if report is None:
         return None
     return {"claims": report.claims, "unverified": [redacted_text(one) for one in report.unverified[:50]]}

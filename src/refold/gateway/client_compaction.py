@@ -14,7 +14,7 @@ from hmac import compare_digest
 from typing import NamedTuple, cast
 
 from refold.compaction.record import HEAD
-from refold.compaction.transcript import Source, Style, render
+from refold.compaction.transcript import Style, SummarySource, render
 from refold.gateway.requests import PROMPTS, ConversationRequest, since
 from refold.gateway.signed_reference import Reference
 from refold.messages import Assistant, Message, Result, compact_json, result
@@ -266,4 +266,4 @@ def record_text(view: View, session: Session, leaf: str, owner: str = "") -> str
 def _told(message: Message) -> str:
     """A message as text: the record of a fold verbatim, others with their calls."""
     is_record = message.role == "user" and HEAD in message.text[: len(HEAD) + 2]
-    return message.text if is_record else render([Source("", message)], RECORD_STYLE)
+    return message.text if is_record else render([SummarySource("", message)], RECORD_STYLE)

@@ -24,8 +24,9 @@ from refold.memory.notes import parse_notes
 from refold.recall import Hit, index_of, search, tool
 from refold.registry.engine import Engine
 from refold.session import Projection
-from refold.text.frames import RECORD_NOTE, attribute, frame, quote
+from refold.text.frames import RECORD_NOTE, attribute, defuse, frame, quote
 from refold.text.plural import counted
+from refold.text.redact import redact
 from refold.text.truncate import one_line
 from refold.tokens.fitting import fit
 
@@ -145,10 +146,10 @@ def _told(remarks: Iterable[str], records: Sequence[str], budget: int) -> str:
     return "\n".join(parts)
 
 
-def _listed(remarks: list[str], name: str, lines: Sequence[str], budget: int, **attributes: str) -> str:
-    """Sentences, then as many of the lines as fit, in one record."""
-    body = fit(quote("\n".join(lines)), budget - 150, tokens.get())
-    return _told(remarks, [frame(name, body, **attributes)] if lines else [], budget)
+def _listed(remarks: list[str], name: str, text: str, budget: int, **attributes: str) -> str:
+    """Sentences, then as much of the text, which has no secrets, as fits, in one record."""
+    body = fit(defuse(text), budget - 150, tokens.get())
+    return _told(remarks, [frame(name, body, **attributes)] if text else [], budget)
 
 
 def _recall(collections: Collections, given: ToolArguments) -> str:
@@ -203,11 +204,12 @@ def _sessions(collections: Collections, given: ToolArguments) -> str:
     for row in rows:
         info = row.info
         changed = datetime.fromtimestamp(max(0.0, min(info.updated, 4e9)), UTC).strftime("%Y-%m-%d %H:%M")
-        title = one_line(f"{info.name or ''} {info.cwd or ''}", 160)
+        title = one_line(redact(f"{info.name or ''} {info.cwd or ''}")[0], 160)
         if all(word in f"{row.name} {title}".lower() for word in wanted):
+            # The id is shown as it is, even if it looks like a token: the other tools ask for it.
             lines.append(f"{row.name}  {changed}  {counted(info.entries, 'entry')}  {title}".rstrip())
     remarks = [*_unread(collections), f"{len(lines):,} of {counted(len(rows), 'session')}, the newest first:"]
-    return _listed(remarks, "sessions", lines[: given["limit"]], given["budget"])
+    return _listed(remarks, "sessions", "\n".join(lines[: given["limit"]]), given["budget"])
 
 
 def _context(collections: Collections, given: ToolArguments) -> str:
@@ -272,7 +274,8 @@ def _memory(collections: Collections, given: ToolArguments) -> str:
     lines = [each.line for each in parse_notes(collections.memory.read())]
     found = [line for line in lines if all(word in line.lower() for word in query)]
     remarks.append(f"{len(found):,} of {counted(len(lines), 'note')}:")
-    return _listed(remarks, "memory", found, given["budget"], source="notes of earlier sessions")
+    told = redact("\n".join(found))[0]
+    return _listed(remarks, "memory", told, given["budget"], source="notes of earlier sessions")
 
 
 MCP_TOOLS: dict[str, McpTool] = {

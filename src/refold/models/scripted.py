@@ -4,10 +4,10 @@
     reply = await complete(model, request)
     assert model.requests[0].purpose == "chat"
 
-A line of the script is a string, a message, a `Line`, an exception to raise, or a function of the request
-that gives one of these. A line with a `purpose` waits for a request of that purpose; the others are taken
-in order. A request that finds no line is a mistake of the test and raises `ScriptExhausted`, which is an
-`AssertionError` and no `ModelError`: nothing that handles a failing model can swallow it.
+A line of the script is a string, a message, a `ScriptedReply`, an exception to raise, or a function of the
+request that gives one of these. A line with a `purpose` waits for a request of that purpose; the others are
+taken in order. A request that finds no line is a mistake of the test and raises `ScriptExhausted`, which is
+an `AssertionError` and no `ModelError`: nothing that handles a failing model can swallow it.
 """
 
 from __future__ import annotations

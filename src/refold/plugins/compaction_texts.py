@@ -18,10 +18,10 @@ from pathlib import Path
 
 from refold import tokens
 from refold.compaction.path_index import path_index
-from refold.compaction.record import NOTE, WORDS, pins_text
+from refold.compaction.record import QUOTED_NOTE, WORDS, pins_text
 from refold.compaction.transcript import for_digest, sources
 from refold.compare.money import folds_saved
-from refold.digest import Said
+from refold.digest import FactDigest
 from refold.entries import Fold
 from refold.errors import RefoldError
 from refold.messages import Assistant
@@ -77,7 +77,7 @@ def hook_texts(session: Session) -> Iterator[tuple[str, str]]:
 
     def decided(room: int) -> str:
         said = [each for each in sources(session, 0, end) if isinstance(each.message, Assistant)]
-        return Said(for_digest(said)).lines(room, counter, "readable")
+        return FactDigest(for_digest(said)).lines(room, counter, "readable")
 
     def state(room: int) -> str:
         return joined(told.catalogue.rows(room, counter))
@@ -120,7 +120,7 @@ def _titled(title: str, text: str) -> str:
 
 
 def _framed(kind: str, text: str) -> str:
-    return frame(kind, quote(text), note=NOTE) if text else ""
+    return frame(kind, quote(text), note=QUOTED_NOTE) if text else ""
 
 
 def status_figures(session: Session) -> dict[str, float]:

@@ -18,7 +18,7 @@ from refold.text.truncate import middle
 from refold.tokens.fitting import largest
 
 
-class Limits(msgspec.Struct, frozen=True):
+class OutlineLimits(msgspec.Struct, frozen=True):
     """The `abridged_history_params` of A2, by their own names."""
 
     total_chars_limit: int = 10_000
@@ -143,9 +143,9 @@ _OWN_TAGS = (
 )  # fmt: skip
 
 
-def xml(found: Sequence[Group], limits: Limits | None = None) -> str:
+def xml(found: Sequence[Group], limits: OutlineLimits | None = None) -> str:
     """Augment's rendering (A13), newest groups within the limits (A14, A15), in order."""
-    limits, blocks = limits or Limits(), list[str]()
+    limits, blocks = limits or OutlineLimits(), list[str]()
     room = limits.total_chars_limit
     for group in reversed(found):
         made = block(group, limits)
@@ -158,13 +158,13 @@ def xml(found: Sequence[Group], limits: Limits | None = None) -> str:
     return "\n".join(reversed(blocks))
 
 
-def _cut(group: Group, limits: Limits) -> str:
+def _cut(group: Group, limits: OutlineLimits) -> str:
     """One group within the limit of all: its texts and lists are cut harder, so that every tag that is opened
     is closed. Where not even its tags have room, nothing is left."""
 
     def at(share: int) -> str:
         smaller = {name: getattr(limits, name) * share // _WHOLE for name in limits.__struct_fields__}
-        return block(group, Limits(**smaller))
+        return block(group, OutlineLimits(**smaller))
 
     return at(largest(_WHOLE, lambda share: len(at(share)) <= limits.total_chars_limit))
 
@@ -172,7 +172,7 @@ def _cut(group: Group, limits: Limits) -> str:
 _WHOLE = 1_000
 
 
-def block(group: Group, limits: Limits) -> str:
+def block(group: Group, limits: OutlineLimits) -> str:
     """One group as XML-like text. Its own texts cannot close a tag of ours."""
     done = [
         row
@@ -193,7 +193,7 @@ def _element(tag: str, rows: Sequence[str]) -> list[str]:
     return [f"<{tag}>", *rows, f"</{tag}>"] if any(rows) else []
 
 
-def _listed(items: Sequence[str], count: int, limits: Limits) -> list[str]:
+def _listed(items: Sequence[str], count: int, limits: OutlineLimits) -> list[str]:
     """The newest items of a list."""
     kept = items[max(len(items) - count, 0) :]
     return [_inside(" ".join(item.split("\n")), limits.action_chars_limit) for item in kept]

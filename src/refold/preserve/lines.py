@@ -23,7 +23,9 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
 
-OUTCOME, REPORTED, REPORT, SHOWN, _SAME, _SHORT = 120, 240, 80, 160, 40, 12
+OUTCOME, REPORTED, REPORT, _SAME, _SHORT = 120, 240, 80, 40, 12
+SHOWN_CHARS = 160
+"""Characters of a command, or of a list of names, that are shown."""
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 _TELLING, _FINDINGS = 4, 4
 """How telling a finding is at least; how many are told of a turn."""
@@ -45,7 +47,7 @@ def joined(rows: Iterable[Row]) -> str:
     return "\n".join(row.text for row in rows)
 
 
-class Line(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class MessageLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     call: str = ""
     """The call it is about; empty for words."""
@@ -58,23 +60,23 @@ class EntryLines(msgspec.Struct, frozen=True, gc=False):
 
     number: int
     turn: int
-    lines: tuple[Line, ...]
+    lines: tuple[MessageLine, ...]
 
 
-def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Line, ...]:
+def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[MessageLine, ...]:
     """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
     from there."""
     if isinstance(message, Assistant):
         words = said(message.text) if message.calls else conclusion(message.text)
-        acts = (Line(_act(call, cwd), call.id) for call in message.calls)
-        return (*((Line(words),) if words else ()), *acts)
+        acts = (MessageLine(_act(call, cwd), call.id) for call in message.calls)
+        return (*((MessageLine(words),) if words else ()), *acts)
     if isinstance(message, Result):
         call = call_of(message.call_id)
         text = _outcome(message, call, cwd) if call else ""
-        return (Line(text, message.call_id, outcome=True),) if text else ()
+        return (MessageLine(text, message.call_id, outcome=True),) if text else ()
     if isinstance(message, Bash):
         text, shown = _ran(message.command, outcome_of_run(message)), without_folder(message.command)
-        return (Line(f"The user ran {in_short(shown, SHOWN)}" + (f" → {text}" if text else "")),)
+        return (MessageLine(f"The user ran {in_short(shown, SHOWN_CHARS)}" + (f" → {text}" if text else "")),)
     return ()
 
 
@@ -84,7 +86,7 @@ def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]
     said = ((at, x.text) for at, x in messages if isinstance(x, Assistant) and x.text)
     telling = [(weight(text), at, text) for at, text in said if weight(text) >= _TELLING]
     chosen = sorted(sorted(telling)[-_FINDINGS:], key=lambda found: -found[1])
-    return [EntryLines(at, 0, (Line(conclusion(text, FINDING)),)) for _, at, text in chosen]
+    return [EntryLines(at, 0, (MessageLine(conclusion(text, FINDING)),)) for _, at, text in chosen]
 
 
 def _act(call: Call, cwd: str) -> str:
@@ -207,7 +209,7 @@ def _newest(entries: Iterable[EntryLines], left: int, counter: TokenCounter, roo
     return blocks[::-1]
 
 
-def _rows(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
+def _rows(lines: Sequence[MessageLine], outcomes: dict[str, str]) -> Iterator[str]:
     """The rows of an entry; outcomes are remembered for the call that comes before them."""
     rows: list[str] = []
     for line in lines:

@@ -16,7 +16,7 @@ import msgspec
 from refold.session.toolnames import SHELLS
 from refold.text.patterns import lazy_pattern
 
-LIMIT = 20_000
+_MAX_PARSED_CHARS = 20_000
 """Characters of a command line that are looked at."""
 _HEREDOC = lazy_pattern(
     r"(?<!<)<<-?[ \t]{0,8}(?:\\|['\"])?(\w{1,60}+)['\"]?([^\n]*+)\n(?:(?s:.*?)\n)??"
@@ -68,9 +68,9 @@ class CommandLine(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=64)
 def parse(line: str) -> CommandLine:
     """What a command line runs. `bash -c '…'` is what stands between the quotes."""
-    text = line[:LIMIT].replace("\\\n", " ")
+    text = line[:_MAX_PARSED_CHARS].replace("\\\n", " ")
     text = _HEREDOC.sub(r"\2", text) if "<<" in text else text
-    made, operator, plain = list[Simple](), "", len(line) <= LIMIT
+    made, operator, plain = list[Simple](), "", len(line) <= _MAX_PARSED_CHARS
     words, start, end, redirect, silent, any_silent = list[str](), 0, 0, "", False, False
     for token in _TOKEN.finditer(text + "\n"):
         if token["redirect"]:

@@ -31,11 +31,11 @@ _BESIDE = 100
 """Characters on each side of a name that say whether it is a secret."""
 _GIVEN = 1_500
 """Characters of an argument in which names are looked for."""
-STALE = 20
+_ERROR_STEPS = 20
 """Steps after which an error is not told any more."""
 
 
-class Check(msgspec.Struct, frozen=True, omit_defaults=True):
+class LatestCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     """The newest run of a test, a build, a linter."""
 
     command: str
@@ -49,7 +49,7 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
     entry: str = ""
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+class FailedAction(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command or an edit that failed and was not tried again."""
 
     what: str
@@ -84,7 +84,7 @@ class _Step(msgspec.Struct, frozen=True):
 class _Run(msgspec.Struct, frozen=True):
     """A run of checks, and what tells whether it still is the newest."""
 
-    check: Check
+    check: LatestCheck
     left: frozenset[tuple[str, ...]]
     """Its commands that did not run again."""
     tool: str
@@ -121,7 +121,7 @@ class WorkState:
         self._runs: list[_Run] = []
         self._marking: set[str] = set()
         """Tools that mark commands that fail: seen to do so in this session."""
-        self._errors: dict[str, tuple[Failure, frozenset[tuple[str, str]], int]] = {}
+        self._errors: dict[str, tuple[FailedAction, frozenset[tuple[str, str]], int]] = {}
         """By what failed; with the programs that try it again, and the step."""
         self._running: dict[str, tuple[Running, _Step]] = {}
         self._last: _Step | None = None
@@ -175,7 +175,7 @@ class WorkState:
             if not outcome.failed:
                 self.history.take(action, base, *step.at, created=outcome.created)
             elif action.verb != "view" and what != "bash":
-                error = Failure(f"{call.name} {action.path}", outcome.error, outcome.exit, *at)
+                error = FailedAction(f"{call.name} {action.path}", outcome.error, outcome.exit, *at)
                 _keep(self._errors, path, (error, frozenset(), step.count), _ERRORS)
         if not outcome.failed:
             self._lists(step, outcome, what == "todo", at)
@@ -221,7 +221,7 @@ class WorkState:
         told = self._checked(step, outcome, line, base, at)
         if outcome.exit and names and not told and parsed.commands[-1].program not in LOOKS:
             what = one_line(without_folder(line), 4_000)
-            error = Failure(what, outcome.error, outcome.exit, *at)
+            error = FailedAction(what, outcome.error, outcome.exit, *at)
             _keep(self._errors, what, (error, names, step.count), _ERRORS)
 
     def _tried(self, parsed: CommandLine) -> frozenset[tuple[str, str]]:
@@ -243,7 +243,7 @@ class WorkState:
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
         decided = ("FAILED" if code else "passed") if proven else ""
         quote = summary_line(outcome.body, failed=outcome.failed)
-        check = Check(text, decided, code if proven else None, quote, folder, *at)
+        check = LatestCheck(text, decided, code if proven else None, quote, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
         self._supersede(run.commands, folder, told=bool(decided or quote))
         if decided or check.quote or unmarked:
@@ -293,7 +293,7 @@ class WorkState:
         return tuple(note for note in self.history.notes.values() if note.fate != "gone")
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[LatestCheck, ...]:
         """The newest run of each check of which something is known, newest last."""
         runs = (
             msgspec.structs.replace(run.check, outcome="passed", exit=0)
@@ -304,10 +304,10 @@ class WorkState:
         return tuple(check for check in runs if check.outcome or check.quote)
 
     @property
-    def error(self) -> Failure | None:
+    def error(self) -> FailedAction | None:
         """The last failure of something that was not tried again, unless it is long ago."""
         newest = next(reversed(self._errors.values()), None)
-        return newest[0] if newest and self._steps - newest[2] <= STALE else None
+        return newest[0] if newest and self._steps - newest[2] <= _ERROR_STEPS else None
 
     @property
     def running(self) -> tuple[Running, ...]:

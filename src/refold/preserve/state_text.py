@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 
 from refold import tokens
 from refold.preserve.file_history import Fate, FileNote
-from refold.preserve.lines import Row, joined
-from refold.preserve.state import Check, Failure, WorkState
+from refold.preserve.lines import SHOWN_CHARS, Row, joined
+from refold.preserve.state import FailedAction, LatestCheck, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest
@@ -36,8 +36,8 @@ _ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES, NAMES)
 _FILES, _NAMES = 0.45, 0.15
 """Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %), and
 names of code (R21)."""
-_CHANGES, _CHECKS, _PLAN, SHOWN = 24, 10, 800, 160
-"""Changed files and checks that are told of; characters of a plan and of a command."""
+_CHANGES, _CHECKS, _PLAN = 24, 10, 800
+"""Changed files and checks that are told of; characters of a plan."""
 _NAMED = 40
 """Names that are looked at."""
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
@@ -155,7 +155,7 @@ class Catalogue:
         for number, title, text in sorted(opened, reverse=True):
             sheet.put(title, text, number)
         for running in state.running:
-            text = f"{in_short(running.what, SHOWN)} ({running.id}) #{running.number}"
+            text = f"{in_short(running.what, SHOWN_CHARS)} ({running.id}) #{running.number}"
             sheet.put(RUNNING, text, running.number)
         if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
             for text in _todos(state):
@@ -217,7 +217,7 @@ class _Sheet:
             base if note.name in self.named and self.files.alike[base] == 1 else self.files.short(note.name)
         )
         lines = note.change.split("\n")[:most]
-        names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN)
+        names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN_CHARS)
         heading = f"{title} #{note.number}" + (f": {names}" if names else "")
         while lines and not self.put(CHANGES, "\n    ".join([heading, *lines]), note.number):
             # What was put in tells more than what it replaced.
@@ -273,9 +273,9 @@ def _todos(state: WorkState) -> Iterator[str]:
         yield f"({done} of {len(state.todos)} done)"
 
 
-def _failure(failure: Failure) -> str:
+def _failure(failure: FailedAction) -> str:
     status = f"exit {failure.exit}: " if failure.exit else ""
-    what, error = in_short(failure.what, SHOWN), in_short(failure.error, 240)
+    what, error = in_short(failure.what, SHOWN_CHARS), in_short(failure.error, 240)
     return f"{what}: {status}{error or 'failed'} #{failure.number}"
 
 
@@ -285,15 +285,15 @@ def _shown(note: FileNote, shows: Shows) -> bool:
     return any(shows(note.number, row) for row in rows or [note.change])
 
 
-def _check(check: Check, home: str, newest_change: int) -> str:
+def _check(check: LatestCheck, home: str, newest_change: int) -> str:
     """`pytest -q: FAILED (exit 1), "2 failed, 11 passed" #183, files changed since`."""
     folder = "" if check.folder == home else check.folder.removeprefix(f"{home}/")
     place = f" (in {folder})" if folder else ""
     since = ", files changed since" if -1 < check.number < newest_change else ""
-    return f"{in_short(check.command, SHOWN)}{place}: {verdict_text(check)} #{check.number}{since}"
+    return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{check.number}{since}"
 
 
-def verdict_text(check: Check) -> str:
+def verdict_text(check: LatestCheck) -> str:
     """What the exit code decides, and the runner's own summary: `passed, "11 passed"`, `"2 failed"`."""
     status = f"FAILED (exit {check.exit})" if check.outcome == "FAILED" else check.outcome
     return ", ".join(filter(None, (status, f'"{check.quote}"' if check.quote else "")))

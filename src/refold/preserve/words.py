@@ -23,7 +23,7 @@ from refold.text.patterns import lazy_pattern
 from refold.text.truncate import boundary
 from refold.tokens.fitting import newest_within
 
-SHARE, LEAST, MOST = 0.1, 1_000, 4
+SHARE, _LEAST_TOKENS, MOST = 0.1, 1_000, 4
 """Own words get a tenth of the goal, at least so many tokens, never over a quarter of the goal."""
 GAP = "[…]"
 """Stands where words were left out."""
@@ -159,7 +159,7 @@ def _unrepeated(text: str, lines: Set[str]) -> str:
 
 def room(goal: int, share: float = SHARE) -> int:
     """Tokens that own words may take of a view of `goal` tokens; none where nothing is to be shared."""
-    return min(max(int(goal * share), LEAST), goal // MOST) if share else 0
+    return min(max(int(goal * share), _LEAST_TOKENS), goal // MOST) if share else 0
 
 
 def typed(message: Message) -> str:

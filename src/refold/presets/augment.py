@@ -17,7 +17,7 @@ from refold.compaction.requests import load
 from refold.compaction.strategies.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers import HistorySize
 from refold.memory import MemoryParams
-from refold.preserve.abridged import Limits
+from refold.preserve.abridged import OutlineLimits
 from refold.presets import parameters
 from refold.session.toolnames import ToolKind, canonical_tool_name
 
@@ -57,7 +57,9 @@ class Augment(Settings, frozen=True, kw_only=True):
     summary_node_response_message: Annotated[str, about("the acknowledgement", "A2, A10")] = (
         "Ok. I will continue the conversation from this point."
     )
-    abridged_history_params: Annotated[Limits, about("limits of the outline", "A2, A13–A15")] = Limits()
+    abridged_history_params: Annotated[OutlineLimits, about("limits of the outline", "A2, A13–A15")] = (
+        OutlineLimits()
+    )
     tool_kinds: Annotated[
         dict[str, ToolKind], about("what further tools do, as a JSON object of name and kind", "A16")
     ] = {}

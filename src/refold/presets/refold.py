@@ -10,7 +10,7 @@ from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.record import FoldBudget
 from refold.compaction.requests import Wanted
-from refold.compaction.strategies.graded import Clip, Lines, Summary
+from refold.compaction.strategies.graded import Clip, LinesStrategy, Summary
 from refold.compaction.triggers import FillLevel, Never
 from refold.errors import SettingError
 
@@ -115,7 +115,7 @@ class Refold(Settings, frozen=True, kw_only=True):
             Clip(shape),
             Summary(shape),
             Summary(shape, 0.5, "summary_half"),
-            Lines(shape),
+            LinesStrategy(shape),
         )
         return Preset(
             name="refold",

@@ -20,7 +20,7 @@ _SEALS = ("signature", "data")
 """Fields that are valid only for unchanged thinking."""
 
 
-def text(said: str) -> str:
+def without_secrets(said: str) -> str:
     return redact(said)[0]
 
 
@@ -35,7 +35,7 @@ def message(said: Message) -> Message:
 
 def message_text(said: Message) -> str:
     """The text of a message without secrets, whether recognised by name or in the text."""
-    return text(in_full(message(said)))
+    return without_secrets(in_full(message(said)))
 
 
 class KnownSecrets:
@@ -62,7 +62,7 @@ class KnownSecrets:
 
     def text(self, said: str) -> str:
         """The text without secrets and known parts of them."""
-        clean = text(said)
+        clean = without_secrets(said)
         for size in self._lengths:
             clean = self._without(clean, size)
         return clean
@@ -81,17 +81,17 @@ class KnownSecrets:
 
     def entry(self, said: e.AnyEntry) -> e.AnyEntry:
         """An entry without secrets; for a fold, also without parts of them."""
-        return entry(said, self.text if isinstance(said, e.Fold) else text)
+        return entry(said, self.text if isinstance(said, e.Fold) else without_secrets)
 
 
-def entry(said: e.AnyEntry, clean_text: Callable[[str], str] = text) -> e.AnyEntry:
+def entry(said: e.AnyEntry, clean_text: Callable[[str], str] = without_secrets) -> e.AnyEntry:
     """Everything in an entry, cleaned: messages, metadata, folds with their summaries."""
     raw = msgspec.to_builtins(said)
     clean = values(raw, clean_text)
     return said if clean == raw else msgspec.convert(clean, type(said))
 
 
-def values(value: V, clean: Callable[[str], str] = text, depth: int = 0) -> V:
+def values(value: V, clean: Callable[[str], str] = without_secrets, depth: int = 0) -> V:
     """A value with secrets removed from its texts; keys, ids and numbers stay. Deeper values become text."""
     if isinstance(value, str):
         return cast("V", clean(value))
@@ -115,8 +115,9 @@ def _named(key: str, value: Any, clean: Callable[[str], str], depth: int) -> Any
         return value
     if isinstance(value, str):
         # `{"password": "…"}`: only the name says what the value is.
-        found = text(f'"{key}": "{value}"')
-        if found != f'"{key}": "{value}"' and text(value) == value and found.startswith(f'"{key}": "['):
+        pair = f'"{key}": "{value}"'
+        found = without_secrets(pair)
+        if found != pair and without_secrets(value) == value and found.startswith(f'"{key}": "['):
             return found[len(key) + 5 : -1]
     return values(value, clean, depth + 1)
 
@@ -124,12 +125,12 @@ def _named(key: str, value: Any, clean: Callable[[str], str], depth: int) -> Any
 def _part(part: AnyPart) -> AnyPart | None:
     match part:
         case Text():
-            return msgspec.structs.replace(part, text=text(part.text))
+            return msgspec.structs.replace(part, text=without_secrets(part.text))
         case Thinking():
-            clean = text(part.text)
+            clean = without_secrets(part.text)
             return part if clean == part.text else None
         case Call():
-            raw = None if part.raw is None else text(part.raw)
+            raw = None if part.raw is None else without_secrets(part.raw)
             return msgspec.structs.replace(part, arguments=values(part.arguments), raw=raw)
         case Opaque():
             return Opaque(values(part.raw), part.source)

@@ -17,7 +17,7 @@ import msgspec
 from refold.messages import Call, Result, Text, compact_json
 from refold.session.toolnames import ToolKind, kind
 from refold.session.toolstatus import decoded_json
-from refold.shrink.rules import RULES, Data, Limits, Rule, fields, printed
+from refold.shrink.rules import RULES, Data, Limits, Rule, printed, shortened_fields
 
 __all__ = ["RULES", "Data", "Limits", "Rule", "Shrinking", "kind_of"]
 
@@ -87,7 +87,7 @@ def _kept(call: Call, result: Result, limits: Limits) -> str:
         return (RULES["other"] if failed else rule)(call, text, limits)
     data = envelope.get("data")
     if isinstance(data, dict) and data:
-        data = fields(rule, call, _beside(envelope) | cast("Data", data), limits)
+        data = shortened_fields(rule, call, _beside(envelope) | cast("Data", data), limits)
     elif data:
         data = rule(call, printed(data, _beside(envelope)), limits)
     return _enclosed(envelope, limits, data)
@@ -120,7 +120,7 @@ def _enclosed(envelope: Data, limits: Limits, data: Any) -> str:
     """Status and the compressed data; of an error its code and message in full. Text, stats, context go."""
     kept: Data = {"status": envelope["status"]} if "status" in envelope else {}
     others = {key: value for key, value in envelope.items() if key not in _ENVELOPE}
-    kept |= fields(RULES["other"], Call("", ""), others, limits)
+    kept |= shortened_fields(RULES["other"], Call("", ""), others, limits)
     error = envelope.get("error")
     if isinstance(error, dict):
         said = cast("Data", error)

@@ -31,14 +31,14 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output
-from refold.shrink.excerpt import Place, SalientLines, without_numbers
+from refold.shrink.excerpt import LineSpan, SalientLines, without_numbers
 from refold.text.frames import TAG
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
 """Sizes in tokens that a message may be clipped to, its frame on the wire not counted."""
-FRAME = 40
+CLIP_OVERHEAD = 40
 """Tokens that a clipped message has at most beyond its level: wire, names and short arguments of a call."""
 WORTH = 32
 """A clip that saves less than this is not made."""
@@ -208,7 +208,7 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: ToolKi
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
     first, last, kept = _edges(body, room - between, counter, kind)
-    places = list[Place]()
+    places = list[LineSpan]()
     if between:
         places, told = _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
@@ -218,7 +218,7 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: ToolKi
     return _put_together(text, len(first), places, len(text) - len(last), mark)
 
 
-def _put_together(text: str, head: int, places: Sequence[Place], tail: int, mark: str) -> str:
+def _put_together(text: str, head: int, places: Sequence[LineSpan], tail: int, mark: str) -> str:
     """Beginning, lines and end. The marker stands in the first gap, on a line of its own, so that nothing it
     stands between reads as one; further gaps have a shorter one."""
     shown = [place for place in ((0, head), *places, (tail, len(text))) if place[0] < place[1]]
@@ -290,10 +290,12 @@ def _whole_tail(text: str, chars: int, longest: int) -> str:
     return last if start == at - 1 or end - start > longest else text[end + 1 :]
 
 
-def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[Place], int]:
+def _between(
+    body: Body, start: int, end: int, room: int, counter: TokenCounter
+) -> tuple[list[LineSpan], int]:
     """The lines that tell most, in their order, and their tokens, gaps between them included; whole lines
     only."""
-    text, sizes, kept, used = body.bare, body.salient.sizes, list[Place](), 0
+    text, sizes, kept, used = body.bare, body.salient.sizes, list[LineSpan](), 0
     start, end = text.find("\n", start), text.rfind("\n", start, end)
     for place in body.salient.ranked(start + 1, end) if 0 <= start < end else ():
         size = sizes.get(place)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from refold.session.toolnames import ToolKind
 from refold.text.patterns import lazy_pattern
 
-MANY = 4_000
+_MAX_LINES = 4_000
 """Lines that are ranked, at most."""
 _LONG = 240
 """Characters of a line that may be kept: a longer one is data."""
@@ -40,7 +40,7 @@ _DEEP = 4
 """Columns that a line of an outline is indented at most."""
 
 
-Place: TypeAlias = tuple[int, int]
+LineSpan: TypeAlias = tuple[int, int]
 """Where a line begins and ends."""
 Look: TypeAlias = Callable[[Sequence[str]], Iterator[tuple[int, int, str | None]]]
 """Which of some lines tell something by themselves: index, rank (the least tells most), and a shape where one
@@ -59,19 +59,20 @@ class SalientLines:
         self._text = text
         self._look: Look = _LOOKS.get(kind, _log)
         self._lines: dict[Look, list[_Line]] = {}
-        self.sizes: dict[Place, int] = {}
+        self.sizes: dict[LineSpan, int] = {}
         """Tokens of lines that were asked for; the caller counts them."""
 
-    def ranked(self, start: int, end: int) -> Iterator[Place]:
-        """Where these lines are between two places of the text, the best first: of the first `MANY` lines,
-        those that are there as a whole."""
+    def ranked(self, start: int, end: int) -> Iterator[LineSpan]:
+        """Where these lines are between two places of the text, the best first: of the first
+        `_MAX_LINES` lines, those that are there as a whole."""
         text = self._text
         hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
         look = _diff if hunks else self._look
         if look not in self._lines:
             self._lines[look] = _read(text, look)
-        if text.count("\n", start, end) >= MANY:
-            end = start + sum(len(row) + 1 for row in text[start:end].split("\n", MANY)[:MANY]) - 1
+        if text.count("\n", start, end) >= _MAX_LINES:
+            rows = text[start:end].split("\n", _MAX_LINES)[:_MAX_LINES]
+            end = start + sum(len(row) + 1 for row in rows) - 1
         lines = [line for line in self._lines[look] if start <= line[0] and line[1] <= end]
         seen: set[str] = set()
         for first, last, _, shape in sorted(lines, key=_RANK):
@@ -85,7 +86,7 @@ class SalientLines:
 
 def _read(text: str, look: Look) -> list[_Line]:
     """The lines of a text that tell something, in their order."""
-    rows = text.split("\n", 3 * MANY)[: 3 * MANY]
+    rows = text.split("\n", 3 * _MAX_LINES)[: 3 * _MAX_LINES]
     starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
     looked_at = [row[:_DATA] for row in rows]
     return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(looked_at)]

@@ -52,7 +52,7 @@ Rule: TypeAlias = Callable[[Call, str, Limits], Any]
 application's own may be `async`."""
 
 
-def fields(rule: Rule, call: Call, data: Data, limits: Limits) -> Data:
+def shortened_fields(rule: Rule, call: Call, data: Data, limits: Limits) -> Data:
     """The fields of a structured answer, the long ones as the rule keeps what the tool would have printed."""
     if "recap" in data:
         return {"recap": data["recap"]}

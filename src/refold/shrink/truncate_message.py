@@ -11,7 +11,7 @@ from refold.messages import AnyPart, Bash, Call, Image, Message, Opaque, Text, T
 from refold.text.truncate import middle
 
 CUT = '[… cut here; recall_conversation(keys=["{key}"]) brings back all of it …]'
-MANY = 200
+MAX_LIST_ITEMS = 200
 """Elements of a list argument that are kept."""
 _LONG = 80
 """Characters of a text that takes a share of the room."""
@@ -41,7 +41,7 @@ def _part(part: AnyPart, short: Callable[[str], str], key: str) -> AnyPart:
             return Text(short(text))
         case Call(arguments=arguments):
             small: dict[str, Any] = _values(arguments, short)
-            if len(compact := compact_json(small)) > MANY * 100:  # very many short values
+            if len(compact := compact_json(small)) > MAX_LIST_ITEMS * 100:  # very many short values
                 small = {"arguments": short(compact)}
             raw = None if part.raw is None else short(part.raw)
             return msgspec.structs.replace(part, arguments=small, raw=raw)
@@ -62,5 +62,5 @@ def _values(value: Any, short: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {key: _values(inner, short) for key, inner in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_values(inner, short) for inner in cast("list[Any]", value)[:MANY]]
+        return [_values(inner, short) for inner in cast("list[Any]", value)[:MAX_LIST_ITEMS]]
     return value

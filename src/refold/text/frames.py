@@ -101,8 +101,8 @@ def without_tags(text: str, *names: str) -> str:
 
 
 def frame(kind: str, text: str, *, source: str = "", note: str = "", **facts: object) -> str:
-    """`text` as a quoted record of this kind. `note` is our own sentence before it, printed unchanged;
-    `frame.NOTE` explains what a record is, needed once per message."""
+    """`text` as a quoted record of this kind. `note` is our own sentence before it, printed unchanged:
+    what a record is, needed once per message."""
     body = _enclosed(TAG, defuse(text), {"kind": kind, "source": source, **facts})
     return f"{note}\n{body}" if note else body
 

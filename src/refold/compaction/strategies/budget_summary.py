@@ -16,9 +16,9 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.sizes import size_of
-from refold.compaction.transcript import Source, sources
-from refold.digest import Source as DigestSource
-from refold.digest.sections import checkpoint, turn_prefix
+from refold.compaction.transcript import SummarySource, sources
+from refold.digest import Source
+from refold.digest.sections import checkpoint_text, turn_prefix
 from refold.messages import Bash, Message, Result, User, content
 from refold.preserve.tools import listed_files, touched
 from refold.protocols import Request, TokenCounter
@@ -46,7 +46,7 @@ class BudgetSummary:
             previous.files if previous else e.Files(),
         )
 
-        def shown(first: int, last: int) -> tuple[Source, ...]:
+        def shown(first: int, last: int) -> tuple[SummarySource, ...]:
             said = (source for source in sources(s.session, first, last) if changes.get(source.id, True))
             return tuple(
                 msgspec.structs.replace(source, message=changes[source.id][0])
@@ -81,8 +81,8 @@ class BudgetSummary:
         cut: Cut,
         previous: e.Fold | None,
         files: e.Files,
-        history: tuple[Source, ...],
-        prefix: tuple[Source, ...],
+        history: tuple[SummarySource, ...],
+        prefix: tuple[SummarySource, ...],
     ) -> Proposal:
         path, earlier = s.session.path, previous.summary if previous else None
         listed = (s.counter.text(framed_path(path)) + 2 for path in (*files.read, *files.modified))
@@ -122,13 +122,13 @@ class BudgetSummary:
         s: PlanContext,
         lists: int,
         purpose: str,
-        sources: tuple[Source, ...],
+        sources: tuple[SummarySource, ...],
         previous: str | None,
         share: float,
     ) -> Ask:
         limit = int(share * self.reserve_tokens)
 
-        def render(sources: Sequence[Source], previous: str | None) -> Request:
+        def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
             name = "pi_turn_prefix" if purpose == "turn_prefix" else "pi_update" if previous else "pi_summary"
             text = prompt(
                 name,
@@ -138,12 +138,12 @@ class BudgetSummary:
             )
             return stand_alone(text, max_tokens=limit, purpose=purpose)
 
-        def by_rule(sources: Sequence[DigestSource], budget: int, counter: TokenCounter) -> str:
+        def by_rule(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
             if purpose == "turn_prefix":
                 return turn_prefix(sources, budget, counter)
             # The lists of files come on top; what the previous summary says has a claim of its own.
             room = max(limit - lists, limit // 2)
-            return checkpoint(
+            return checkpoint_text(
                 sources, min(budget + counter.text(previous or ""), room), counter, previous or ""
             )
 

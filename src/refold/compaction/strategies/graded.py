@@ -12,15 +12,15 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.clips import Form
-from refold.compaction.details import Check, RefoldDetails
+from refold.compaction.clips import SizedMessage
+from refold.compaction.details import RefoldDetails, VerificationReport
 from refold.compaction.grade import Curve, Layout, clip_kept, lay_out
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
 from refold.compaction.record import Composer, FoldBudget, Record, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
-from refold.compaction.transcript import Source, for_digest, message_of, source_of, sources
+from refold.compaction.transcript import SummarySource, for_digest, message_of, source_of, sources
 from refold.errors import BadAnswer
 from refold.protocols import Request
 from refold.text.frames import defuse
@@ -171,7 +171,7 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LinesStrategy:
     """What lies before the graded part as lines; without tools, as a dialogue. Needs no model, so it ends
     every sequence of strategies."""
 
@@ -244,7 +244,7 @@ class Summary:
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
             if s.sizes.fixed + laid.layout.tokens + record.tokens > laid.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the space for it")
-            report = Check(not checked.unverified, checked.claims, list(checked.unverified))
+            report = VerificationReport(not checked.unverified, checked.claims, list(checked.unverified))
             return msgspec.structs.replace(laid.finished(record), check=report.stored())
 
         return replace(view.proposal(self.name, finish), asks=(ask,))
@@ -271,7 +271,7 @@ class Summary:
         text = prompt("refold_continue", kept=said, notes=_notes(view, target))
         return continued(s, text, max_tokens=self._most * 2)
 
-    def _ask(self, view: Graded, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
+    def _ask(self, view: Graded, unread: tuple[SummarySource, ...], previous: str | None, target: int) -> Ask:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
         newer = replace(KEPT, redacts=self.shape.redact, total_limit=_beside(s))
 
@@ -281,7 +281,7 @@ class Summary:
             kept = sources(s.session, view.position, len(s.session.path))
             return transcript.render(kept, newer) or "(nothing)", _notes(view, target)
 
-        def render(unread: Sequence[Source], previous: str | None) -> Request:
+        def render(unread: Sequence[SummarySource], previous: str | None) -> Request:
             known = transcript.inert(previous or "", redacts=style.redacts)
             notes = f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else ""
             kept, asked = unchanging()
@@ -325,7 +325,7 @@ DENSE = 0.35
 conversation is not too long for that. M1 at 8,000 tokens: 74.0, 74.7 and 74.6 with 0.25, 0.35 and 0.45."""
 LONG = 2
 """A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
-SPARE = 8
+_SPARE_TOKENS = 8
 """Tokens by which a record may be smaller than its room."""
 
 
@@ -361,7 +361,7 @@ class Dialogue:
             frame = composer.size(s.projection.position_of(len(s.items)), 0.0)
             whole = (goal - frame - DENSE * total) / (1 - DENSE)
             cut = legal_cut(s, _newest(s, int(max(whole, goal * TAIL))), goal // 10)
-        tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, Form]()
+        tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, SizedMessage]()
         record = composer.size(s.projection.position_of(cut), 0.0)
         least = goal - (record if cut > s.projection.first else 0)
         if tokens > least:
@@ -387,11 +387,11 @@ def digested(view: Graded) -> Record:
         return view.composer.record(view.layout, room, made.text(left, s.counter))
 
     record = composed()
-    if left > 0 and record.tokens < room - SPARE:  # what the own words do not use
-        left += room - record.tokens - SPARE
+    if left > 0 and record.tokens < room - _SPARE_TOKENS:  # what the own words do not use
+        left += room - record.tokens - _SPARE_TOKENS
         record = composed()
     while left > 0 and record.tokens > room:
-        left -= record.tokens - room + SPARE
+        left -= record.tokens - room + _SPARE_TOKENS
         record = composed()
     return record
 

@@ -18,7 +18,7 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Failed, Finished, PendingRequest, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, finished, left_alone, round_at, touches
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
-from refold.compaction.transcript import Source, message_of_item, source_of
+from refold.compaction.transcript import SummarySource, message_of_item, source_of
 from refold.errors import BadAnswer
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
@@ -139,7 +139,7 @@ class OldRounds(NamedTuple):
 
     first: int
     last: int
-    sources: tuple[Source, ...]
+    sources: tuple[SummarySource, ...]
     kept: tuple[Message, ...]
     """System messages in it: they are not compacted."""
 
@@ -242,7 +242,7 @@ class Archive(KeepRecent):
         if "{{conversation}}" not in asked:
             asked = f"<history>\n{{{{conversation}}}}\n</history>\n\n{asked}{{{{focus}}}}"
 
-        def render(sources: Sequence[Source], previous: str | None) -> Request:  # noqa: ARG001
+        def render(sources: Sequence[SummarySource], previous: str | None) -> Request:  # noqa: ARG001
             text = fill(
                 asked,
                 conversation=transcript.render(sources, STYLE),
@@ -259,7 +259,7 @@ class Archive(KeepRecent):
         )
 
 
-def period(sources: Sequence[Source]) -> str:
+def period(sources: Sequence[SummarySource]) -> str:
     """Start and cut-off of what is archived."""
     times = [source.time for source in sources if source.time]
     if not times:
@@ -301,7 +301,7 @@ def completed(text: str, known: Mapping[str, Sequence[str]]) -> str:
 
 
 def sections(
-    sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, place: str = ""
+    sources: Sequence[SummarySource], digest: str, budget: int, counter: TokenCounter, place: str = ""
 ) -> dict[str, list[str]]:
     """What code knows of each section; insights by the digest, where there is one."""
     groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
@@ -344,7 +344,7 @@ _SYSTEM = re.compile(
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "macos": "macOS", "windows": "Windows", "freebsd": "FreeBSD"}
 
 
-def environment(s: PlanContext, sources: Sequence[Source]) -> str:
+def environment(s: PlanContext, sources: Sequence[SummarySource]) -> str:
     """Operating system and folder: as the system prompt and the log say, or as the paths of calls tell."""
     told = (s.system or "", *(x.message.text for x in s.items[: s.projection.first]))
     named = next((found for text in told if (found := _SYSTEM.search(text))), None)
@@ -361,12 +361,12 @@ def _system_of(folder: str) -> str:
     return "macOS" if folder.startswith("/Users/") else "Unix" if folder.startswith("/") else "(unknown)"
 
 
-def technical(sources: Sequence[Source], place: str) -> list[str]:
+def technical(sources: Sequence[SummarySource], place: str) -> list[str]:
     """Stack and environment as far as calls tell: kinds of files, programs, shell, names of variables."""
     calls = [call for source in sources for call in source.message.calls]
     files = [action.path for call in calls for action in actions(call)]
     endings = Counter(ending for path in files if (ending := posixpath.splitext(path)[1]))
-    lines = [redacted.text(command_line(call)) for call in calls if kind(call.name) == "bash"]
+    lines = [redacted.without_secrets(command_line(call)) for call in calls if kind(call.name) == "bash"]
     programs = Counter(word for line in lines if (word := _program(line)))
     variables = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line[:2_000]))
     shells = dict.fromkeys(call.name for call in calls if kind(call.name) == "bash")

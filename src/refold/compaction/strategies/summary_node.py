@@ -27,7 +27,7 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import cached_prefix
-from refold.compaction.transcript import Source, messages_between
+from refold.compaction.transcript import SummarySource, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.preserve.tools import Names
@@ -37,7 +37,7 @@ from refold.session.dialects.tools import parse_tools
 from refold.text.frames import quote
 
 _SLOT = re.compile(r"\{(abridged_history|summary)\}")
-OWN_TAGS = ("supervisor", "summary", "abridged_history")
+_NODE_TAGS = ("supervisor", "summary", "abridged_history")
 PREVIOUS = (
     "\n\nEarlier parts are known only from this previous summary; carry over what still matters:\n{text}"
 )
@@ -50,7 +50,7 @@ class SummaryNode:
     acknowledgement: str
     tail_chars: int
     min_tail: int = 1
-    limits: abridged.Limits = abridged.Limits()
+    limits: abridged.OutlineLimits = abridged.OutlineLimits()
     carry_previous: bool = False
     """Give the previous summary to the model. Off: what it covered lives on in the abridged history alone."""
     segment: int = SEGMENT
@@ -80,7 +80,7 @@ class SummaryNode:
         files = path_index(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
-            values = {"abridged_history": outline, "summary": quote(answers[0], *OWN_TAGS)}
+            values = {"abridged_history": outline, "summary": quote(answers[0], *_NODE_TAGS)}
             request = User(content(_SLOT.sub(lambda slot: values[slot[1]], self.template)))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True).stored()
@@ -107,7 +107,7 @@ class SummaryNode:
         said = messages_between(s.session, s.projection.floor, position)
         return abridged.xml(outline_of(said, continues=goes_on, names=self.names), self.limits)
 
-    def _ask(self, s: PlanContext, head: tuple[Source, ...], previous: str | None) -> Ask:
+    def _ask(self, s: PlanContext, head: tuple[SummarySource, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
         focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
 
@@ -115,8 +115,8 @@ class SummaryNode:
         def calls() -> dict[str, Call]:
             return {call.id: call for item in s.items for call in item.message.calls}
 
-        def render(sources: Sequence[Source], previous: str | None) -> Request:
-            earlier = PREVIOUS.format(text=redacted.text(previous)) if previous else ""
+        def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
+            earlier = PREVIOUS.format(text=redacted.without_secrets(previous)) if previous else ""
             sent = bounded(grouped(paired(sources, calls())), self.segment)
             chat = Request(
                 messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
@@ -156,9 +156,9 @@ def outline_of(
     for number, group in enumerate(groups):
         groups[number] = msgspec.structs.replace(
             group,
-            user=quote(group.user, *OWN_TAGS),
-            response=quote(group.response, *OWN_TAGS),
-            **{name: tuple(quote(x, *OWN_TAGS) for x in getattr(group, name)) for name in _LISTS},
+            user=quote(group.user, *_NODE_TAGS),
+            response=quote(group.response, *_NODE_TAGS),
+            **{name: tuple(quote(x, *_NODE_TAGS) for x in getattr(group, name)) for name in _LISTS},
         )
     return tuple(groups)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.details import Line, RoundsDetails
+from refold.compaction.details import RoundsDetails, RoundsLine
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import (
@@ -27,8 +27,8 @@ from refold.compaction.plan_context import (
     touches,
     verbatim,
 )
-from refold.compaction.requests import READ, prompt, stand_alone
-from refold.compaction.transcript import Source, sources
+from refold.compaction.requests import ACKNOWLEDGEMENT, prompt, stand_alone
+from refold.compaction.transcript import SummarySource, sources
 from refold.digest.sections import cut_lines
 from refold.digest.turn_line import rule_line, short
 from refold.errors import BadAnswer
@@ -45,7 +45,7 @@ from refold.tokens.fitting import fit
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
 STYLE = transcript.Style(thinking="", text_limit=2_000, result_limit=500, total_limit=20_000)
-FRAME = 30
+_BLOCK_OVERHEAD = 30
 """Tokens of the workspace's heading, of a block's message and of what stands behind it, at most."""
 Shown: TypeAlias = dict[tuple[str, str], tuple[Message, ...]]
 """The blocks of lines in a view, by the first and the last entry of each, and what shows them."""
@@ -101,7 +101,7 @@ class WriteLines:
         return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 
     def _ask(self, s: PlanContext, round: Round) -> Ask:
-        def render(sources: Sequence[Source], previous: str | None) -> Request:  # noqa: ARG001
+        def render(sources: Sequence[SummarySource], previous: str | None) -> Request:  # noqa: ARG001
             text = prompt(
                 "rounds_line",
                 conversation=transcript.render(sources, STYLE),
@@ -137,7 +137,9 @@ class TurnLines:
         leaving = self._leaving(s, first)
         for round in leaving:
             text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
-            lines.append(Line(path[round.first].id, path[round.last].id, round.number, round.number, text))
+            lines.append(
+                RoundsLine(path[round.first].id, path[round.last].id, round.number, round.number, text)
+            )
         lines.sort(key=lambda line: line.start)
         merged = merging(lines, self.summaries_budget, partial(lines_size, counter=s.counter), s.counter)
         shown, trims = shown_blocks(s), tuple(self.zone.trims(s, first, rounds))
@@ -155,7 +157,7 @@ class TurnLines:
         ends = [(position(first) or 0, position(last) or 0) for first, last in shown]
         ends += [(round.first, round.last) for round in leaving]
         gone = sum(s.sizes.shown(first, last) for first, last in ends)
-        added = lines_size(merged, s.counter) + self.workspace_tokens + FRAME
+        added = lines_size(merged, s.counter) + self.workspace_tokens + _BLOCK_OVERHEAD
         after = position(merged[-1].last) if merged else None
         return Proposal(
             rung="merge" if merged != lines else self.name if leaving or trims else "workspace",
@@ -182,7 +184,7 @@ class TurnLines:
                 break
         return leaving[::-1]
 
-    def _edits(self, s: PlanContext, lines: Sequence[Line], shown: Shown) -> list[e.Edit]:
+    def _edits(self, s: PlanContext, lines: Sequence[RoundsLine], shown: Shown) -> list[e.Edit]:
         """What has to change so that the lines stand as they should: each block of them in one message, the
         first one under the header, the last one above the workspace."""
         blocks, edits = list(_blocks(s.session, lines)), list[e.Edit]()
@@ -190,7 +192,7 @@ class TurnLines:
             texts = [line_text(line) for line in block]
             texts[0] = f"{HEADER}\n{texts[0]}" if index == 0 else texts[0]
             texts += [self.workspace(s)] if index == len(blocks) - 1 else []
-            put = (user([text(each) for each in texts]), READ)
+            put = (user([text(each) for each in texts]), ACKNOWLEDGEMENT)
             ends = block[0].first, block[-1].last
             if shown.get(ends) != put:
                 edits.append(e.Edit(*ends, put, "line"))
@@ -209,9 +211,9 @@ class TurnLines:
         return workspace_text(s, self.workspace_tokens)
 
 
-def _blocks(session: History, lines: Iterable[Line]) -> Iterator[list[Line]]:
+def _blocks(session: History, lines: Iterable[RoundsLine]) -> Iterator[list[RoundsLine]]:
     """Lines with nothing in view between them."""
-    block, path = list[Line](), session.path
+    block, path = list[RoundsLine](), session.path
     for line in lines:
         if block:
             end, start = session.position(block[-1].last) or 0, session.position(line.first) or 0
@@ -223,7 +225,7 @@ def _blocks(session: History, lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield block
 
 
-def _within(session: History, line: Line, stretches: Iterable[tuple[int, int]]) -> bool:
+def _within(session: History, line: RoundsLine, stretches: Iterable[tuple[int, int]]) -> bool:
     first, last = session.position(line.first), session.position(line.last)
     if first is None or last is None:
         return False
@@ -244,7 +246,7 @@ def workspace_text(s: PlanContext, budget: int) -> str:
     return "\n".join(part for part in (work, f"State:\n{stated}" if stated else "") if part)
 
 
-def lines_size(lines: Sequence[Line], counter: TokenCounter) -> int:
+def lines_size(lines: Sequence[RoundsLine], counter: TokenCounter) -> int:
     """Exact size of the block of lines, as a message."""
     if not lines:
         return 0
@@ -253,7 +255,7 @@ def lines_size(lines: Sequence[Line], counter: TokenCounter) -> int:
 
 
 @lru_cache(4_096)
-def line_text(line: Line) -> str:
+def line_text(line: RoundsLine) -> str:
     turns = f"{line.start}" if line.start == line.end else f"{line.start}-{line.end}"
     return f"[Turn {turns}] {quote(one_line(line.text, 4_000))}".rstrip()
 
@@ -267,14 +269,14 @@ def shown_blocks(s: PlanContext) -> Shown:
     return shown
 
 
-def shown_lines(s: PlanContext) -> list[Line]:
+def shown_lines(s: PlanContext) -> list[RoundsLine]:
     """The lines in view, oldest first."""
     return list(dict.fromkeys(line for _, lines in _shown(s) for line in lines))
 
 
-def _shown(s: PlanContext) -> Iterator[tuple[Item, list[Line]]]:
+def _shown(s: PlanContext) -> Iterator[tuple[Item, list[RoundsLine]]]:
     """What shows lines, and which."""
-    noted: dict[str, list[Line]] = {}
+    noted: dict[str, list[RoundsLine]] = {}
     for item in s.items if s.projection.newest_fold is not None else ():
         if item.fold is None:
             continue
@@ -326,8 +328,11 @@ def accept_line(limit: int, counter: TokenCounter) -> Callable[[str], str]:
 
 
 def merging(
-    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
-) -> list[Line]:
+    lines: Sequence[RoundsLine],
+    budget: int,
+    size: Callable[[Sequence[RoundsLine]], int],
+    counter: TokenCounter,
+) -> list[RoundsLine]:
     """The lines within the budget: as long as they are larger, neighbours in the oldest half become ranges,
     each half as long as its two parts."""
     merged = list(lines)
@@ -341,8 +346,8 @@ def merging(
     return merged
 
 
-def _pass(lines: list[Line], half: int, counter: TokenCounter) -> list[Line]:
-    old, joined, at = lines[:half], list[Line](), 0
+def _pass(lines: list[RoundsLine], half: int, counter: TokenCounter) -> list[RoundsLine]:
+    old, joined, at = lines[:half], list[RoundsLine](), 0
     while at < len(old):
         if at + 1 < len(old) and old[at].end + 1 == old[at + 1].start:
             joined.append(_range(old[at], old[at + 1], counter))
@@ -356,7 +361,7 @@ def _pass(lines: list[Line], half: int, counter: TokenCounter) -> list[Line]:
     return joined + lines[half:]
 
 
-def _range(a: Line, b: Line, counter: TokenCounter) -> Line:
+def _range(a: RoundsLine, b: RoundsLine, counter: TokenCounter) -> RoundsLine:
     """Both as one range. What was asked goes before what came of it; what does not fit is left out whole, the
     beginning and the end of the range last."""
     room = (counter.text(a.text) + counter.text(b.text)) // 2
@@ -368,7 +373,7 @@ def _range(a: Line, b: Line, counter: TokenCounter) -> Line:
         if counter.text("; ".join(parts[i] for i in sorted(kept | {at}))) <= room:
             kept.add(at)
     text = "; ".join(parts[i] for i in sorted(kept)) if kept else short("; ".join(parts), room, counter)
-    return Line(a.first, b.last, a.start, b.end, text)
+    return RoundsLine(a.first, b.last, a.start, b.end, text)
 
 
 # ── which finished rounds stay (D2) ─────────────────────────────────────────────────────────────

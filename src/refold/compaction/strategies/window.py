@@ -12,7 +12,7 @@ from refold.compaction import transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import prompt
-from refold.compaction.transcript import Source, message_of_item
+from refold.compaction.transcript import SummarySource, message_of_item
 from refold.digest.facts import ROLES
 from refold.digest.sections import DIGEST
 from refold.messages import System, system, user
@@ -95,7 +95,7 @@ WORDINGS = {
 }
 
 
-def counted(items: Sequence[Item]) -> int:
+def message_count(items: Sequence[Item]) -> int:
     """How many messages there are, as this design counts: a system message of the log is none, a summary is
     one."""
     return sum(item.fold is not None or not isinstance(item.message, System) for item in items)
@@ -106,7 +106,7 @@ def kept_from(s: PlanContext) -> int:
     at, kept = len(s.items), 0
     while at > 0 and kept < KEEP:
         at -= 1
-        kept += counted(s.items[at : at + 1])
+        kept += message_count(s.items[at : at + 1])
     return at if kept == KEEP else 0
 
 
@@ -139,7 +139,9 @@ class WindowSummary:
         if len(taken) < 2 or s.sizes.items(start, end) <= s.counter.message(system(wording.heading)):
             return Reason("no_gain", "a summary would not be smaller than the messages")
         previous = next((s.projection.fold_of(item) for item in taken if item.fold), None)
-        sources = tuple(Source(x.entries[-1], message_of_item(s.session, x)) for x in taken if x.fold is None)
+        sources = tuple(
+            SummarySource(x.entries[-1], message_of_item(s.session, x)) for x in taken if x.fold is None
+        )
         first, last = taken[0].entries[0], taken[-1].entries[-1]
 
         def finish(answers: Sequence[str]) -> Finished:
@@ -163,8 +165,8 @@ class WindowSummary:
             timeout=self.timeout,
         )
 
-    def _ask(self, sources: tuple[Source, ...], previous: str | None, wording: Wording) -> Ask:
-        def render(sources: Sequence[Source], previous: str | None) -> Request:
+    def _ask(self, sources: tuple[SummarySource, ...], previous: str | None, wording: Wording) -> Ask:
+        def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
             text = prompt(
                 "window_summary",
                 conversation=transcript.render(sources, wording.style),
@@ -192,7 +194,7 @@ class HardTrim:
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         items, start = s.items, s.projection.first
-        surplus = counted(items) - self.most
+        surplus = message_count(items) - self.most
         if surplus <= 0:
             return Reason("below_cap", f"{surplus + self.most} messages; the limit is {self.most}")
         while (

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from refold import entries as e
 from refold import tokens as counters
-from refold.compaction.details import Check, RefoldDetails
+from refold.compaction.details import RefoldDetails, VerificationReport
 from refold.compare.forms import FoldRecord, MessageForm, record_of_stretch, stretch_forms
 from refold.compare.measures import files_of_call, flat, subject
 from refold.compare.report.clip_parts import ESCAPES, clip_pieces
@@ -241,7 +241,7 @@ def cell_title(cell: Cell) -> str:
 
 def _checked(fold: e.Fold) -> str:
     """The result of a summary's check."""
-    report, noted = Check.of(fold), RefoldDetails.of(fold)
+    report, noted = VerificationReport.of(fold), RefoldDetails.of(fold)
     if report and report.unverified:
         listed = ", ".join(one_line(claim, 80) for claim in report.unverified[:8])
         share = f"{len(report.unverified):,} of {report.claims:,} claims"

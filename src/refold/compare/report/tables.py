@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refold.compare.forms import FORM_WORDS, MessageForm
+from refold.compare.forms import FORM_WORDS, MessageForm, form_counts
 from refold.compare.measures import MEASURES
 from refold.compare.report.charts import stack, svg_bar
 from refold.compare.report.html import Child, Markup, el
@@ -107,10 +107,9 @@ def _share(label: str, value: float | None, title: str) -> Markup:
 
 
 def _messages(group: PresetGroup) -> Markup:
-    counts = {form: group.form(form) for form in FORM_WORDS}
+    counts: dict[MessageForm, int] = {form: group.form(form) for form in FORM_WORDS}
     whole = sum(counts.values())
-    told = ", ".join(f"{counts[form]:,} {FORM_WORDS[form]}" for form in FORM_WORDS)
-    drawn = stack([(counts[form], SHAPES[form]) for form in FORM_WORDS], whole, told)
+    drawn = stack([(counts[form], SHAPES[form]) for form in FORM_WORDS], whole, form_counts(counts))
     return _cell("messages", el("span", f"{counts['gone']:,} not shown"), drawn, cls="messages")
 
 
