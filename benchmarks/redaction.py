@@ -396,7 +396,7 @@ def held_list(name: str) -> dict[str, tuple[Kind, ...]]:
     (53.2 %). Three more were written by the author of the changes that followed each: D before the patterns were
     read 87.7 %, E (passwords as people choose them, with spaces and signs) 81.1 %, F (the same passwords in other places)
     89.9 %. G and H were written by an author who saw neither patterns nor lists: 93.9 % and, after the misses of G were
-    mended, 91.4 %. Misses of all were read afterwards, so later figures are not blind."""
+    mended, 91.4 %. I is another such list, of what occurs most in sessions: 97.6 %. Misses of all were read afterwards, so later figures are not blind."""
     rows = (Path(__file__).parent / "held_secrets.tsv").read_text("utf-8").splitlines()
     cells = [row.split("\t") for row in rows]
     kinds = [
@@ -468,6 +468,6 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         "values": values,
         "tuned": recall(TUNED, values),
         "held": recall(HELD, values),
-        "lists": {name: recall(held_list(name), values)["all"] for name in "ACDEFGH"},
+        "lists": {name: recall(held_list(name), values)["all"] for name in "ACDEFGHI"},
         "code": {"lines": read, "false_hits": len(hits)},
     }
