@@ -22,7 +22,7 @@ from benchmarks import results
 
 BEFORE = {"before the rebuild": "f2a0dd2", "all rooms built": "da36504"}
 """The last commits of these trees."""
-HEART = ("compaction", "engine", "preserve", "shrink", "digest", "presets")
+HEART = ("compaction", "engine", "facts", "shrink", "digest", "presets")
 """Rooms that fold."""
 WATCHED = """
 import asyncio, json, sys, threading, refold

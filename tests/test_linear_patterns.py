@@ -43,9 +43,9 @@ PIECES = (
 
 
 BOUNDED = {
-    "refold.preserve.check_results.": 600,
-    "refold.preserve.tool_outcome.": 400,
-    "refold.preserve.hunks._DEFINES": 200,
+    "refold.facts.check_results.": 600,
+    "refold.facts.tool_outcome.": 400,
+    "refold.facts.hunks._DEFINES": 200,
     "refold.compare.measures._SHAPE": 200,
     "refold.recall.index._remark": 400,
 }

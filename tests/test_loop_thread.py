@@ -16,8 +16,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.facts.state import WorkState
 from refold.messages import Message
-from refold.preserve.state import WorkState
 from refold.tokens.exact import Exact
 
 SIZE = 1_500_000

@@ -23,12 +23,12 @@ from refold import Engine, Session, presets, tokens, transcripts
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Plan
+from refold.facts import state
+from refold.facts.state_text import render
 from refold.loop import run
-from refold.preserve import state
-from refold.preserve.state_text import render
 from refold.protocols import Loaded, SessionInfo
 from tests.data import DATA, shared
-from tests.preserve.steps import Step, bash, conversation
+from tests.facts.steps import Step, bash, conversation
 from tests.strategies import examples
 from tests.truth import Judge, section, spaced, statements
 

@@ -1,6 +1,6 @@
 """Is what a record says of the work true of the log?
 
-A reader of its own: it shares no code with `refold.preserve`, knows nothing of how a state is computed, and is
+A reader of its own: it shares no code with `refold.facts`, knows nothing of how a state is computed, and is
 as simple as it can be. It takes the text of a state and the messages it speaks of (`None` where an entry of the
 path is no message), and tells which statements the log does not bear out.
 """

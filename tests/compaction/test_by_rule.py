@@ -15,7 +15,7 @@ from refold.digest.sections import checkpoint_text, turn_prefix
 from refold.digest.turn_line import rule_line
 from refold.digest.turn_line import short as short_line
 from refold.errors import BadAnswer
-from refold.preserve.abridged import groups
+from refold.facts.abridged import groups
 from refold.protocols import TokenCounter
 
 from .kit import WORDS, many

@@ -30,10 +30,10 @@ from refold.compaction.preset import Flaw
 from refold.compaction.requests import load
 from refold.engine.summarise import ByModel
 from refold.errors import SettingError
+from refold.facts import abridged
 from refold.loop import run
 from refold.memory import MemoryParams
 from refold.models.scripted import Scripted, say, stall
-from refold.preserve import abridged
 from refold.presets import parameters
 from refold.presets.parameters import UnknownParameter
 from tests.presets.chains import check_wire, orphans, summariser

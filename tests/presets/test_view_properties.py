@@ -17,8 +17,8 @@ from refold import messages as m
 from refold.compaction.clips import Clips
 from refold.compaction.plan import Plan
 from refold.errors import DoesNotFit
+from refold.facts.words import typed
 from refold.loop import run
-from refold.preserve.words import typed
 from refold.session.invariants import settled
 from refold.session.invariants.thinking import required
 from refold.testing.validators import validate_view

@@ -9,7 +9,7 @@ import pytest
 
 from refold import messages as m
 from refold import tokens
-from refold.preserve.tools import shown_by
+from refold.facts.tools import shown_by
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output
 from refold.shrink.clip import Texts, clip_message, clip_text, quotation

@@ -14,7 +14,7 @@ from refold import messages as m
 from refold.messages import Call, Result
 from refold.shrink import RULES, Data, Limits, Rule, Shrinking, kind_of
 from tests.data import all_transcripts
-from tests.preserve import readers
+from tests.facts import readers
 from tests.timing import within
 
 

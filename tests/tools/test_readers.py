@@ -7,8 +7,8 @@ import json
 import pytest
 
 from refold import tokens
+from refold.facts.tool_outcome import outcome_of
 from refold.messages import Call
-from refold.preserve.tool_outcome import outcome_of
 from refold.session.toolstatus import bare_output, printed_output
 from refold.shrink.clip import Texts, clip_message
 from tests.tools.place import Bench

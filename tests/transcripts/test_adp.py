@@ -8,7 +8,7 @@ import pytest
 
 from refold import messages as m
 from refold import transcripts
-from refold.preserve.words import typed
+from refold.facts.words import typed
 from tests.data import shared
 from tests.transcripts.foreign import counts, load, results, spoken
 

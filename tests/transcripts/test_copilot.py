@@ -9,7 +9,7 @@ import pytest
 from refold import Session, transcripts
 from refold import entries as e
 from refold import messages as m
-from refold.preserve.words import typed
+from refold.facts.words import typed
 from tests.data import shared
 from tests.transcripts.foreign import counts, kinds, lines, load, results, session, spoken, view
 

@@ -9,7 +9,7 @@ import pytest
 
 from refold import entries as e
 from refold import messages as m
-from refold.preserve.words import typed
+from refold.facts.words import typed
 from refold.transcripts import detect
 from refold.transcripts.base import HEAD_BYTES
 from tests.transcripts.foreign import load, results, spoken

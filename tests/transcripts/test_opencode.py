@@ -14,7 +14,7 @@ from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.errors import FormatError, UsageError
-from refold.preserve.words import typed
+from refold.facts.words import typed
 from refold.transcripts import read_all
 from refold.transcripts.export import export
 from refold.transcripts.importing import find_transcripts

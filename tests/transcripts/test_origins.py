@@ -18,7 +18,7 @@ from refold import Session, transcripts
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.path_index import path_index
-from refold.preserve.words import typed
+from refold.facts.words import typed
 from refold.protocols import Loaded
 from refold.transcripts import origins
 from refold.transcripts.client_requests import with_origins

@@ -79,7 +79,7 @@ def unpack(path: Path) -> Path:
 
 def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
     from refold.compaction.path_index import path_index
-    from refold.preserve.state_text import verdict_text
+    from refold.facts.state_text import verdict_text
     from refold.text.truncate import one_line
 
     if cell.done is None:

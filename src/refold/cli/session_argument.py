@@ -48,7 +48,7 @@ def is_interactive() -> bool:
 
 def _picked(file: str) -> int:
     from refold.entries import MessageEntry
-    from refold.preserve.words import typed
+    from refold.facts.words import typed
     from refold.transcripts import read_all
 
     titles: list[str] = []

@@ -213,7 +213,7 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.compaction.transcript import messages_between
-    from refold.preserve.abridged import OutlineLimits, groups, xml
+    from refold.facts.abridged import OutlineLimits, groups, xml
     from refold.session import redacted
 
     found = groups(messages_between(session))
@@ -223,7 +223,7 @@ def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG0
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.path_index import path_index
-    from refold.preserve.state_text import render
+    from refold.facts.state_text import render
     from refold.session import redacted
 
     state = path_index(session).state

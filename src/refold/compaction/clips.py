@@ -11,6 +11,8 @@ import msgspec
 from refold import entries as e
 from refold.compaction.path_index import path_index
 from refold.compaction.plan_context import PlanContext, last_reply, newest_step
+from refold.facts.tools import shown_by
+from refold.facts.words import typed as words_typed
 from refold.messages import (
     Assistant,
     Bash,
@@ -25,8 +27,6 @@ from refold.messages import (
     is_typed,
     user,
 )
-from refold.preserve.tools import shown_by
-from refold.preserve.words import typed as words_typed
 from refold.protocols import Additive, TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History

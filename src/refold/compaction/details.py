@@ -15,8 +15,8 @@ from typing import Annotated, Any, Self, cast
 import msgspec
 
 from refold import entries as e
+from refold.facts.tools import actions
 from refold.messages import Call, Message, Result, compact_json
-from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session.edits import Position, active_folds, edit_stretches, said_by
 from refold.session.history import History

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
+from refold.facts.lines import EntryLines, findings, lines_of
+from refold.facts.state import WorkState
+from refold.facts.state_text import Catalogue
+from refold.facts.words import Saying, demands, typed
 from refold.messages import Call, Message, Result
-from refold.preserve.lines import EntryLines, findings, lines_of
-from refold.preserve.state import WorkState
-from refold.preserve.state_text import Catalogue
-from refold.preserve.words import Saying, demands, typed
 from refold.protocols import TokenCounter
 from refold.session.history import History
 

@@ -22,9 +22,9 @@ from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
+from refold.facts import words
+from refold.facts.lines import Row, joined, render
 from refold.messages import Message, Result, System, Text, User, compact_json, in_full, user
-from refold.preserve import words
-from refold.preserve.lines import Row, joined, render
 from refold.protocols import TokenCounter
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
@@ -276,7 +276,7 @@ class Composer:
         sayings = self.index.sayings
         before = bisect_left(sayings, position, key=lambda saying: saying.position)
         if before not in self._own_sizes:
-            tokens = words.size(words.once(sayings, position), self.room.words, self.s.counter)
+            tokens = words.size_of_all(words.once(sayings, position), self.room.words, self.s.counter)
             self._own_sizes[before] = self.room.words if tokens is None else tokens
         return self._own_sizes[before]
 

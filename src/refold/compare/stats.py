@@ -25,8 +25,8 @@ from refold.compare.figures import (
     UsageTotals,
     suggest,
 )
-from refold.preserve.shell import operands, parse
-from refold.preserve.tools import actions, shown_by
+from refold.facts.shell import operands, parse
+from refold.facts.tools import actions, shown_by
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.edits import said_by

@@ -12,8 +12,8 @@ from datetime import date
 import msgspec
 
 from refold.digest.dense import dense
+from refold.facts.words import typed
 from refold.messages import Assistant, Message, User
-from refold.preserve.words import typed
 from refold.text import dates
 from refold.text.patterns import lazy_pattern
 from refold.text.sentences import speaker_of, split_sentences

@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeAlias
 from refold.digest.facts import Source
 from refold.digest.said import DigestForm, FactDigest
 from refold.digest.turn_line import rule_line, short
-from refold.preserve import abridged
-from refold.preserve.call_text import conclusion
-from refold.preserve.lines import acts
-from refold.preserve.state import WorkState
-from refold.preserve.words import demands, typed
+from refold.facts import abridged
+from refold.facts.call_text import conclusion
+from refold.facts.lines import acts
+from refold.facts.state import WorkState
+from refold.facts.words import demands, typed
 from refold.protocols import TokenCounter
 from refold.text.truncate import one_line
 from refold.tokens.fitting import largest

@@ -7,8 +7,8 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from refold.preserve import abridged
-from refold.preserve.call_text import telling
+from refold.facts import abridged
+from refold.facts.call_text import telling
 from refold.protocols import TokenCounter
 from refold.text.patterns import lazy_pattern
 from refold.text.redact import redact

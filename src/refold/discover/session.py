@@ -11,9 +11,9 @@ import msgspec
 from refold import entries as e
 from refold.compare.measures import count_words, flat, log_of, readable_text, stands, subject
 from refold.compare.stats import PathCounter
+from refold.facts.tools import actions, shown_by
+from refold.facts.words import typed
 from refold.messages import Message, Result, Usage
-from refold.preserve.tools import actions, shown_by
-from refold.preserve.words import typed
 from refold.protocols import TokenCounter
 from refold.session import Session
 from refold.session.edits import active_folds, said_by

@@ -21,10 +21,10 @@ from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
 from refold.errors import BadAnswer, UsageError, sentence
+from refold.facts import state
+from refold.facts.tools import pi_files
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Supply
 from refold.messages import Message, Result, Usage, User, user
-from refold.preserve import state
-from refold.preserve.tools import pi_files
 from refold.protocols import Request
 from refold.session import Session
 from refold.session.edits import BRANCH, active_folds

@@ -22,9 +22,9 @@ from refold.compare.report.html import redacted_text
 from refold.costs import known
 from refold.errors import RefoldError, UnknownName, UsageError
 from refold.explorer.timeline import Timeline, list_line
+from refold.facts.words import typed
 from refold.mcp.collections import Collections
 from refold.messages import Usage
-from refold.preserve.words import typed
 from refold.protocols import Placed, SessionInfo
 from refold.registry.engine import Engine
 from refold.registry.sessions import stored

@@ -15,10 +15,10 @@ from typing import NamedTuple, cast
 
 from refold.compaction.record import HEAD
 from refold.compaction.transcript import Style, SummarySource, render
+from refold.facts.words import typed
 from refold.gateway.requests import PROMPTS, ConversationRequest, since
 from refold.gateway.signed_reference import Reference
 from refold.messages import Assistant, Message, Result, compact_json, result
-from refold.preserve.words import typed
 from refold.registry.configuration import GatewaySettings
 from refold.session import Session, View
 from refold.session.dialects.common import list_or_empty

@@ -12,8 +12,8 @@ import msgspec
 
 from refold import messages as m
 from refold.errors import RefoldError
+from refold.facts.words import typed as typed_text
 from refold.gateway.signed_reference import Reference
-from refold.preserve.words import typed as typed_text
 from refold.session import dialects
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.dialects.common import Given, list_or_empty

@@ -8,8 +8,8 @@ from pathlib import Path
 from refold import tokens
 from refold.entries import Fold, key
 from refold.errors import UsageError
+from refold.facts.words import typed
 from refold.plugins.compaction_texts import grow
-from refold.preserve.words import typed
 from refold.recall import index_of, search
 from refold.recall.tool import tool_answer
 from refold.registry.client_sessions import folders, install_session

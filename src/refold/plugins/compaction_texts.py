@@ -24,10 +24,10 @@ from refold.compare.money import folds_saved
 from refold.digest import FactDigest
 from refold.entries import Fold
 from refold.errors import RefoldError
+from refold.facts import words
+from refold.facts.lines import joined, render
 from refold.messages import Assistant
 from refold.plugins.hook import texts_folder
-from refold.preserve import words
-from refold.preserve.lines import joined, render
 from refold.registry.sessions import load, stored
 from refold.session import Session
 from refold.stores import open_store

@@ -16,8 +16,8 @@ from refold.compaction.preset import Flaw, Preset, Settings, about
 from refold.compaction.requests import load
 from refold.compaction.strategies.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers import HistorySize
+from refold.facts.abridged import OutlineLimits
 from refold.memory import MemoryParams
-from refold.preserve.abridged import OutlineLimits
 from refold.presets import parameters
 from refold.session.toolnames import ToolKind, canonical_tool_name
 

@@ -139,7 +139,7 @@ def session_title(store: Store, info: SessionInfo) -> str:
     """The name of a session, or its user's first request; without secrets, because lists and completions
     show it."""
     from refold import format as stored_format
-    from refold.preserve.words import typed
+    from refold.facts.words import typed
     from refold.text.redact import redact
 
     named = info.name != info.id and info.name

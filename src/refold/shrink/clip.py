@@ -63,9 +63,9 @@ _LINE = 240
 _TELLS = 16
 """Characters of the beginning of a line that say something, where no whole line fits."""
 _BETWEEN = 0.25
-"""Share of a clip for lines between beginning and end that tell something by themselves,"""
+"""Share of a clip for lines between beginning and end that tell something by themselves."""
 _TELLING = 60
-"""where it has so many tokens."""
+"""Tokens from which on a clip has such lines."""
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):

@@ -19,8 +19,8 @@ from refold.compaction.sizes import size_of
 from refold.compaction.transcript import SummarySource, sources
 from refold.digest import Source
 from refold.digest.sections import checkpoint_text, turn_prefix
+from refold.facts.tools import listed_files, touched
 from refold.messages import Bash, Message, Result, User, content
-from refold.preserve.tools import listed_files, touched
 from refold.protocols import Request, TokenCounter
 from refold.session.history import History
 

@@ -20,10 +20,10 @@ from refold.compaction.plan_context import PlanContext, finished, left_alone, ro
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
 from refold.compaction.transcript import SummarySource, message_of_item, source_of
 from refold.errors import BadAnswer
+from refold.facts import abridged, state
+from refold.facts.shell import parse
+from refold.facts.tools import actions
 from refold.messages import Call, Message, Result, System, system
-from refold.preserve import abridged, state
-from refold.preserve.shell import parse
-from refold.preserve.tools import actions
 from refold.protocols import Request, TokenCounter
 from refold.session import redacted
 from refold.session.toolnames import ToolKind, command_line, kind

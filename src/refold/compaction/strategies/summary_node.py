@@ -28,9 +28,9 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import cached_prefix
 from refold.compaction.transcript import SummarySource, messages_between
+from refold.facts import abridged
+from refold.facts.tools import Names
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
-from refold.preserve import abridged
-from refold.preserve.tools import Names
 from refold.protocols import Request
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools

@@ -32,8 +32,8 @@ from refold.compaction.transcript import SummarySource, sources
 from refold.digest.sections import cut_lines
 from refold.digest.turn_line import rule_line, short
 from refold.errors import BadAnswer
+from refold.facts import abridged, state_text
 from refold.messages import Message, Result, Text, compact_json, text, user
-from refold.preserve import abridged, state_text
 from refold.protocols import Request, TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History

@@ -1,4 +1,4 @@
-"""Tokens by their shape: known prefixes, and runs of characters that nobody types."""
+"""Tokens by their shape: known prefixes, and runs of characters that no person types."""
 # ruff: noqa: E501 (patterns that read better on one line)
 
 from __future__ import annotations

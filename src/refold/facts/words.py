@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from refold.facts.lines import Row, joined
 from refold.messages import Message, Text, is_typed
-from refold.preserve.lines import Row, joined
 from refold.protocols import TokenCounter
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import boundary
@@ -206,7 +206,7 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
         yield start, end
 
 
-def size(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> int | None:
+def size_of_all(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> int | None:
     """Tokens of all these words; None where they do not fit `budget`."""
     # No further than the budget: cost does not grow with the log.
     if newest_within(sayings, budget + 1, lambda x: counter.text(_block(x, x.text)) + 1) < len(sayings):
@@ -218,7 +218,7 @@ def size(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> int |
 def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> Rendered:
     """The words within `budget` tokens, each message with its number: all of them, or those that come
     first."""
-    if size(sayings, budget, counter) is not None:
+    if size_of_all(sayings, budget, counter) is not None:
         return Rendered(_whole(sayings))
     chosen = _chosen(sayings, budget, counter)
     rendered = _clipped(sayings, chosen)

@@ -16,8 +16,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction import path_index as followed
 from refold.compaction.path_index import path_index
-from refold.preserve import words
-from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, demands, room, typed
+from refold.facts import words
+from refold.facts.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, demands, room, typed
 from refold.session import Projection
 from tests.data import shared
 from tests.strategies import examples

@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from refold.entries import Files
+from refold.facts.check_results import check_run, summary_line, tells_of_failure, without_printing
+from refold.facts.file_history import FileHistory, FileNote, absolute
+from refold.facts.shell import CommandLine, operands, parse, without_folder
+from refold.facts.todos import Todo, plan, todos, with_task
+from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
+from refold.facts.tools import actions, printed_files
 from refold.messages import Bash, Call, Message, Result, User
-from refold.preserve.check_results import check_run, summary_line, tells_of_failure, without_printing
-from refold.preserve.file_history import FileHistory, FileNote, absolute
-from refold.preserve.shell import CommandLine, operands, parse, without_folder
-from refold.preserve.todos import Todo, plan, todos, with_task
-from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
-from refold.preserve.tools import actions, printed_files
 from refold.session.toolnames import command_line, kind
 from refold.text.redact import redact
 from refold.text.truncate import one_line

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
+from refold.facts import state
+from refold.facts.file_history import FileNote
+from refold.facts.lines import joined, lines_of
+from refold.facts.state import WorkState
+from refold.facts.state_text import Catalogue, Shows, render
 from refold.messages import Message
-from refold.preserve import state
-from refold.preserve.file_history import FileNote
-from refold.preserve.lines import joined, lines_of
-from refold.preserve.state import WorkState
-from refold.preserve.state_text import Catalogue, Shows, render
 from refold.text.redact import redact
-from tests.preserve.steps import Step, bash, conversation, done, ran
+from tests.facts.steps import Step, bash, conversation, done, ran
 from tests.timing import JUDGED
 
 COUNTER = tokens.get("o200k")

@@ -15,10 +15,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold.entries import Files
-from refold.preserve.hunks import defined, hunk
-from refold.preserve.shell import CommandLine, Simple, folder_before, operands
-from refold.preserve.tool_outcome import ToolOutcome
-from refold.preserve.tools import Action, tidy
+from refold.facts.hunks import defined, hunk
+from refold.facts.shell import CommandLine, Simple, folder_before, operands
+from refold.facts.tool_outcome import ToolOutcome
+from refold.facts.tools import Action, tidy
 
 Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "gone"]
 """Last known state of a file. `gone`: it may be deleted, moved or set back; nothing is told of it."""

@@ -15,9 +15,9 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from refold import tokens
-from refold.preserve.file_history import Fate, FileNote
-from refold.preserve.lines import SHOWN_CHARS, Row, joined
-from refold.preserve.state import FailedAction, LatestCheck, WorkState
+from refold.facts.file_history import Fate, FileNote
+from refold.facts.lines import SHOWN_CHARS, Row, joined
+from refold.facts.state import FailedAction, LatestCheck, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest

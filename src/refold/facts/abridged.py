@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from refold.facts.check_results import check_run, summary_line, tells_of_failure
+from refold.facts.tool_outcome import ToolOutcome, outcome_of, outcome_of_run
+from refold.facts.tools import Names, actions
+from refold.facts.words import typed
 from refold.messages import Assistant, Bash, Call, Message, Result, User
-from refold.preserve.check_results import check_run, summary_line, tells_of_failure
-from refold.preserve.tool_outcome import ToolOutcome, outcome_of, outcome_of_run
-from refold.preserve.tools import Names, actions
-from refold.preserve.words import typed
 from refold.session.toolnames import command_line, kind
 from refold.text.frames import without_tags
 from refold.text.truncate import middle

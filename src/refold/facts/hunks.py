@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from refold.preserve.tools import Action
+from refold.facts.tools import Action
 from refold.text.patterns import lazy_pattern
 from refold.text.redact import redact
 from refold.text.truncate import head, in_short

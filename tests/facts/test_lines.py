@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
+from refold.facts.call_text import CONCLUSION, SAID, main_argument
+from refold.facts.call_text import said as first_words
+from refold.facts.lines import REPORTED, EntryLines, MessageLine, findings, joined, lines_of, render
 from refold.messages import Call, Message
-from refold.preserve.call_text import CONCLUSION, SAID, main_argument
-from refold.preserve.call_text import said as first_words
-from refold.preserve.lines import REPORTED, EntryLines, MessageLine, findings, joined, lines_of, render
 from tests.data import all_transcripts
-from tests.preserve import readers
-from tests.preserve.steps import conversation
+from tests.facts import readers
+from tests.facts.steps import conversation
 from tests.timing import JUDGED
 
 COUNTER = tokens.get("o200k")

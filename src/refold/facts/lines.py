@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from refold.facts.call_text import FINDING, conclusion, main_argument, report, said, weight
+from refold.facts.check_results import check_run, summary_line
+from refold.facts.shell import parse, without_folder
+from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
-from refold.preserve.call_text import FINDING, conclusion, main_argument, report, said, weight
-from refold.preserve.check_results import check_run, summary_line
-from refold.preserve.shell import parse, without_folder
-from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line

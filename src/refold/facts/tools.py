@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from refold.entries import Files
+from refold.facts.shell import CommandLine, folder_before, operands, parse
 from refold.messages import Call, Message
-from refold.preserve.shell import CommandLine, folder_before, operands, parse
 from refold.session.dialects.common import list_or_empty
 from refold.session.toolnames import (
     CONTENTS,

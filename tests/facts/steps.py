@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from refold import messages as m
+from refold.facts.state import WorkState
 from refold.messages import Message
-from refold.preserve.state import WorkState
 
 Step: TypeAlias = tuple[str, dict[str, Any], str] | tuple[str, dict[str, Any], str, bool]
 """Name, arguments, result, failed."""

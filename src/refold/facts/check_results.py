@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from refold.preserve.shell import CommandLine, folder_before, operands, parse
+from refold.facts.shell import CommandLine, folder_before, operands, parse
 from refold.text.frames import without_escapes
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import one_line

@@ -12,11 +12,11 @@ import pytest
 
 from refold import messages as m
 from refold.entries import Files
+from refold.facts.tools import Action, actions, pi_files
 from refold.messages import Message
-from refold.preserve.tools import Action, actions, pi_files
 from tests.data import shared
-from tests.preserve import readers
-from tests.preserve.steps import done, ran
+from tests.facts import readers
+from tests.facts.steps import done, ran
 from tests.timing import JUDGED
 
 # ── pi (B12) ────────────────────────────────────────────────────────────────────────────────────

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.preserve.check_results import check_run, is_check, summary_line, tells_of_failure
-from refold.preserve.shell import parse
+from refold.facts.check_results import check_run, is_check, summary_line, tells_of_failure
+from refold.facts.shell import parse
 from tests.timing import JUDGED
 
 OUTPUTS = Path(__file__).parent / "outputs"

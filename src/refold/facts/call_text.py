@@ -9,11 +9,11 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
+from refold.facts.hunks import short_change
+from refold.facts.shell import folder_before, parse, without_folder
+from refold.facts.todos import todos
+from refold.facts.tools import Action, actions
 from refold.messages import Call, compact_json
-from refold.preserve.hunks import short_change
-from refold.preserve.shell import folder_before, parse, without_folder
-from refold.preserve.todos import todos
-from refold.preserve.tools import Action, actions
 from refold.session.toolnames import (
     COMMAND_ARGUMENTS,
     DIRECTORIES,
@@ -254,9 +254,9 @@ def clipped(text: str, limit: int) -> str:
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────
 
 _WORDS = ("query", "url", "description", "prompt", "question", "thought", "skill", "expression", "command")
-"""Arguments that tell by themselves what a call is about,"""
+"""Arguments that tell by themselves what a call is about."""
 _NAMES = ("message", "task", "subject", "name", "title", "plan")
-"""and those that tell of what, where there is no room for all of them."""
+"""Arguments that name it, used where there is no room for all."""
 
 
 def main_argument(call: Call, cwd: str = "") -> str:

@@ -10,11 +10,11 @@ from refold import Session, tokens
 from refold import messages as m
 from refold.compaction.record import pin_text
 from refold.entries import key
+from refold.facts import abridged
+from refold.facts.abridged import OutlineLimits, groups
 from refold.messages import Message
-from refold.preserve import abridged
-from refold.preserve.abridged import OutlineLimits, groups
 from tests.data import all_transcripts
-from tests.preserve import readers
+from tests.facts import readers
 
 COUNTER = tokens.get("o200k")
 
