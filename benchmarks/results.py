@@ -56,7 +56,6 @@ SOURCES = {
     "many": Source("python -m benchmarks many", _MADE),
     "many_ray": Source("python -m benchmarks many_ray", f"{_MADE}, and {_REAL}"),
     "mutation": Source("make mutation", "the source of refold"),
-    "passes": Source("python -m benchmarks passes", _REAL),
     "peers": Source("python -m benchmarks peers", _MADE),
     "recall": Source("python -m benchmarks recall", f"LoCoMo, and {_REAL}"),
     "redaction": Source("python -m benchmarks redaction", "generated secrets; installed Python code"),

@@ -315,12 +315,9 @@ def _broken(row: dict[str, Any]) -> str:
 
 
 def verification(found: dict[str, Any]) -> str:
-    fake, mixed, true, need = (
-        found[key] for key in ("fabrications", "recombined", "true_claims", "required")
-    )
+    fake, mixed, true = (found[key] for key in ("fabrications", "recombined", "true_claims"))
     kinds = ", ".join(f"{kind} {share:.0f}" for kind, share in fake["by_kind"].items())
     parts = ", ".join(f"{kind} {share:.0f}" for kind, share in mixed["by_kind"].items())
-    facts = ", ".join(f"{kind} {share:.0f}" for kind, share in need["by_kind"].items())
     marked = ", ".join(f"{row['marked']}/{row['claims']} {kind}" for kind, row in true["by_kind"].items())
     rows = [
         ["planted fabrications caught", str(fake["planted"]), f"{fake['caught']} %", kinds],
@@ -331,7 +328,6 @@ def verification(found: dict[str, Any]) -> str:
             f"{true['percent']} %",
             f"summaries {marked}",
         ],
-        ["required facts restored", str(need["facts"]), f"{need['restored']} %", facts],
     ]
     return markdown(["check of summaries", "number", "share", ""], rows)
 

@@ -1,19 +1,15 @@
-"""M8: does the check of summaries catch what nobody said, and leave alone what somebody did?
+"""M8: does the check of summaries catch what was not said, and leave alone what was?
 
 True summaries: the two real ones of a pi session with what they summarise, some written by hand for this measure
 over sample transcripts (`summaries/`), and the readable digest of further ones. Into each, fabrications are put:
 paths, numbers, commands, names and quotations that do not occur in the sources (that is made sure of here, with
 plain text search). Caught: those that end up marked. Wrongly marked: claims of the untouched summaries.
 
-Restored: facts that must survive (R8–R10: constraints, pins, created and changed files) are left out of a
-summary altogether; the folded view must hold them all the same.
-
     python -m benchmarks.verification [--quick]
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import re
@@ -25,13 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import COUNTER, DATA, percent
-from benchmarks.passes import CONSTRAINTS, Case, cases, named_files
-from benchmarks.references import shown
-from refold import Engine, Session, presets, transcripts
-from refold.compaction.plan import Ask, Plan, SummarySource
+from refold import Session, transcripts
+from refold.compaction.plan import SummarySource
 from refold.compaction.verify import MARK, Verified, verify
 from refold.digest import Source, digest
-from refold.engine.summarise import Answer
 from refold.entries import Fold, MessageEntry, key
 from refold.errors import RefoldError
 from refold.messages import searchable
@@ -328,49 +321,6 @@ def true_claims(summaries: list[True_]) -> dict[str, Any]:
 # ── required facts ──────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass
-class Forgetful:
-    """A model that writes a fluent summary without anything that had to be in it."""
-
-    name: str = "forgetful"
-    uses_model: bool = True
-
-    async def answer(self, ask: Ask, /) -> Answer:
-        return Answer("## Progress\nWork went on as planned; several steps are done and a few are left.", 1)
-
-
-def restored(chosen: list[Case]) -> dict[str, Any]:
-    """Share of required facts that the folded view holds although the summary has none of them."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    missing: list[str] = []
-    for case in chosen:
-        session = case.session()
-        pinned = [
-            entry.id
-            for entry in session.path
-            if isinstance(entry, MessageEntry) and 20 < len(entry.message.text) < 600
-        ][3:6]
-        # The summarising strategy itself, whatever smaller ones would do first.
-        engine = Engine(presets.get("refold", budget=12_000), summariser=Forgetful())
-        for id in pinned:
-            engine.pin(session, id)
-        plan = engine.plan(session, force=True)
-        fold = asyncio.run(engine.apply(session, plan)) if isinstance(plan, Plan) else None
-        assert isinstance(fold, Fold) and fold.rung.startswith("summary"), (case.name, fold)
-        text = "\n".join(map(shown, engine.view(session).messages))
-        grouped = named_files(text)
-        facts = [("constraints", one, one in text) for one in CONSTRAINTS]
-        facts += [("files", path, path in text or path in grouped) for path in case.files]
-        facts += [("pins", id, session[id].message.text.strip() in text) for id in pinned]  # type: ignore[union-attr]
-        for kind, fact, there in facts:
-            found[kind].append(float(there))
-            if not there:
-                missing.append(f"{case.name}: {kind}: {fact[:100]}")
-    every = [hit for listed in found.values() for hit in listed]
-    rows = {kind: percent(listed) for kind, listed in found.items()}
-    return {"facts": len(every), "restored": percent(every), "by_kind": rows, "missing": missing[:20]}
-
-
 def run(*, quick: bool = False) -> dict[str, Any]:
     if not DATA.exists():
         return {"skipped": "the transcripts are not here: set REFOLD_DATA to their folder"}
@@ -381,7 +331,6 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         "fabrications": fabrications(summaries, quick=quick),
         "recombined": recombinations(summaries),
         "true_claims": true_claims(summaries),
-        "required": restored([case for case in cases(quick=quick) if case.tokens > 24_000]),
     }
 
 

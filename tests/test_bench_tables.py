@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from benchmarks import __main__ as bench
 from benchmarks import closed_loop, loop_tables, results, tables
 
 
@@ -37,8 +38,6 @@ def test_every_result_has_a_table() -> None:
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", tables.PRINTED)
 def test_a_table_that_no_page_shows_can_be_printed(name: str, capsys) -> None:
-    from benchmarks import __main__ as bench
-
     assert bench.main(["--print", name]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|") > 2
@@ -47,8 +46,6 @@ def test_a_table_that_no_page_shows_can_be_printed(name: str, capsys) -> None:
 
 
 def test_a_table_that_is_not_there_is_an_error(capsys) -> None:
-    from benchmarks import __main__ as bench
-
     assert bench.main(["--print", "nonsense"]) == 2
     assert "no such table: nonsense" in capsys.readouterr().err
 
@@ -143,8 +140,6 @@ def test_what_is_written_down_says_where_it_comes_from(monkeypatch, tmp_path) ->
 
 
 def test_a_machine_without_the_transcripts_says_so(capsys, monkeypatch, tmp_path) -> None:
-    from benchmarks import __main__ as bench
-
     monkeypatch.setattr(bench, "runner", lambda name: lambda: {"skipped": "the transcripts are not here"})
     monkeypatch.setattr(bench.tables, "rewrite_all", lambda: None)
     assert bench.main(["tokens"]) == 0
@@ -197,3 +192,10 @@ def figures_in_sentences() -> list[tuple[str, str]]:
 def test_sentences_say_what_the_results_say(page: str, sentence: str) -> None:
     text = (results.ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert sentence in " ".join(text.split())
+
+
+def test_a_benchmark_imports_only_what_exists() -> None:
+    folder = results.ROOT / "benchmarks"
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    named = {*re.findall(r"^\s*from benchmarks\.(\w+)", sources, re.M), *bench.MEASURES}
+    assert named and not [name for name in named if not [*folder.glob(f"{name}.py"), *folder.glob(f"{name}/")]]
