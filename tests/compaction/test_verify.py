@@ -118,6 +118,8 @@ def checked(source: str, said: str) -> Verified:
         ("only those who read it", "It is read-only here."),
         ("Anna was here", "I met Anna Li there."),
         ("every token counts", "They are called Tokens there."),
+        # words that are cut
+        ("it is in src/auth/login.ts, the retry_budget", "In src/auth/logi… and the retry_bud... of it."),
         # numbers
         ("it took 1.5 s", "It took 1.50 seconds."),
         ("it took 1.50 s", "It took 1.5 seconds."),
@@ -150,6 +152,7 @@ def test_R5_ways_to_say_the_same(source: str, said: str) -> None:
         ("I said stop now", 'He said "stop … later".', "stop … later"),
         ("foo bar is here", 'He said "foobar".', "foobar"),
         ("encoded as utf 8", "Encoded as utf-8 here.", "utf-8"),
+        ("the retry_budget is spent", "The retry_bug… is spent.", "retry_bug"),
         ("x_retryBudget is spent", "The retryBudget is spent.", "retryBudget"),
         ("my_private is spent", "The _private is spent.", "_private"),
         ("Anna was here", "I met Anna Lindqvist there.", "Anna Lindqvist"),

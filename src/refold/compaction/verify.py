@@ -133,7 +133,9 @@ def _claim(kind: ClaimKind, match: re.Match[str], titles: bytearray) -> Claim | 
             said = said.rstrip(".,;:!?")
         case _:
             pass
-    return Claim(kind, said, start, start + len(said))
+    end = start + len(said)
+    # A word that is cut is no whole name: it has to begin one.
+    return Claim("quotation" if match.string.startswith(_CUT, end) else kind, said, start, end)
 
 
 def _is_path(path: str) -> bool:
@@ -143,6 +145,7 @@ def _is_path(path: str) -> bool:
     return "/" in path or not all(len(piece) == 1 for piece in path.split("."))
 
 
+_CUT = ("…", "...")
 MARK = " [unverified]"
 
 _WORD = re.compile(r"[^\W_]+")

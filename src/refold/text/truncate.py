@@ -18,6 +18,8 @@ _BEFORE = 400
 _BEHIND = 1_200
 """Characters after a cut, on its line, that are searched for a secret."""
 _LOOKED_AT = 4_000
+_WORD_SIZE = 24
+"""Characters that may be lost for a line to end with a whole word."""
 _ODD = re.compile(r"[0-9]|[a-z][A-Z]")
 """Occurs in every secret and in few words."""
 
@@ -145,9 +147,13 @@ def level(sizes: Sequence[int], total: int) -> int:
 
 
 def one_line(text: str, limit: int) -> str:
-    """White space runs become one space; cut at the end with an ellipsis."""
+    """White space runs become one space; cut at the end with an ellipsis, between words if one ends near."""
     line = " ".join(head(text.lstrip(), limit * 8).split())
-    return line if len(line) <= limit else head(line, limit - 1) + "…"
+    if len(line) <= limit:
+        return line
+    cut = head(line, limit - 1)
+    space = cut.rfind(" ", max(len(cut) - _WORD_SIZE, len(cut) * 2 // 3)) if line[len(cut)] != " " else -1
+    return (cut[:space] if space > 0 else cut) + "…"
 
 
 def in_short(text: str, limit: int) -> str:
