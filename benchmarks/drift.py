@@ -89,7 +89,9 @@ def designs() -> dict[str, tuple[str, str]]:
     for name in presets.NAMES:
         found[name] = name, ""
         strategies = [
-            rung.name for stage in presets.get(name, budget=BUDGET).stages for rung in stage.strategies
+            strategy.name
+            for stage in presets.get(name, budget=BUDGET).stages
+            for strategy in stage.strategies
         ]
         strategies = list(ROUNDS) if name == "rounds" else strategies
         found |= {f"{name}: {one}": (name, one) for one in strategies if len(strategies) > 1}
@@ -104,7 +106,10 @@ def engine_of(name: str, strategy: str) -> Engine:
     preset = presets.get(name, budget=BUDGET)
     if strategy:
         stages = [
-            replace(stage, strategies=tuple(rung for rung in stage.strategies if rung.name == strategy))
+            replace(
+                stage,
+                strategies=tuple(strategy for strategy in stage.strategies if strategy.name == strategy),
+            )
             for stage in preset.stages
         ]
         preset = replace(preset, stages=tuple(stage for stage in stages if stage.strategies))

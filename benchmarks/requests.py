@@ -117,7 +117,7 @@ def measured(name: str, window: int, behaviour: str, tokens: int) -> dict[str, A
         except DoesNotFit:
             return "does not fit"
         folds = session.annotations(e.Fold)
-        return folds[-1].rung if folds else "nothing"
+        return folds[-1].strategy if folds else "nothing"
 
     end, seconds = run_virtually(prepare())
     return {

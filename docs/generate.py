@@ -110,7 +110,7 @@ def preset_page(name: str, own: Mapping[str, str], tests: Mapping[str, list[str]
 
 
 def strategies(preset: presets.Preset) -> str:
-    tried = ", ".join(f"`{rung.name}`" for stage in preset.stages for rung in stage.strategies)
+    tried = ", ".join(f"`{strategy.name}`" for stage in preset.stages for strategy in stage.strategies)
     return f"Measure: `{preset.measure}`. Strategies, in order: {tried}."
 
 

@@ -338,7 +338,7 @@ def finished(s: Any, **over: Any) -> Finished:
 
 
 def proposal(s: Any, **over: Any) -> Proposal:
-    return made(Proposal, {"rung": "mine", "finish": gives(finished(s)), **over})
+    return made(Proposal, {"strategy": "mine", "finish": gives(finished(s)), **over})
 
 
 def ask(s: Any, **over: Any) -> Ask:
@@ -348,7 +348,7 @@ def ask(s: Any, **over: Any) -> Ask:
 
 
 def strategies() -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """What a rung proposes, wrong in one place."""
+    """What a strategy proposes, wrong in one place."""
     for name, value in NONSENSE.items():
         yield f"proposes {name}", gives(value)
         yield f"finish gives {name}", lambda s, x=value: proposal(s, finish=gives(x))

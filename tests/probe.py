@@ -1,4 +1,4 @@
-"""A design of one rung, counted in letters: what the engine does with a proposal, without any real design."""
+"""A design of one strategy, counted in letters: what the engine does with a proposal, without any real design."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZE = 100
 
 @dataclass(frozen=True)
 class Swap:
-    """A rung that puts a text in the place of some messages; `asks`: after asking a model for it."""
+    """A strategy that puts a text in the place of some messages; `asks`: after asking a model for it."""
 
     first: int = 0
     last: int = 3
@@ -43,7 +43,9 @@ class Swap:
             return Request(messages=(m.user("Summarise."),), purpose="summary")
 
         asks = (Ask(sources=(), render=render),) if self.asks else ()
-        return Proposal(rung=self.name, finish=finish, asks=asks, stretch=(first, last), **dict(self.options))
+        return Proposal(
+            strategy=self.name, finish=finish, asks=asks, stretch=(first, last), **dict(self.options)
+        )
 
 
 class Always:
@@ -52,7 +54,7 @@ class Always:
 
 
 def swap(**given: Any) -> Swap:
-    """Fields of a proposal beside those of the rung."""
+    """Fields of a proposal beside those of the strategy."""
     own = {name: given.pop(name) for name in tuple(given) if name in Swap.__dataclass_fields__}
     return Swap(**own, options=tuple(given.items()))
 

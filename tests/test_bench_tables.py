@@ -198,4 +198,6 @@ def test_a_benchmark_imports_only_what_exists() -> None:
     folder = results.ROOT / "benchmarks"
     sources = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     named = {*re.findall(r"^\s*from benchmarks\.(\w+)", sources, re.M), *bench.MEASURES}
-    assert named and not [name for name in named if not [*folder.glob(f"{name}.py"), *folder.glob(f"{name}/")]]
+    assert named and not [
+        name for name in named if not [*folder.glob(f"{name}.py"), *folder.glob(f"{name}/")]
+    ]

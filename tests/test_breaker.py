@@ -81,7 +81,7 @@ def test_R3_while_the_model_rests_rules_fold_on() -> None:
     made = engine(swap(asks=True), swap(name="rule"), model=Scripted(), clock=session.clock)
     plan = made.plan(session)
     assert isinstance(plan, Plan)
-    assert plan.rung == "rule"
+    assert plan.strategy == "rule"
 
 
 def test_R3_without_a_model_nothing_rests() -> None:

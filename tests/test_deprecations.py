@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 
 import pytest
+
+from refold.entries import Fold
+from refold.format import encode
 
 RENAMED = [
     ("refold.tools.base", "Place", "ToolContext"),
@@ -41,3 +45,10 @@ def test_an_old_name_is_the_new_one_and_warns(module: str, old: str, new: str) -
 def test_a_name_that_never_was_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = import_module("refold.costs").nothing
+
+
+def test_the_strategy_of_a_fold_is_also_called_by_its_old_name() -> None:
+    fold = Fold(id="f", edits=(), preset="mine", strategy="lines")
+    with pytest.warns(DeprecationWarning, match="`rung` is now called `strategy`"):
+        assert fold.rung == "lines"
+    assert json.loads(encode(fold))["rung"] == "lines", "stored as ever"

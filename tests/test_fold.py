@@ -148,7 +148,7 @@ def test_a_fold_says_who_wrote_it_what_it_cost_and_why() -> None:
     fold = folded(made, talk())
     assert isinstance(fold, Fold)
     assert (fold.author, fold.requests, fold.usage) == ("scripted:script", 1, usage)
-    assert (fold.preset, fold.rung, fold.summary) == ("probe", "swap", "short")
+    assert (fold.preset, fold.strategy, fold.summary) == ("probe", "swap", "short")
     assert fold.reason == "test: always"
 
 
@@ -211,8 +211,8 @@ def test_R3_where_a_rung_fails_the_next_one_is_tried_and_the_failure_written_dow
     )
     fold = folded(made, session)
     assert isinstance(fold, Fold)
-    assert fold.rung == "rule"
-    assert [(f.rung, f.code, f.preset) for f in session.annotations(e.Failure)] == [
+    assert fold.strategy == "rule"
+    assert [(f.strategy, f.code, f.preset) for f in session.annotations(e.Failure)] == [
         ("by model", "model", "probe"), ("too long", "inflated", "probe")
     ]  # fmt: skip
     assert len(model.requests) == 1

@@ -57,7 +57,7 @@ def filled(place: str) -> tuple[Session, dict[str, str]]:
             e.Edit(ids["first"], ids["result"], (m.user(f"The token is {SECRET[:20]} and so on."),)),
             e.Edit(last, last, (m.assistant("Y"),), "clip"),
         ),
-        preset="refold", rung="clip", tokens_before=9_000, tokens_after=800, summary=f"token {SECRET}", details={"lines": [SECRET]},
+        preset="refold", strategy="clip", tokens_before=9_000, tokens_after=800, summary=f"token {SECRET}", details={"lines": [SECRET]},
         ledger=(e.Lost(ids["result"], "tool", 9, "abcd", "k"),),
     )  # fmt: skip
     ids["fold"] = session.append(fold).id

@@ -30,7 +30,7 @@ def test_values_tell_at_a_glance_and_in_html_without_markup_or_secrets_of_the_co
     [fold] = session.annotations(e.Fold)
     view = engine.view(session)
     assert repr(fold) == (
-        f"<Fold {fold.id}: refold ({fold.rung}), {fold.tokens_before:,} → {fold.tokens_after:,} tokens, "
+        f"<Fold {fold.id}: refold ({fold.strategy}), {fold.tokens_before:,} → {fold.tokens_after:,} tokens, "
         f"{sum(one.entries for one in fold.left)} entries left the view, by {fold.author}>"
     )
     assert repr(view) == f"<View: {len(view)} messages>", "an event loop asks for it: nothing is counted"

@@ -108,7 +108,7 @@ def test_B17_before_and_after_are_told_everything_sync_and_async_in_order() -> N
     fold = run(engine.apply(session, plan))
     assert [name for name, _ in seen] == ["first", "second", "after"]
     told: BeforeCompact = seen[0][1]
-    assert (told.preset, told.rung, told.first_kept) == ("pi", "summary", plan.first_kept)
+    assert (told.preset, told.strategy, told.first_kept) == ("pi", "summary", plan.first_kept)
     assert (told.fold, told.turn_prefix) == (plan.fold, plan.turn_prefix)
     assert [x.text for x in told.messages] == [
         session[id].message.text for id in (*plan.fold, *plan.turn_prefix)
@@ -569,4 +569,4 @@ def test_B17_failed_events_carry_the_code() -> None:
     hooks, seen = Hooks(), list[CompactFailed]()
     hooks.on("compact_failed", seen.append)
     fold_with(engine_with(hooks, model=Scripted("")), chat(3000, 3000, 3000))
-    assert [(x.code, x.rung, x.preset) for x in seen] == [("empty", "summary", "pi")]
+    assert [(x.code, x.strategy, x.preset) for x in seen] == [("empty", "summary", "pi")]

@@ -55,7 +55,7 @@ class OwnSummary:
         def finish(_: Any) -> Finished:
             return Finished(edits=(e.Edit(first, last, (self.role(self.text),)),), summary=self.text)
 
-        return Proposal(rung=self.name, finish=finish, stretch=(first, last))
+        return Proposal(strategy=self.name, finish=finish, stretch=(first, last))
 
 
 def talk() -> Session:
@@ -158,7 +158,7 @@ def test_R17_what_was_said_stands_as_it_was_said() -> None:
             first, second, last = (s.session.path[at].id for at in (0, 1, 3))
             clip = e.Edit(first, first, (m.user("System: what does <system> …"),), "clip")
             stays = e.Edit(second, last, (m.user("A summary."), s.session.path[2].message))
-            return Proposal(rung=self.name, finish=lambda _: Finished(edits=(clip, stays)))
+            return Proposal(strategy=self.name, finish=lambda _: Finished(edits=(clip, stays)))
 
     session = Session()
     session.append(m.user("System: what does <system> mean?" + " word" * 500))

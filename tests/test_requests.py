@@ -55,14 +55,14 @@ def test_M10_requests_are_bounded(name: str, window: int, behaviour: str) -> Non
 def test_M10_a_good_summariser_is_listened_to_whatever_its_window(window: int) -> None:
     fold = check("refold", window, "good", 20_000)
     assert fold is not None
-    assert fold.rung == "summary"
+    assert fold.strategy == "summary"
 
 
 @pytest.mark.parametrize("behaviour", ["copies", "doubles"])
 def test_M10_a_copy_is_no_summary_and_the_end_is_deterministic(behaviour: str) -> None:
     fold = check("refold", 8_000, behaviour, 20_000)
     assert fold is not None
-    assert fold.rung == "lines"
+    assert fold.strategy == "lines"
 
 
 def test_M10_a_second_try_counts() -> None:
@@ -73,7 +73,7 @@ def test_M10_a_second_try_counts() -> None:
     engine = Engine(presets.get("refold", window=10_000), model=model)
     run_virtually(engine.prepare(session))
     [fold] = session.annotations(e.Fold)
-    assert (fold.rung, fold.requests) == ("summary", 2)
+    assert (fold.strategy, fold.requests) == ("summary", 2)
 
 
 @pytest.mark.torture

@@ -87,8 +87,8 @@ def test_R3_the_limit_is_a_setting_and_the_deterministic_end_comes_after_it(beha
     assert seconds <= 8
     assert view.tokens <= engine.preset.budget
     [fold] = session.annotations(e.Fold)
-    assert fold.rung == "lines"
-    assert len(model.requests) == 1, "a rung was tried after the time was over"
+    assert fold.strategy == "lines"
+    assert len(model.requests) == 1, "a strategy was tried after the time was over"
 
 
 @pytest.mark.parametrize("behaviour", WAITS)

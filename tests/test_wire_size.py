@@ -180,7 +180,7 @@ def test_R2_a_foreign_design_that_keeps_too_much_says_so_and_gets_no_rung_that_i
     session, engine = session_of(messages), Engine(presets.get(name, budget=2_000))
     with pytest.raises(DoesNotFit, match=name):
         run(engine.prepare(session))
-    assert not any(fold.rung == "fallback" for fold in session.annotations(e.Fold))
+    assert not any(fold.strategy == "fallback" for fold in session.annotations(e.Fold))
     file = tmp_path / "chat.json"
     file.write_text(json.dumps(Engine().view(session_of(messages)).to_openai()))
     for command in ("plan", "compact"):

@@ -19,3 +19,13 @@ def renamed(module: str, new_name: Callable[[str], Any], **names: str) -> Callab
         return new_name(new)
 
     return lookup
+
+
+def renamed_field(old: str, new: str) -> Any:
+    """A property for the old name of a field."""
+
+    def value(self: object) -> Any:
+        warnings.warn(f"`{old}` is now called `{new}`", DeprecationWarning, stacklevel=2)
+        return getattr(self, new)
+
+    return property(value)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from refold.deprecation import renamed_field
 from refold.messages import Content, Message, Usage
 from refold.text.glance import card
 
@@ -110,13 +111,13 @@ class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return [(kind, ", ".join(paths)) for kind in kinds if (paths := getattr(self, kind))]
 
 
-class Fold(PathEntry, frozen=True, kw_only=True, tag="fold"):
+class Fold(PathEntry, frozen=True, kw_only=True, tag="fold", rename={"strategy": "rung"}):
     """A list of edits made together, with everything that explains them."""
 
     edits: tuple[Edit, ...]
     preset: str
     version: str = ""
-    rung: str = ""
+    strategy: str = ""
     reason: str = ""
     summary: str = ""
     """The bare summary text: input of the next one."""
@@ -137,10 +138,12 @@ class Fold(PathEntry, frozen=True, kw_only=True, tag="fold"):
     details: dict[str, Any] = {}
     """What the preset wants to find again at the next fold."""
 
+    rung = renamed_field("rung", "strategy")
+
     def __repr__(self) -> str:
         sizes = f"{self.tokens_before:,} → {self.tokens_after:,} tokens"
         left = f"{sum(stretch.entries for stretch in self.left):,} entries left the view"
-        return f"<Fold {self.id}: {self.preset} ({self.rung}), {sizes}, {left}, by {self.author}>"
+        return f"<Fold {self.id}: {self.preset} ({self.strategy}), {sizes}, {left}, by {self.author}>"
 
     def _repr_html_(self) -> str:
         return card(repr(self), [("why", self.reason), ("summary", self.summary), *self.files.rows])
@@ -218,15 +221,17 @@ class Unpin(Annotation, frozen=True, kw_only=True, tag="unpin"):
     pass
 
 
-class Failure(Annotation, frozen=True, kw_only=True, tag="failure"):
+class Failure(Annotation, frozen=True, kw_only=True, tag="failure", rename={"strategy": "rung"}):
     """An attempt to fold that changed nothing. `target` is the last path entry at the time."""
 
     code: str = ""
     text: str = ""
     preset: str = ""
-    rung: str = ""
+    strategy: str = ""
     requests: int = 0
     usage: Usage | None = None
+
+    rung = renamed_field("rung", "strategy")
 
 
 class TurnLine(Annotation, frozen=True, kw_only=True, tag="line"):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, cast, overload
 
+from refold.deprecation import renamed_field
 from refold.entries import AnyEntry, AnyPathEntry, BranchSummary, Files, Fold
 from refold.errors import UnknownName, expect
 from refold.messages import Message, MessageBase, User
@@ -133,7 +134,7 @@ class BeforeCompact(Before):
 
     name: ClassVar[str] = "before_compact"
     preset: str
-    rung: str
+    strategy: str
     """Which way of folding is planned (summary, mask, digest …)."""
     reason: str
     """Why it is due, as `code: sentence`."""
@@ -146,6 +147,8 @@ class BeforeCompact(Before):
     """The summary that the new one will replace."""
     tokens_before: int
     window: int
+
+    rung = renamed_field("rung", "strategy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +171,10 @@ class CompactFailed:
     code: str
     """`cancelled`, `aborted`, `stale`, `timeout`, `inflated`, `empty` …"""
     text: str
-    rung: str = ""
+    strategy: str = ""
     preset: str = ""
+
+    rung = renamed_field("rung", "strategy")
 
 
 @dataclass(frozen=True, kw_only=True)

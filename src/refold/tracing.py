@@ -85,7 +85,7 @@ def folded(span: Any, outcome: Fold | Any) -> None:
     span.set_attributes(
         {
             "gen_ai.conversation.compacted": True,
-            "refold.strategy": outcome.rung,
+            "refold.strategy": outcome.strategy,
             "refold.author": outcome.author,
             "refold.requests": outcome.requests,
             "refold.tokens.before": outcome.tokens_before,

@@ -102,7 +102,8 @@ def test_compact_json(preset: str, own: str, tmp_path: Path) -> None:
     assert done["fits"] == (done["view"]["tokens"] <= 6000)
     assert done["folds"] or preset == "rounds"  # its lines are housekeeping: not listed with --passes
     assert all(
-        set(f) >= {"rung", "tokens_before", "tokens_after", "verified", "requests"} for f in done["folds"]
+        set(f) >= {"strategy", "rung", "tokens_before", "tokens_after", "verified", "requests"}
+        for f in done["folds"]
     )
     assert set(done["view"]["messages"][0]) >= {"role", "content", "entries"}
     if not done["fits"]:

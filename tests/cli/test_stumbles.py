@@ -737,7 +737,7 @@ def test_the_fallback_of_a_preset_is_honoured_where_its_own_folds_leave_too_much
     done = refold("compact", str(copy), *options, "--set", "fallback=digest")
     made = json.loads(done.output)
     assert done.exit_code == 0 and made["fits"], made["why"]
-    assert made["folds"][-1]["rung"] == "fallback"
+    assert made["folds"][-1]["strategy"] == "fallback"
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ def hostile(folder: Path) -> Path:
     fold = session.make(
         e.Fold,
         edits=(e.Edit(first.id, session.path[2].id, (m.user(f"summary {EVIL}"),)),),
-        preset=EVIL, rung=EVIL, reason=EVIL, author=EVIL, summary=EVIL, check={EVIL: EVIL},
+        preset=EVIL, strategy=EVIL, reason=EVIL, author=EVIL, summary=EVIL, check={EVIL: EVIL},
         ledger=(e.Lost(EVIL, EVIL, 1, EVIL, EVIL),),
     )  # fmt: skip
     assert session.store is not None
     session.store.append(session.id, [fold], after=session.tip)  # nobody may append it; a file may hold it
     session.refresh()
-    session.append(session.make(e.Failure, target=first.id, code=EVIL, text=EVIL, preset=EVIL, rung=EVIL))
+    session.append(session.make(e.Failure, target=first.id, code=EVIL, text=EVIL, preset=EVIL, strategy=EVIL))
     return path
 
 

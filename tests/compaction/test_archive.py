@@ -186,7 +186,7 @@ def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
     )
     found = Archive(keep_rounds=1, tokens=30, timeout=5.0).propose(s)
     assert isinstance(found, Proposal)
-    assert (found.rung, found.stretch, found.first_kept) == ("archive", ("e0", "e4"), "e5")
+    assert (found.strategy, found.stretch, found.first_kept) == ("archive", ("e0", "e4"), "e5")
     assert (found.timeout, found.smaller, found.shorter) == (5.0, False, False)
     assert found.tokens_after == s.sizes.tokens - 80 + 30, (
         "an archive for four messages of 20; the rule stays"
@@ -227,7 +227,7 @@ def test_where_no_archive_can_be_written_old_rounds_leave_and_it_is_said() -> No
     s = context(*rounds(3, size=10))
     found = KeepRecent(keep_rounds=1).propose(s)
     assert isinstance(found, Proposal)
-    assert (found.rung, found.first_kept, found.asks, found.tokens_after) == ("keep_recent", "e4", (), 20)
+    assert (found.strategy, found.first_kept, found.asks, found.tokens_after) == ("keep_recent", "e4", (), 20)
     done = finish(found, ())
     assert done.edits == (e.Edit("e0", "e3", (), "trim"),)
     assert done.details == {"archive": True, "notice": NOTICE}

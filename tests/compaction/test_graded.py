@@ -97,7 +97,7 @@ def test_R20_a_larger_goal_never_shows_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "clip", "rung"),
+    ("goal", "clip", "strategy"),
     [
         (300, "not_enough", None),
         (500, None, "clip"),
@@ -105,16 +105,18 @@ def test_R20_a_larger_goal_never_shows_less() -> None:
         (1_278, "everything_fits", "everything_fits"),
     ],
 )
-def test_what_can_stay_in_its_place_is_only_clipped(goal: int, clip: str | None, rung: str | None) -> None:
+def test_what_can_stay_in_its_place_is_only_clipped(
+    goal: int, clip: str | None, strategy: str | None
+) -> None:
     s = context(*work(6), window=2 * goal)
     assert s.sizes.tokens == 1_278
     found = Clip(shape(goal)).propose(s)
     assert (found.code if isinstance(found, Reason) else None) == clip
-    if rung == "everything_fits":
-        assert code(lines(goal).propose(s)) == rung
+    if strategy == "everything_fits":
+        assert code(lines(goal).propose(s)) == strategy
     if clip is None:
         assert (
-            proposal(found).rung == "clip"
+            proposal(found).strategy == "clip"
             and proposal(found).asks == ()
             and proposal(found).first_kept == "e0"
         )
@@ -188,10 +190,12 @@ def test_a_summary_is_asked_for_in_a_size_that_leaves_room(
 
 
 def test_a_summary_that_has_nothing_to_say_is_not_asked_for() -> None:
-    rung = Summary(shape(600))
-    assert code(rung.propose(context(*work(6), window=1_000))) == "no_model"
-    assert code(rung.propose(context(*work(6), window=1_000, writer=Writer("w")))) == "in_place"
-    assert code(rung.propose(context(*work(1, 10), window=1_000, writer=Writer("w")))) == "everything_fits"
+    strategy = Summary(shape(600))
+    assert code(strategy.propose(context(*work(6), window=1_000))) == "no_model"
+    assert code(strategy.propose(context(*work(6), window=1_000, writer=Writer("w")))) == "in_place"
+    assert (
+        code(strategy.propose(context(*work(1, 10), window=1_000, writer=Writer("w")))) == "everything_fits"
+    )
 
 
 def test_a_summary_that_is_too_long_is_refused() -> None:
@@ -238,7 +242,7 @@ def test_a_warm_cache_is_continued_and_a_second_attempt_is_not(factor: float) ->
 def test_a_conversation_without_tools_is_told_by_its_digest(goal: int) -> None:
     s = context(*talk(20), window=2 * goal)
     found = proposal(Dialogue(shape(goal)).propose(s))
-    assert found.rung == "digest" and found.asks == ()
+    assert found.strategy == "digest" and found.asks == ()
     folded = after(s, done(found))
     assert goal * 0.85 <= folded.sizes.tokens <= goal
     assert folded.items[-1].message.text == s.items[-1].message.text

@@ -26,7 +26,7 @@ TALK = [m.user("ask one"), m.assistant("did one"), m.user("ask two"), m.assistan
 
 @dataclass(frozen=True)
 class Fixed:
-    """A trigger and a rung that always say the same."""
+    """A trigger and a strategy that always say the same."""
 
     outcome: Any
     name: str = "fixed"
@@ -39,7 +39,7 @@ class Fixed:
 
 
 def proposal(name: str, **more: Any) -> Proposal:
-    return Proposal(rung=name, finish=lambda _: Finished(edits=()), **more)
+    return Proposal(strategy=name, finish=lambda _: Finished(edits=()), **more)
 
 
 def preset(*stages: Stage) -> Preset:
@@ -52,7 +52,9 @@ def stage(due: Due | Reason, *outcomes: Proposal | Reason, maintenance: bool = F
 
 def planned(found: Preset, s: PlanContext, **more: Any) -> str:
     outcome = make_plan(found, s, **more)
-    return f"{outcome.reason.code}: {outcome.rung}" if isinstance(outcome, Plan) else f"not: {outcome.code}"
+    return (
+        f"{outcome.reason.code}: {outcome.strategy}" if isinstance(outcome, Plan) else f"not: {outcome.code}"
+    )
 
 
 DUE, NOT = Due("full", "x"), Reason("below", "x")
@@ -100,7 +102,7 @@ def test_a_plan_knows_where_it_was_made_and_what_comes_after_it() -> None:
         3,
     )
     again = replan(plan, context(*TALK))
-    assert isinstance(again, Plan) and again.rung == "b"
+    assert isinstance(again, Plan) and again.strategy == "b"
     wanted = replan(plan, context(*TALK, first_kept="e2"))
     assert isinstance(wanted, Reason) and wanted.code == "nothing"
 

@@ -96,7 +96,7 @@ def budget(s: PlanContext, keep: int) -> Proposal | Reason:
 def test_a_summary_stands_for_all_before_the_cut() -> None:
     s = context(*talk(3), tools=[1], writer=Writer("w"))
     found = proposal(budget(s, 20))
-    assert (found.rung, found.stretch, found.first_kept, found.split) == (
+    assert (found.strategy, found.stretch, found.first_kept, found.split) == (
         "summary",
         ("e0", "e3"),
         "e4",
@@ -181,7 +181,7 @@ def test_A_node_is_one_exchange_in_place_of_the_head() -> None:
     said = [m.user("x" * 60), m.assistant("y" * 60), m.user("z" * 30), m.assistant("w" * 30)]
     s = context(*said, tools=[{"name": "T"}], system="sys tem", writer=Writer("w"))
     found = proposal(node(summary_tokens=7).propose(s))
-    assert (found.rung, found.stretch, found.first_kept) == ("summary_node", ("e0", "e1"), "e2")
+    assert (found.strategy, found.stretch, found.first_kept) == ("summary_node", ("e0", "e1"), "e2")
     assert ids(found) == ("e0", "e1") and found.previous_summary is None and not found.smaller
     [ask] = found.asks
     request = ask.render(ask.sources, None)
@@ -276,7 +276,7 @@ def work(n: int, size: int) -> list[m.Message]:
 def test_E3_results_of_finished_rounds_are_shortened_once() -> None:
     s = context(*work(1, 4_000), *work(2, 1), *work(3, 4_000)[:3], window=99_999)
     found = proposal(ShrinkRounds().propose(s))
-    assert (found.rung, found.masked, found.stretch, found.first_kept) == (
+    assert (found.strategy, found.masked, found.stretch, found.first_kept) == (
         "shrink",
         ("e2",),
         ("e2", "e2"),

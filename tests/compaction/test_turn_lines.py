@@ -64,7 +64,7 @@ def test_a_round_is_over_with_its_final_answer(messages: list[m.Message], over: 
 def test_every_finished_round_without_a_line_gets_one() -> None:
     s = context(*rounds(3), m.user("ask 4"))
     found = write(s)
-    assert proposal(found).rung == "line" and proposal(found).asks == ()
+    assert proposal(found).strategy == "line" and proposal(found).asks == ()
     lines = done(found).annotations
     assert [(x.target, x.turn, x.text, x.author) for x in lines if isinstance(x, e.TurnLine)] == [
         ("e1", 1, "ask 1 → did 1", "rule"),
@@ -113,7 +113,7 @@ def lines(s: PlanContext, keep: int = 1, **more: Any) -> Proposal | Reason:
 def test_rounds_that_leave_become_lines_above_the_workspace() -> None:
     s = context(*rounds(3), m.user("ask 4"), tools=[1])
     found = proposal(lines(s))
-    assert (found.rung, found.stretch, found.first_kept) == ("line", ("e0", "e3"), "e4")
+    assert (found.strategy, found.stretch, found.first_kept) == ("line", ("e0", "e3"), "e4")
     assert complete_ids(found) == ("e0", "e1", "e2", "e3") and not found.smaller
     [edit] = done(found).edits
     assert (edit.first, edit.last, edit.kind, edit.put[1:]) == ("e0", "e3", "line", (ACKNOWLEDGEMENT,))
@@ -156,7 +156,7 @@ def test_the_block_only_grows_at_its_end() -> None:
     for message in (m.user("ask 4"), m.assistant("did 4")):
         session.append(message)
     found = lines(context(session=session))
-    assert proposal(found).rung == "line" and complete_ids(proposal(found)) == ("e4", "e5")
+    assert proposal(found).strategy == "line" and complete_ids(proposal(found)) == ("e4", "e5")
     [edit] = done(found).edits
     assert parts(edit)[1:] == [
         "[Turn 2] ask 2 → did 2",
@@ -170,7 +170,7 @@ def test_a_workspace_that_changed_is_brought_up_to_date_alone() -> None:
     apply(session, lines(context(session=session)), "f1")
     session.append(e.State(id="s1", name="branch", value="main"))
     found = lines(context(session=session))
-    assert proposal(found).rung == "workspace" and proposal(found).stretch is None
+    assert proposal(found).strategy == "workspace" and proposal(found).stretch is None
     [edit] = done(found).edits
     assert parts(edit)[1:] == ["[Turn 2] ask 2 → did 2", f"{WORKSPACE}\nState:\n- branch: main"]
 
@@ -178,7 +178,7 @@ def test_a_workspace_that_changed_is_brought_up_to_date_alone() -> None:
 def test_where_lines_are_too_many_they_become_ranges_and_it_is_noted() -> None:
     s = context(*rounds(9))
     found = lines(s, summaries_budget=45)
-    assert proposal(found).rung == "merge"
+    assert proposal(found).strategy == "merge"
     made = done(found)
     assert made.details["cache_reset"] == "lines were merged into ranges"
     assert made.edits[0].put[0].text.startswith(f"{HEADER}\n[Turn 1-2]")
@@ -202,7 +202,7 @@ def test_results_of_all_but_the_newest_round_in_the_zone_are_cut() -> None:
     assert Zone(budget=newest, result_chars=50).first(s, 3) == 2
     assert Zone(budget=newest - 1, result_chars=50).first(s, 3) == 3
     found = TurnLines(zone=zone, summaries_budget=500, line_tokens=8, workspace_tokens=30).propose(s)
-    assert proposal(found).rung == "line" and proposal(found).masked == ("e2", "e6")
+    assert proposal(found).strategy == "line" and proposal(found).masked == ("e2", "e6")
     assert all(len(x.put[0].text) <= 50 for x in done(found).edits)
 
 

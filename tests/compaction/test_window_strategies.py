@@ -110,7 +110,7 @@ def test_a_window_of_nothing_but_the_last_summary_is_left_alone() -> None:
 def test_a_window_becomes_a_system_message_before_what_stays() -> None:
     said = [m.user("word " * 20) if n % 2 == 0 else m.assistant("word " * 20) for n in range(20)]
     found = proposal(window(context(*said)))
-    assert (found.rung, found.stretch, found.first_kept) == ("summary", ("e0", "e3"), "e4")
+    assert (found.strategy, found.stretch, found.first_kept) == ("summary", ("e0", "e3"), "e4")
     assert found.fold == ("e0", "e1", "e2", "e3") and found.timeout == 30.0 and not found.smaller
     assert found.tokens_after == 16 * 20 + 40 and found.previous_summary is None
     [ask] = found.asks

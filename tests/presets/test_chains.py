@@ -141,7 +141,7 @@ def nested(chain: Chain, fold: e.Fold, view: View) -> None:
 def stable_prefix(chain: Chain, fold: e.Fold, view: View) -> None:
     """D4: lines in front of the workspace only grow at their end, except where a merge says so."""
     before, after = (lines(items) for items in (chain.before, view.items))
-    if fold.rung != "merge":
+    if fold.strategy != "merge":
         assert after[: len(before)] == before
 
 
@@ -155,7 +155,7 @@ def lines(items: Sequence[Item]) -> list[str]:
 
 def archives_stay(chain: Chain, fold: e.Fold, view: View) -> None:
     """E6: archives of before are there, word for word, in front of the new one."""
-    if fold.rung == "archive":
+    if fold.strategy == "archive":
         before, after = (
             [x.message for x in items if x.fold and isinstance(x.message, m.System)]
             for items in (chain.before, view.items)

@@ -182,7 +182,7 @@ def test_E3_everything_is_seen_in_full_during_a_turn_and_compressed_after_it() -
     assert "row 899 of" in small.text
     assert [x for x in view.messages if not isinstance(x, m.Result)] == [said[0], said[1], said[3]]
     [fold] = session.annotations(e.Fold)
-    assert (fold.rung, [edit.kind for edit in fold.edits]) == ("shrink", ["shrink"])
+    assert (fold.strategy, [edit.kind for edit in fold.edits]) == ("shrink", ["shrink"])
     assert session.path[2].message == said[2]  # type: ignore[union-attr]
     check_wire(view)
 
@@ -487,7 +487,7 @@ def test_E8_at_least_three_messages() -> None:
 def test_E8_usage_from_before_an_archive_does_not_fire_again() -> None:
     engine, session = with_usage(190_000)
     run(engine.prepare(session, incoming="x"))
-    assert [fold.rung for fold in session.annotations(e.Fold)] == ["archive"]
+    assert [fold.strategy for fold in session.annotations(e.Fold)] == ["archive"]
     reason = engine.plan(session, incoming="x" * 300)
     assert isinstance(reason, Reason)
     assert reason.code == "below_threshold"
@@ -533,7 +533,7 @@ def test_E9_what_an_answer_lacks_is_written_by_code(missing: str) -> None:
     answers = archive_of("fine").replace(f"## {missing}", "## Else")
     engine = Engine(layered(keep_rounds=1), model=Scripted(then=answers))
     session = follow(engine, 3)
-    assert archived(engine, session).rung == "archive"
+    assert archived(engine, session).strategy == "archive"
     text = session.annotations(e.Fold)[-1].summary
     assert [title for title in TITLES if text.count(f"## {title}\n") != 1] == []
     assert text.startswith(answers)
@@ -545,11 +545,11 @@ def test_E9_headings_are_read_leniently_and_an_answer_without_any_is_refused() -
         .replace("insights and decisions", "Insights & Decisions")
         .replace("File-system", "File System")
     )
-    for said, rung in ((answer, "archive"), ("I went on and fixed the tests.", "keep_recent")):
+    for said, strategy in ((answer, "archive"), ("I went on and fixed the tests.", "keep_recent")):
         engine = Engine(layered(keep_rounds=1), model=Scripted(then=said))
         session = follow(engine, 3)
-        assert archived(engine, session).rung == rung
-        if rung == "archive":
+        assert archived(engine, session).strategy == strategy
+        if strategy == "archive":
             assert session.annotations(e.Fold)[-1].summary == said
         else:
             assert "none of the sections" in session.annotations(e.Failure)[-1].text
@@ -675,7 +675,7 @@ def test_E10_on_time_out_or_failure_the_recent_rounds_stay_and_the_user_is_told_
     engine.summariser.retries = type(engine.summariser.retries)(attempts=1)  # type: ignore[attr-defined]
     session = follow(engine, 5)
     fold = archived(engine, session)
-    assert (fold.rung, fold.details["notice"]) == ("keep_recent", told)
+    assert (fold.strategy, fold.details["notice"]) == ("keep_recent", told)
     [failure] = session.annotations(e.Failure)
     assert failure.text in told or failure.code == "timeout", "the real error stays in the record"
     view = engine.view(session)
@@ -707,7 +707,7 @@ def test_E10_after_a_failure_the_next_archive_begins_behind_what_was_dropped() -
     archived(engine, session)
     follow(engine, 2, session)
     fold = archived(engine, session)
-    assert fold.rung == "archive"
+    assert fold.strategy == "archive"
     assert session.position(fold.edits[0].first) == session.turns[2]
     assert "task 3" in model.requests[-1].messages[0].text
     assert "task 1." not in model.requests[-1].messages[0].text

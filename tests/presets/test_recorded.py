@@ -181,7 +181,7 @@ def session_and_engine(case: str) -> tuple[Session, Engine, Scripted, list[str]]
     return session, engine, model, plans
 
 
-SHORT = ("rung", "tokens_before", "tokens_after", "first_kept")
+SHORT = ("strategy", "tokens_before", "tokens_after", "first_kept")
 
 
 def mark(value: Any) -> str:
@@ -223,7 +223,7 @@ def plan_as_rows(engine: Engine, session: Session, *, force: bool) -> dict[str, 
         for ask in plan.asks
     ]
     names = (
-        "rung",
+        "strategy",
         "tokens_before",
         "tokens_after",
         "first_kept",

@@ -195,7 +195,7 @@ def test_R2_at_most_two_summariser_attempts_a_turn_then_the_digest() -> None:
     engine = refold(model, window=12_000)
     view = run(engine.prepare(session))
     assert len(model.requests) == 2
-    assert session.annotations(e.Fold)[-1].rung == "lines"
+    assert session.annotations(e.Fold)[-1].strategy == "lines"
     assert view.tokens <= engine.preset.budget
 
 
@@ -276,7 +276,7 @@ def test_R3_failure_matrix_falls_to_the_lines_and_tells(bad: str, moment: str) -
     view = run(failing.prepare(session, **extra))
     assert view.tokens <= failing.preset.budget
     assert [x.id for x in session.path][: len(path)] == path
-    assert [fold.rung for fold in session.annotations(e.Fold)[folds:]] == ["lines"]
+    assert [fold.strategy for fold in session.annotations(e.Fold)[folds:]] == ["lines"]
     assert [bool(failure.text) for failure in session.annotations(e.Failure)] == [True, True]
     check_wire(view)
 
@@ -332,7 +332,7 @@ def test_R5_a_summary_of_another_session_is_refused_and_the_reason_told() -> Non
     engine = refold(Scripted(then=f"## Goal\nMove the orders to Rust.\n{other}"), budget=4_000)
     forced(engine, session)
     fold = session.annotations(e.Fold)[-1]
-    assert fold.rung == "lines"
+    assert fold.strategy == "lines"
     assert "orders" not in fold.edits[0].put[0].text
     reasons = {failure.text for failure in session.annotations(e.Failure)}
     assert any("17 of 17 names, numbers and quotations" in reason for reason in reasons), reasons
@@ -529,7 +529,7 @@ def test_R25_the_files_in_play_are_listed_once_the_newest_first_within_their_sha
 def test_R11_what_left_its_place_stands_as_lines_with_numbers_that_recall_takes() -> None:
     session, engine = work(40), refold(budget=6_000)
     fold = forced(engine, session)
-    assert fold.rung == "lines"
+    assert fold.strategy == "lines"
     lines = engine.view(session).items[0].message.text.split("## What was done")[1]
     kept = session.position(fold.first_kept or "") or 0
     newest = max(at for at in session.replies if at < kept)
@@ -642,7 +642,7 @@ def test_R19_old_results_are_clipped_in_their_place_without_a_model_call() -> No
     engine = refold(model, window=30_000, target=0.75)
     run(engine.prepare(session))
     [fold] = session.annotations(e.Fold)
-    assert fold.rung == "clip"
+    assert fold.strategy == "clip"
     assert model.requests == []
     assert {edit.kind for edit in fold.edits} == {"clip"}
     assert len(engine.view(session).items) == len(session.path) - 1
@@ -700,7 +700,7 @@ def test_R19_of_an_open_turn_only_reasoning_that_the_provider_needs_is_kept(
 
 def test_notes_of_a_model_stand_beside_own_words_state_and_lines() -> None:
     session, engine = work(30), refold(Scripted(then=say("## Goal\nFix the login.")), budget=6_000)
-    assert forced(engine, session).rung == "summary"
+    assert forced(engine, session).strategy == "summary"
     record = engine.view(session).messages[0].text
     places = [record.index(x) for x in (RULES[0], "## State of the work", "## Goal", "## What was done")]
     assert places == sorted(places)
@@ -729,12 +729,12 @@ def test_the_writer_of_notes_sees_what_stays_the_ends_of_logs_and_words_there_is
 
 
 def test_notes_longer_than_asked_for_clip_messages_harder_and_far_too_long_ones_are_refused() -> None:
-    for length, rung in ((1_800, "summary"), (2_400, "lines")):
+    for length, strategy in ((1_800, "summary"), (2_400, "lines")):
         session = work(30)
         engine = refold(
             Scripted(then=say("## Goal\n" + "It is all about the login. " * (length // 7))), budget=5_000
         )
-        assert forced(engine, session).rung == rung
+        assert forced(engine, session).strategy == strategy
         assert engine.view(session).tokens <= 5_000
 
 
@@ -791,7 +791,7 @@ def test_R21_a_summary_with_headings_of_its_own_gets_no_empty_one_above() -> Non
         ("Fix the login.", "\n## Summary\nFix"),
     ):
         engine, session = refold(Scripted(then=say(written)), budget=1_500), work()
-        assert forced(engine, session).rung == "summary"
+        assert forced(engine, session).strategy == "summary"
         record = engine.view(session).messages[0].text
         assert shown in record
         assert ("## Summary" in record) == ("## Summary" in shown)
@@ -1191,7 +1191,7 @@ def test_a_history_ten_times_the_summarisers_window_folds() -> None:
     run(engine.prepare(session))
     [fold] = session.annotations(e.Fold)
     assert size > 10 * 4_000
-    assert fold.rung == "summary"
+    assert fold.strategy == "summary"
     assert fold.requests == len(model.requests) > 10
     assert all(sum(COUNTER.message(x) for x in r.messages) < 4_000 for r in model.requests)
 

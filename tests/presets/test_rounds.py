@@ -449,7 +449,7 @@ def test_D4_appending_a_line_never_changes_the_bytes_before_it(strategy: str, me
         follow(engine, 1, session)
         now = prefix(engine.view(session))
         newest = session.annotations(e.Fold)[-1:]
-        if newest and newest[0].rung == "merge":
+        if newest and newest[0].strategy == "merge":
             assert newest[0].details["cache_reset"]
             merges += 1
         else:
@@ -484,7 +484,7 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
         assert covered == list(range(1, len(covered) + 1))
         folds = session.annotations(e.Fold)
-        merges += bool(folds) and folds[-1].rung == "merge"
+        merges += bool(folds) and folds[-1].strategy == "merge"
     assert 3 <= merges <= 12
     texts = lines(engine.view(session))
     assert texts[0].startswith("[Turn 1-")

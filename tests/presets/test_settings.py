@@ -141,7 +141,7 @@ def test_a_registered_preset_folds_like_any_other() -> None:
         session.append(f"message {number}")
     assert len(run(engine.prepare(session))) == 4
     [fold] = session.annotations(e.Fold)
-    assert (fold.preset, fold.rung) == ("mine", "hard_trim")
+    assert (fold.preset, fold.strategy) == ("mine", "hard_trim")
     assert presets.get("mine", keep=2).settings == Mine(keep=2)
     assert presets.get("mine", budget=900).window == 900
     with pytest.raises(UnknownSetting, match="kep"):

@@ -184,7 +184,7 @@ class Probe:
 def planned(plan: Plan | Reason) -> Any:
     if isinstance(plan, Reason):
         return plan
-    return plan.reason, plan.rung, plan.first_kept, plan.fold, plan.masked, plan.clipped, plan.requests
+    return plan.reason, plan.strategy, plan.first_kept, plan.fold, plan.masked, plan.clipped, plan.requests
 
 
 def bases(name: str) -> tuple[dict[str, Any], ...]:

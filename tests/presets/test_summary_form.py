@@ -140,7 +140,7 @@ def test_R15_the_summary_request_repeats_the_bytes_of_the_last_chat_request(kind
     assert offered in chat
     assert offered in summary
     assert json.loads(summary)[key][-1]["content"] != json.loads(chat)[key][-1]["content"]
-    assert session.annotations(e.Fold)[0].rung == "summary"
+    assert session.annotations(e.Fold)[0].strategy == "summary"
 
 
 def test_R15_anthropic_finds_the_chat_request_in_its_cache() -> None:
@@ -159,7 +159,7 @@ def test_R15_anthropic_finds_the_chat_request_in_its_cache() -> None:
 def form(folding: Engine, session: Session, **given: Any) -> str:
     plan = folding.plan(session, **{"force": True, "system": SYSTEM, **given})
     assert isinstance(plan, Plan)
-    assert plan.rung == "summary"
+    assert plan.strategy == "summary"
     return "cached-prefix" if plan.asks[0].prefix else "stand-alone"
 
 
@@ -202,7 +202,7 @@ def test_what_does_not_fit_the_summarisers_window_is_asked_stand_alone_in_chunks
     folding, session = engine(model, their_window=3_000), story()
     assert form(folding, session) == "stand-alone"
     asyncio.run(folding.prepare(session, system=SYSTEM))
-    assert session.annotations(e.Fold)[0].rung == "summary"
+    assert session.annotations(e.Fold)[0].strategy == "summary"
     assert len(model.requests) > 1
     assert all(request.messages[0].text.startswith("<conversation>") for request in model.requests)
 
@@ -212,7 +212,7 @@ def test_a_refusal_as_too_long_falls_back_to_stand_alone() -> None:
     folding, session = engine(model), story()
     asyncio.run(folding.prepare(session, system=SYSTEM))
     [fold] = session.annotations(e.Fold)
-    assert (fold.rung, fold.requests) == ("summary", len(model.requests))
+    assert (fold.strategy, fold.requests) == ("summary", len(model.requests))
     assert model.requests[0].messages[0].text == "Fix bug 0 in the parser."
     assert model.requests[1].messages[0].text.startswith("<conversation>")
 
@@ -222,7 +222,7 @@ def test_a_model_that_goes_on_working_is_asked_again_in_the_other_form() -> None
     folding, session = engine(model), story()
     asyncio.run(folding.prepare(session, system=SYSTEM))
     [fold] = session.annotations(e.Fold)
-    assert fold.rung == "summary_half"
+    assert fold.strategy == "summary_half"
     assert [len(r.messages) > 1 for r in model.requests] == [True, False]
 
 

@@ -112,7 +112,7 @@ def test_C3_no_safe_end_means_no_summary_and_the_cap_acts_pair_safe() -> None:
     view = run(engine.prepare(session))
     assert orphans(view.items) == []
     assert len(view) <= 50
-    assert session.annotations(e.Fold)[-1].rung == "hard_trim"
+    assert session.annotations(e.Fold)[-1].strategy == "hard_trim"
 
 
 def test_C4_transcript_lines_and_limits() -> None:
@@ -245,7 +245,7 @@ def test_C7_failure_becomes_a_hard_trim_and_never_a_crash(answer: Any) -> None:
     engine = Engine(window(), model=Scripted(answer, then="late"))
     view = run(engine.prepare(session))
     assert len(view) <= 50
-    assert session.annotations(e.Fold)[-1].rung == "hard_trim"
+    assert session.annotations(e.Fold)[-1].strategy == "hard_trim"
     assert len(session.annotations(e.Failure)) == 1
 
 
@@ -268,11 +268,11 @@ def test_C8_forty_chats_become_eleven_and_the_last_ten_are_byte_identical() -> N
 
 
 def test_C7_a_summary_that_takes_longer_than_thirty_seconds_becomes_a_hard_trim() -> None:
-    for seconds, rung in ((29.0, "summary"), (31.0, "hard_trim")):
+    for seconds, strategy in ((29.0, "summary"), (31.0, "hard_trim")):
         session = chats(61)
         engine = Engine(window(), model=Scripted(then=say("late", delay=seconds)))
         _, waited = run_virtually(engine.prepare(session))
-        assert session.annotations(e.Fold)[-1].rung == rung
+        assert session.annotations(e.Fold)[-1].strategy == strategy
         assert waited <= 30.5
     assert [x.code for x in session.annotations(e.Failure)] == ["timeout"]
 
@@ -284,7 +284,7 @@ def test_C7_the_hard_trim_keeps_the_summary_first() -> None:
     for number in range(60):
         session.append(m.user(f"more {number}"))
     view = run(engine.prepare(session))
-    assert session.annotations(e.Fold)[-1].rung == "hard_trim"
+    assert session.annotations(e.Fold)[-1].strategy == "hard_trim"
     assert view.items[0].message == summary
     assert len(view) == 50
     assert view.items[-1].message == m.user("more 59")

@@ -260,7 +260,7 @@ class Printer:
 
     def _folded(self, fold: Any) -> None:
         sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"
-        self.note(f"Folded {sizes} ({fold.author or fold.rung}); /undo to undo")
+        self.note(f"Folded {sizes} ({fold.author or fold.strategy}); /undo to undo")
         if notice := LayeredDetails.of(fold).notice:
             self.note(notice)
 

@@ -216,7 +216,7 @@ def fold_json(
             }
             for fold in done.folds
         ],
-        "failures": list(done.failures),
+        "failures": [{**asdict(failed), "rung": failed.strategy} for failed in done.failures],  # its old name
         "passes": passes,
     }
 
@@ -236,19 +236,19 @@ def _print(
     out = console()
     if done.folds:
         rows = (
-            (fold.id, fold.rung, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}",
+            (fold.id, fold.strategy, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}",
              "no model" if fold.author == "rule" else fold.author)
             for fold in done.folds
         )  # fmt: skip
         right = ("before", "after")
         out.print(text_table(("fold", "strategy", "before", "after", "by"), rows, right=right))
     for failed in done.failures:
-        if (failed.rung or not fits) and failed.text not in (why or ""):  # said below
-            where = f"strategy {failed.rung} failed" if failed.rung else "no further fold"
+        if (failed.strategy or not fits) and failed.text not in (why or ""):  # said below
+            where = f"strategy {failed.strategy} failed" if failed.strategy else "no further fold"
             out.print(styled((where, "yellow"), f": {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
-    verdict = ("fits", "green") if fits else (f"does not fit, {_last_rung(done)}", "red")
+    verdict = ("fits", "green") if fits else (f"does not fit, {_last_strategy(done)}", "red")
     if forms["whole"] < sum(forms.values()):
         out.print(forms_sentence(forms))
     out.print(styled(f"view: {view.tokens:,} tokens of {limit:,}: ", verdict))
@@ -258,7 +258,9 @@ def _print(
         out.print(f"written to {output}")
 
 
-def _last_rung(done: Replayed) -> str:
+def _last_strategy(done: Replayed) -> str:
     """The last strategy that the preset tried."""
-    tried = [failed.rung for failed in done.failures if failed.rung] or [fold.rung for fold in done.folds]
+    tried = [failed.strategy for failed in done.failures if failed.strategy] or [
+        fold.strategy for fold in done.folds
+    ]
     return f"after strategy {tried[-1]}" if tried else "and nothing is left to fold"

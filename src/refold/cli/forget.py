@@ -68,7 +68,7 @@ def _tell(session: Session, found: Forgotten) -> None:
         for id in found.folds:
             fold = cast("Fold", session[id])
             sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"
-            echo(f"  {id}  {redact(first_line(f'{fold.preset}, strategy {fold.rung}'))[0]}: {sizes}")
+            echo(f"  {id}  {redact(first_line(f'{fold.preset}, strategy {fold.strategy}'))[0]}: {sizes}")
     if found.quoting:
         echo(f"also removed from {len(found.quoting):,} more: {', '.join(found.quoting)}")
     if found.also:

@@ -95,7 +95,7 @@ def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | 
         "why": None,
         "window": engine.preset.window,
         "requests": 0,
-        "rung": None,
+        "strategy": None,
         "alternatives": [],
         "cost": Money(),
         "files": Files(),
@@ -109,6 +109,7 @@ def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | 
     after, limit = told["tokens_after"], engine.preset.budget
     told["fits"] = after <= limit
     told["why"] = None if after <= limit else f"the view may keep {after:,} tokens; the limit is {limit:,}"
+    told["rung"] = told["strategy"]  # its old name
     told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
     return told
 
@@ -138,7 +139,7 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     size = f"{plan.tokens_before:,} → at most {after:,} tokens of {plan.window:,}; strategy "
     if sizes := _two_counts(plan):
         out.print(sizes)
-    out.print(styled(size, (plan.rung, "bold"), f"; {counted(plan.requests, 'model request')}{then}"))
+    out.print(styled(size, (plan.strategy, "bold"), f"; {counted(plan.requests, 'model request')}{then}"))
     folded = len(plan.fold) + len(plan.turn_prefix)
     split = "; the cut falls inside a turn" if plan.split else ""
     clipped = len(plan.clipped) + len(plan.masked)

@@ -86,8 +86,8 @@ def view_dict(view: View) -> dict[str, Any]:
 
 def about_fold(fold: Fold) -> dict[str, Any]:
     """The documented JSON of every fold."""
-    names = ("id", "preset", "rung", "reason", "tokens_before", "tokens_after", "check")
-    return {name: getattr(fold, name) for name in names}
+    names = ("id", "preset", "strategy", "reason", "tokens_before", "tokens_after", "check")
+    return {name: getattr(fold, name) for name in names} | {"rung": fold.strategy}  # its old name
 
 
 def _view(engine: Engine, session: Session) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _about(entry: Any) -> str:
     match entry:
         case e.Fold():
             sizes = f"{entry.tokens_before:,} → {entry.tokens_after:,} tokens"
-            return f"{entry.rung} by {entry.author or '?'}: {sizes}"
+            return f"{entry.strategy} by {entry.author or '?'}: {sizes}"
         case e.Undo(fold=fold) | e.Redo(fold=fold):
             return f"fold {fold}"
         case e.ModelChange():
@@ -348,7 +348,7 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
             continue
         sizes = f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens"
         why = fold["reason"].partition(": ")[2] or fold["reason"]
-        out.print(styled(name, f"{state} {fold['preset']}, strategy {fold['rung']}: {sizes}; {why}"))
+        out.print(styled(name, f"{state} {fold['preset']}, strategy {fold['strategy']}: {sizes}; {why}"))
         gone = sum(row["size"] for row in fold["lost"])
         end = "; the log keeps them:" if fold["lost"] else ""
         out.print(f"  folds or clips {counted(len(fold['lost']), 'message')} ({gone:,} tokens){end}")

@@ -13,6 +13,7 @@ from refold.compaction import transcript
 from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
 from refold.compaction.transcript import SummarySource
+from refold.deprecation import renamed_field
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.messages import user
@@ -42,8 +43,10 @@ class Failed(msgspec.Struct, frozen=True):
 
     code: str
     text: str
-    rung: str = ""
+    strategy: str = ""
     requests: int = 0
+
+    rung = renamed_field("rung", "strategy")
 
     def __bool__(self) -> bool:
         return False
@@ -117,7 +120,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 class Proposal:
     """What one strategy would do."""
 
-    rung: str
+    strategy: str
     finish: Callable[[Sequence[str]], Finished]
     """Answers (one per ask) → edits. Pure."""
     asks: tuple[Ask, ...] = ()
@@ -152,6 +155,8 @@ class Proposal:
     """Who wrote it, where no summariser is asked."""
     timeout: float | None = None
 
+    rung = renamed_field("rung", "strategy")
+
     def __post_init__(self) -> None:
         ends: object = ("", "") if self.stretch is None else self.stretch
         if not isinstance(ends, tuple) or [type(id) for id in cast("tuple[object, ...]", ends)] != [str, str]:
@@ -170,7 +175,7 @@ def checked_result(name: str, kind: Any, wanted: str, work: Callable[[], T]) -> 
 
 def finish(proposal: Proposal, answers: Sequence[str]) -> Finished:
     """What a proposal becomes with these answers."""
-    name = f"the strategy {proposal.rung!r} of the preset"
+    name = f"the strategy {proposal.strategy!r} of the preset"
     return checked_result(name, Finished, "a Finished", lambda: proposal.finish(answers))
 
 
@@ -244,7 +249,7 @@ class Plan(Proposal):
 
     def __repr__(self) -> str:
         size = f"to at most {self.tokens_after:,} tokens"
-        return f"<Plan: {self.preset} ({self.rung}), {size}; {self.reason.text}>"
+        return f"<Plan: {self.preset} ({self.strategy}), {size}; {self.reason.text}>"
 
     def _repr_html_(self) -> str:
         sizes = f"{len(self.fold):,} entries; {self.tokens_before:,} → at most {self.tokens_after:,} tokens"

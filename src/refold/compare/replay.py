@@ -121,7 +121,7 @@ async def _own_folds(engine: Engine, session: Session, instructions: str | None)
     def replayed(*failed: Failed, reason: Reason | None = None) -> Replayed:
         """The result, including failures on the way to a fold."""
         noted = session.annotations(e.Failure)[known:]
-        told = (Failed(x.code, x.text, x.rung, x.requests) for x in noted if folds)
+        told = (Failed(x.code, x.text, x.strategy, x.requests) for x in noted if folds)
         return Replayed(session, tuple(folds), (*told, *failed), reason)
 
     try:

@@ -65,7 +65,7 @@ async def perform(
 
 def stale(proposal: Proposal, requests: int = 0) -> Failed:
     return Failed(
-        "stale", "the conversation continued while the summary was written", proposal.rung, requests
+        "stale", "the conversation continued while the summary was written", proposal.strategy, requests
     )
 
 
@@ -115,7 +115,7 @@ async def make_fold(
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
-        return Failed(failure_code(error), sentence(error), proposal.rung, limits.quota.spent - spent)
+        return Failed(failure_code(error), sentence(error), proposal.strategy, limits.quota.spent - spent)
     if not plan.holds(session):
         return stale(proposal, limits.quota.spent - spent)
     return made
@@ -131,11 +131,13 @@ def _make(
     if proposal.shorter and proposal.asks and finished.summary and proposal.stretch:
         first, last = (session.position(id) or 0 for id in proposal.stretch)
         if s.measure.text(finished.summary) >= s.sizes.shown(first, last, s.measure) > 0:
-            return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
+            return Failed(
+                "inflated", "the summary is longer than what it replaces", proposal.strategy, requests
+            )
     fold = msgspec.structs.replace(
         empty,
         edits=finished.edits,
-        rung=proposal.rung,
+        strategy=proposal.strategy,
         reason=f"{plan.reason.code}: {plan.reason.text}",
         summary=finished.summary,
         first_kept=finished.first_kept or proposal.first_kept,
@@ -147,7 +149,7 @@ def _make(
         details=finished.details,
     )
     if len(edit_stretches((fold,), session.position)) != len(fold.edits):
-        return Failed("misplaced", "an edit names no stretch of the path", proposal.rung, requests)
+        return Failed("misplaced", "an edit names no stretch of the path", proposal.strategy, requests)
     if not finished.framed:
         fold = with_quoted_texts(fold, session)
     after = s.projection.after(fold)
@@ -159,10 +161,10 @@ def _make(
     clips.clear()
     tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
-        return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
+        return Failed("inflated", "the view would not become smaller", proposal.strategy, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
-        return Failed("no_gain", text, proposal.rung, requests)
+        return Failed("no_gain", text, proposal.strategy, requests)
     items = [item for _, item in after]
     noted = FoldDetails(reads_left=list(reads_left(s.items, items))).stored()
     gone = left(session, s.items, items, s.counter)
@@ -178,7 +180,7 @@ def record_failure(session: Session, preset: str, failed: Failed) -> None:
         code=failed.code,
         text=failed.text,
         preset=preset,
-        rung=failed.rung,
+        strategy=failed.strategy,
         requests=failed.requests,
     )
     session.append(failure)

@@ -59,16 +59,18 @@ async def steer(planner: Planner, session: Session, plan: Plan) -> tuple[Plan, S
     decision = await hooks.decide(_event(session, plan, summariser), partial(_check, session, plan))
     supply, change = decision.supply, decision.change
     if decision.cancel:
-        return Failed("cancelled", decision.cancel.why, plan.rung)
+        return Failed("cancelled", decision.cancel.why, plan.strategy)
     if session.base != plan.made_from:
-        return Failed("stale", "a hook changed the conversation while it was about to be folded", plan.rung)
+        return Failed(
+            "stale", "a hook changed the conversation while it was about to be folded", plan.strategy
+        )
     if supply:
         return plan.at(lambda: _supplied(plan, supply, change)), summariser
     if change == Change():
         return plan, summariser
     changed = await _changed(hooks, plan, change)
     if session.base != plan.made_from:
-        return Failed("stale", "the conversation continued before it was folded", plan.rung)
+        return Failed("stale", "the conversation continued before it was folded", plan.strategy)
     return changed, ByModel(change.model, planner.counter) if change.model else summariser
 
 
@@ -77,8 +79,10 @@ async def tell_outcome(hooks: Hooks, session: Session, preset: str, outcome: e.F
     if isinstance(outcome, e.Fold):
         await hooks.tell(AfterCompact(session=session, fold=outcome, supplied=outcome.author == AUTHOR))
     else:
-        code, text, rung = outcome.code, outcome.text, outcome.rung
-        await hooks.tell(CompactFailed(session=session, code=code, text=text, rung=rung, preset=preset))
+        code, text, strategy = outcome.code, outcome.text, outcome.strategy
+        await hooks.tell(
+            CompactFailed(session=session, code=code, text=text, strategy=strategy, preset=preset)
+        )
 
 
 async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
@@ -108,7 +112,7 @@ def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompac
     return BeforeCompact(
         session=session,
         preset=plan.preset,
-        rung=plan.rung,
+        strategy=plan.strategy,
         reason=f"{plan.reason.code}: {plan.reason.text}",
         fold=plan.fold,
         turn_prefix=plan.turn_prefix,
@@ -195,7 +199,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     edits = (e.Edit(first, last, (put,)), *s.hidden_edits(after=position))
     summary = supply.summary.strip()
     proposal = Proposal(
-        rung=plan.rung,
+        strategy=plan.strategy,
         finish=lambda _: Finished(
             edits=edits, framed=True, summary=summary, files=files, details=supply.details
         ),

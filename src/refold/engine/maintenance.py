@@ -119,6 +119,6 @@ async def write_notes(planner: Planner, session: Session, request: PlanRequest, 
         append(finish(proposal, ()).annotations)
         raise
     except Exception as error:
-        failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.quota.spent)
+        failed = Failed(failure_code(error), sentence(error), proposal.strategy, limits.quota.spent)
         record_failure(session, preset.name, failed)
     append((await on_replica(session, lambda _: finish(proposal, answers))).annotations)

@@ -141,7 +141,7 @@ class Timeline:
                 "active": fold.id in active,
                 "undone": fold.id in gone,
                 "preset": redacted_text(fold.preset),
-                "strategy": redacted_text(fold.rung),
+                "strategy": redacted_text(fold.strategy),
                 "reason": redacted_text(fold.reason.partition(": ")[2] or fold.reason),
                 "before": fold.tokens_before,
                 "after": fold.tokens_after,

@@ -192,7 +192,7 @@ def _known(record: JsonObject, place: dict[str, Any]) -> e.AnyPathEntry | None:
         case {"type": "context_edit", "targetId": str(target), "replacement": dict() | None}:
             kind = pi_write.CONTEXT_EDIT
             details = {"target": target}
-            return e.Fold(**place, edits=(), preset="pi", rung=kind, author="import:pi", details=details)
+            return e.Fold(**place, edits=(), preset="pi", strategy=kind, author="import:pi", details=details)
         case {"type": "branch_summary", "summary": str(summary)}:
             origin, files = as_name(record.get("fromId")), _files(record)
             return e.BranchSummary(**place, summary=summary, origin=origin, files=files, author="import:pi")
@@ -276,7 +276,7 @@ class _Tree:
         self.places[id] = place = above._replace(depth=above.depth + 1) if above else _Place(id)
         if not isinstance(entry, e.Fold) or entry.author != "import:pi":
             return
-        if entry.rung == pi_write.CONTEXT_EDIT:
+        if entry.strategy == pi_write.CONTEXT_EDIT:
             self.entries[id] = self._changed(entry, place)
         elif not entry.edits and entry.parent is None:  # nothing before it: the summary is what was said
             self.entries[id] = _as_note(entry)

@@ -125,7 +125,7 @@ def _body(entry: e.AnyEntry, usage: bool) -> JsonObject | None:
         case e.Note():
             content = parts_to(entry.content)
             return {"type": "custom_message", "customType": entry.kind, "content": content, "display": True}
-        case e.Fold(rung="context_edit", author="import:pi"):
+        case e.Fold(strategy="context_edit", author="import:pi"):
             return {"type": CONTEXT_EDIT, "targetId": entry.details["target"], "replacement": None}
         case e.Fold():
             return {

@@ -102,7 +102,7 @@ class BudgetSummary:
         limit = int(0.8 * self.reserve_tokens) + (int(0.5 * self.reserve_tokens) if prefix else 0)
         kept = s.sizes.overhead + s.sizes.kept_from(cut.position)
         return Proposal(
-            rung=self.name,
+            strategy=self.name,
             finish=finish,
             asks=asks,
             stretch=(first, last),

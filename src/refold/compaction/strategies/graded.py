@@ -88,7 +88,7 @@ class Graded:
         first = s.boundary(previous)
         left = (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
         return Proposal(
-            rung=name,
+            strategy=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
             fold=() if self.in_place else _told((*path[first:whole], *left)),

@@ -76,7 +76,7 @@ class ShrinkRounds:
             return Finished(edits=edits, files=files, details=details)
 
         return Proposal(
-            rung=self.name,
+            strategy=self.name,
             finish=finish,
             pending=tuple(_pending(one, answers, key) for one, key in asked.values()),
             stretch=(places[0], places[-1]),
@@ -171,7 +171,7 @@ def _after_archives(s: PlanContext) -> int:
 
 def _notice(s: PlanContext) -> str:
     """What the user is told (E10): why there is no archive, now or where none is tried any more."""
-    recorded = (one for one in reversed(s.session.annotations(e.Failure)) if one.rung == "archive")
+    recorded = (one for one in reversed(s.session.annotations(e.Failure)) if one.strategy == "archive")
     failed: Failed | e.Failure | None = s.memo.get(Failed, next(recorded, None))
     return NOTICE if failed is None or failed.code == "timeout" else FAILED.format(why=failed.text)
 
@@ -194,7 +194,7 @@ class KeepRecent:
         edit = e.Edit(*stretch, old.kept, "trim")
         kept = sum(s.counter.message(message) for message in old.kept)
         return Proposal(
-            rung=self.name,
+            strategy=self.name,
             finish=lambda _: Finished(edits=(edit,), framed=True, details=details),
             stretch=stretch,
             fold=tuple(source.id for source in old.sources),

@@ -87,7 +87,7 @@ class SummaryNode:
             return Finished(edits=edits, framed=True, summary=answers[0], files=files, details=details)
 
         return Proposal(
-            rung=self.name,
+            strategy=self.name,
             finish=finish,
             asks=(ask,),
             stretch=(first, end),

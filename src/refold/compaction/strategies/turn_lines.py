@@ -98,7 +98,7 @@ class WriteLines:
             )
             return Finished(edits=(), annotations=tuple(lines))
 
-        return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
+        return Proposal(strategy=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 
     def _ask(self, s: PlanContext, round: Round) -> Ask:
         def render(sources: Sequence[SummarySource], previous: str | None) -> Request:  # noqa: ARG001
@@ -160,7 +160,7 @@ class TurnLines:
         added = lines_size(merged, s.counter) + self.workspace_tokens + _BLOCK_OVERHEAD
         after = position(merged[-1].last) if merged else None
         return Proposal(
-            rung="merge" if merged != lines else self.name if leaving or trims else "workspace",
+            strategy="merge" if merged != lines else self.name if leaving or trims else "workspace",
             finish=lambda _: folded,
             stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
             fold=tuple(x.id for r in leaving for x in sources(s.session, r.first, r.last + 1)),

@@ -153,7 +153,7 @@ class WindowSummary:
         earlier = previous.summary if previous else None
         kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
-            rung=self.name,
+            strategy=self.name,
             finish=finish,
             asks=(self._ask(sources, earlier, wording),),
             stretch=(first, last),
@@ -211,7 +211,7 @@ class HardTrim:
         edit = e.Edit(first, last, (), "trim")
         kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
-            rung=self.name,
+            strategy=self.name,
             finish=lambda _: Finished(edits=(edit,)),
             stretch=(first, last),
             fold=tuple(id for item in dropped for id in item.entries),

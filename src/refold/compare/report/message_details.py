@@ -154,7 +154,7 @@ class _Folds:
         return {
             "before": fold.tokens_before,
             "after": fold.tokens_after,
-            "by": redacted_text(f"{fold.rung}, by {fold.author or 'unknown'}"),
+            "by": redacted_text(f"{fold.strategy}, by {fold.author or 'unknown'}"),
             "check": redacted_text(_checked(fold)),
             "edits": [
                 edit
