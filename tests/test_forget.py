@@ -18,6 +18,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
+from refold.cli.chat_history import create_history
 from refold.compaction.plan import Plan
 from refold.compaction.plan_context import PlanRequest
 from refold.errors import Conflict, DoesNotFit, EntryNotFound, FoldError, StalePlan, StorageError, UsageError
@@ -405,10 +406,59 @@ def test_the_command_for_machines(tmp_path: Path) -> None:
     assert call(str(path), ids["result"], "--json").exit_code == 2
     dry = json.loads(call(str(path), "#2", "--json", "--dry-run").output)
     assert dry == {"forgotten": False, "entries": [ids["result"]], "folds": [ids["fold"]], "also": [ids["repeats"]],
-                   "quoting": dry["quoting"]}  # fmt: skip
+                   "quoting": dry["quoting"], "prompts": 0, "remains": []}  # fmt: skip
     assert json.loads(call(str(path), e.key(ids["result"]), "--json", "--yes").output)["forgotten"] is True
     assert SECRET not in path.read_text()
     assert call(str(path), "nonsense", "--yes").exit_code == 1
+
+
+KEPT = ["and the tests?", "first line\n\n# a heading\n+ an item", "the merger", "ok"]
+GONE = [
+    PHRASE,
+    f"please note:\n  {PHRASE}\r\nthanks",
+    f"use {SECRET} for it",
+    "hunter2",
+    f"# {PHRASE} \n+{PHRASE}",
+]
+
+
+@pytest.mark.parametrize("asked", [["--yes"], ["--yes", "--json"]])
+def test_prompts_that_repeat_it_leave_the_history_of_the_chat(
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prompt_toolkit.history import FileHistory
+
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    path = create_history()
+    for kept, gone in zip([*KEPT, ""], GONE, strict=True):
+        FileHistory(str(path)).store_string(kept)
+        FileHistory(str(path)).store_string(gone)
+    session = refold.open(f"jsonl:{tmp_path / 's.jsonl'}")
+    session.append(m.user(f"{PHRASE}\nhunter2\n{SECRET}"))
+    assert call(str(tmp_path / "s.jsonl"), "#0", "--dry-run").exit_code == 0
+    assert PHRASE in path.read_text()
+    done = call(str(tmp_path / "s.jsonl"), "#0", *asked).output
+    assert "deleted 5 prompts" in done or json.loads(done)["prompts"] == 5
+    assert list(FileHistory(str(path)).load_history_strings())[::-1] == [*KEPT, ""]
+    assert path.stat().st_mode & 0o777 == 0o600
+    left = files(tmp_path)
+    assert not [text for text in (PHRASE, SECRET, "hunter2") if text.encode() in left]
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_damaged_lines_that_were_moved_are_named(kind: str, tmp_path: Path) -> None:
+    store = {"file": f"jsonl:{tmp_path}/s.jsonl", "link": f"jsonl:{tmp_path}/link", "folder": f"jsonl:{tmp_path}/all/"}[kind]  # fmt: skip
+    if kind == "link":
+        (tmp_path / "link").symlink_to(tmp_path / "s.jsonl")
+    session, ids = filled(store)
+    [path] = tmp_path.rglob("*.jsonl")
+    path.write_bytes(path.read_bytes().replace(b'"id":"' + ids["result"].encode(), b'"ix":"', 1))
+    CliRunner().invoke(main, ["sessions", "doctor", "--store", store, "--repair"])
+    [aside] = tmp_path.rglob("*.bad")
+    assert SECRET in aside.read_text()
+    assert f"{aside} has damaged lines" in call(f"{store}#{session.id}", "#0", "--dry-run").output
+    done = call(f"{store}#{session.id}", "#0", "--yes", "--json").output
+    assert json.loads(done)["remains"] == [str(aside)]
 
 
 @pytest.mark.torture

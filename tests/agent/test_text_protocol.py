@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from refold import Engine, Session, tools
 from refold import messages as m
+from refold.agent import text_protocol
 from refold.agent.loop import Agent
 from refold.agent.text_protocol import (
+    MAX_ACTIONS,
     UNREADABLE,
     TextProtocol,
     as_text_request,
@@ -28,6 +30,7 @@ from refold.protocols import PartDone, Request, TextDelta, ToolSpec
 from refold.testing.validators import validate_anthropic, validate_openai
 from refold.tools.base import ToolContext, call_tool
 from refold.tools.workspace import Workspace
+from tests.timing import steps
 
 READ = ToolSpec(
     "Read",
@@ -302,6 +305,79 @@ def test_an_action_of_the_models_own_beside_such_an_output_is_a_call() -> None:
     model = Scripted('Thought: look\nAction: Bash[{"command": "ls"}]')
     parts = asyncio.run(_parts(TextProtocol(model), Request(messages=messages, tools=tuple(SPECS))))
     assert [call.arguments for call in parts if isinstance(call, Call)] == [{"command": "ls"}]
+
+
+# ── hostile replies ─────────────────────────────────────────────────────────────────────────────
+
+NO_JSON = ['{"n": NaN}', '{"n": 1e999}', "{'n': 1j}", "n=1j", "{'n': ...}", "{'n': {1, 2}}", "{'n': b'a'}", "{(1, 2): 3}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [*NO_JSON, f"n=0x{'f' * 9_000}"])
+def test_arguments_that_are_no_json_are_answered_and_the_turn_goes_on(arguments: str) -> None:
+    """The log refuses them, or they were sent as something else."""
+    seen: list[Call] = []
+
+    async def run(call: Call) -> Result:
+        seen.append(call)
+        return m.result(call.id, call_correction(call) or "print(1)", name=call.name)
+
+    script = Scripted(f"Action: Read[{arguments}]", "Action: Finish[done]")
+    reply = asyncio.run(Agent(Engine(), Session(), TextProtocol(script), run, tools=[READ]).turn("Go."))
+    assert (reply.text, [call.name for call in seen]) == ("done", [UNREADABLE])
+
+
+def reply_of_keywords(count: int) -> str:
+    return f"Action: Read[{', '.join(f'a{n}=src/a{n}.py' for n in range(count))}]"
+
+
+def test_the_work_of_reading_grows_with_the_reply_alone() -> None:
+    def work(count: int) -> int:
+        return steps(lambda: read_text_reply(reply_of_keywords(count), [READ]))
+
+    assert read_text_reply(reply_of_keywords(2), [READ])[1][0].arguments == {
+        "a0": "src/a0.py",
+        "a1": "src/a1.py",
+    }
+    assert work(400) < 9 * work(100)
+    results = [m.result("c", "a line\n" * 10_000)]
+    one, many = ("Action: Read[{}]\n" * n for n in (1, 2 * MAX_ACTIONS))
+    few = steps(lambda: read_text_reply(one, [READ], results))
+    assert steps(lambda: read_text_reply(many, [READ], results)) < 4 * few
+    assert len(read_text_reply(many, [READ])[1]) == MAX_ACTIONS
+
+
+class Positions:
+    """A pattern, and in how many places of texts it was tried at most."""
+
+    def __init__(self, pattern: Any) -> None:
+        self.pattern, self.tried = pattern, 0
+
+    def match(self, text: str, *at: int) -> Any:
+        self.tried += 1
+        return self.pattern.match(text, *at)
+
+    def search(self, text: str, at: int = 0) -> Any:
+        self.tried += len(text) - at
+        return self.pattern.search(text, at)
+
+    def sub(self, new: str, text: str) -> str:
+        self.tried += len(text)
+        return self.pattern.sub(new, text)
+
+
+def test_what_came_before_is_not_read_again_with_every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    patterns = [Positions(getattr(text_protocol, name)) for name in ("_ACTION", "_THOUGHT", "_BEGINNING")]
+    for name, pattern in zip(("_ACTION", "_THOUGHT", "_BEGINNING"), patterns, strict=True):
+        monkeypatch.setattr(text_protocol, name, pattern)
+    reading = text_protocol.Reading()
+    shown = [piece for n in range(1_000) for piece in reading.add("Thought: " if n == 0 else f"word {n} ")]
+    assert "".join(shown) == "".join(f"word {n} " for n in range(1, 1_000))
+    assert sum(pattern.tried for pattern in patterns) <= 5_000
+
+
+def test_the_first_action_outside_of_a_code_block_is_found_behind_many_inside() -> None:
+    text = "```\n" + "Action: Bash[x]\n" * 300 + "```\nAction: Read[a.py]"
+    assert [call.arguments for call in read_text_reply(text, [READ])[1]] == [{"path": "a.py"}]
 
 
 async def _parts(model: TextProtocol, request: Request) -> list[Any]:

@@ -45,6 +45,11 @@ class ExecutorContract:
         assert endings[2].error == "ZeroDivisionError: oh"
         assert {ending.tries for ending in endings} == {1}
 
+    def test_work_that_exits_is_an_ending(self, on: Executor) -> None:
+        endings = sorted(Batch(works.exits).run([Job(number) for number in range(5)], on))
+        assert [ending.value for ending in endings] == [0, None, 2, None, 4]
+        assert [ending.error for ending in endings][1::2] == ["SystemExit: 1", "SystemExit: 3"]
+
     def test_a_job_whose_worker_is_killed_is_begun_again_and_the_others_know_nothing_of_it(
         self, on: Executor, tmp_path: Path
     ) -> None:

@@ -20,10 +20,12 @@ from refold.cli import main
 from refold.compare import jobs
 from refold.compare.budgets import parse_budgets
 from refold.compare.run import ComparisonPlan, row
+from refold.protocols import SessionInfo
 from refold.registry.sessions import save
 from refold.session import Session
 from refold.stores import default_database, open_store
 from refold.stores.memory import MemoryStore
+from refold.stores.sqlite import SqliteStore
 from tests.batch import works
 from tests.batch.contract import is_alive, until
 from tests.compare.sessions import agent_session
@@ -325,3 +327,18 @@ def test_rows_are_those_of_the_comparison_itself() -> None:
     session.append(m.user("one two three " * 100))
     done = loop.run(compare([("a", session)], ComparisonPlan(("refold",), parse_budgets("50"))))
     assert [row(cell) for cell in jobs.without_sessions(done).cells] == [row(cell) for cell in done.cells]
+
+
+@pytest.mark.parametrize("command", ["compare", "import"])
+def test_old_sessions_in_the_store_for_results_stay(command: str, folder: Path, tmp_path: Path) -> None:
+    """Results are deleted after a month; who kept them in a database of sessions lost the old ones."""
+    place = f"sqlite:{tmp_path / 'mine.db'}"
+    store = SqliteStore(tmp_path / "mine.db", clock=lambda: 1.0)
+    for id in ("mine", "compare-mine", f"compare-{'0' * 24}"):
+        store.create(SessionInfo(id=id, created=1.0, updated=1.0))
+    extra = ("--to", f"sqlite:{tmp_path / 's.db'}") if command == "import" else ()
+    done = refold(command, str(folder), "--on", "here", "--kept", place, "--json", *extra)
+    assert done.exit_code in (0, 1), done.output
+    left = {info.id for info in store.sessions()}
+    assert {"mine", "compare-mine"} <= left
+    assert f"compare-{'0' * 24}" not in left

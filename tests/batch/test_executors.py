@@ -24,6 +24,11 @@ class TestProcesses(ExecutorContract):
         with batch.open_executor("processes:2") as on:
             yield on
 
+    def test_a_value_that_cannot_be_read_is_an_ending(self, on: Executor) -> None:
+        endings = sorted(Batch(works.unreadable).run([Job(number) for number in range(5)], on))
+        assert [ending.value for ending in endings] == [0, None, 2, None, 4]
+        assert "missing 1 required positional argument" in str(endings[1].error)
+
     def test_work_that_cannot_be_found_there_is_an_ending(self, on: Executor) -> None:
         made = Missing()
         endings = list(Batch(works.large).run([Job(made), Job(b"ab")], on))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,24 @@ def fails(number: int) -> int:
     if number % 3 == 2:
         raise ZeroDivisionError("oh")
     return number
+
+
+class TwoArguments(Exception):
+    """Can be pickled and not be unpickled, as many exceptions that take more than a text."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one)
+        self.two = two
+
+
+def exits(number: int) -> int:
+    if number % 2:
+        sys.exit(number)
+    return number
+
+
+def unreadable(number: int) -> Any:
+    return TwoArguments("a", "b") if number % 2 else number
 
 
 def own_id(_: Any) -> int:

@@ -7,13 +7,14 @@ from itertools import count
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from refold import messages as m
 from refold.entries import Fold
 from refold.models.scripted import ScriptedReply
 from refold.recall.tool import NAME
 from refold.testing.wire import Http, WireServer
-from tests.gateway.kit import gateway, run
+from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
 
 TOOLS: dict[str, dict[str, Any]] = {
@@ -192,3 +193,38 @@ def test_a_model_has_its_conversation_folded_and_goes_on_in_the_same_answer(
     [session] = sessions(tmp_path / "a.db")
     assert any(isinstance(entry, Fold) for entry in session.path)
     assert said(session)[-1][1].replace("\n", "") == "Folding. Going on."
+
+
+UNREADABLE = {"too deep": b'{"a":' * 1_500 + b"1" + b"}" * 1_500, "no UTF-8": b'"\xff"'}
+WHOLE = {
+    "openai": b'{"choices": [{"message": {"role": "assistant", "content": "Yes.", "x": %s}}]}',
+    "responses": b'{"status": "completed", "output": [{"type": "function_call", "x": %s}]}',
+    "anthropic": b'{"type": "message", "content": [{"type": "tool_use", "name": "own", "input": %s}]}',
+}
+STREAMED = {
+    "openai": b'data: {"choices": [{"delta": {"content": "Yes.", "x": %s}}]}\n\ndata: [DONE]\n\n',
+    "anthropic": b'data: {"type": "message_start", "message": {"x": %s}}\n\ndata: {"type": "message_stop"}\n\n',
+}
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+@pytest.mark.parametrize(
+    ("dialect", "stream"), [*((x, False) for x in WHOLE), *((x, True) for x in STREAMED)]
+)
+def test_an_answer_that_cannot_be_read_is_passed_on(dialect: str, stream: bool, value: str) -> None:
+    """A model may nest the input of a call as deep as it likes. The answer is paid for: the client gets it."""
+    answer = (STREAMED if stream else WHOLE)[dialect] % UNREADABLE[value]
+
+    async def answered(request: web.Request) -> web.Response:
+        await request.read()
+        kind = "text/event-stream" if stream else "application/json"
+        return web.Response(body=answer, headers={"content-type": kind})
+
+    async def work() -> None:
+        async with upstream(answered) as url, gateway(url, **SETTINGS) as (_, client):
+            for _ in range(2):
+                async with client.post(PATHS[dialect], json=long_body(dialect, stream)) as reply:
+                    assert reply.status == 200, await reply.text()
+                    assert UNREADABLE[value] in await reply.read()
+
+    run(work)

@@ -314,6 +314,33 @@ def test_what_would_take_minutes_to_fold_is_refused_and_pictures_are_not(
     run(work)
 
 
+@pytest.mark.parametrize("dialect", PATHS)
+def test_a_document_of_one_page_is_not_too_long_however_many_bytes_it_has(dialect: str) -> None:
+    data = base64.b64encode(b"%PDF-1.4 << /Type /Page >>" + bytes(200_000)).decode()
+    url = f"data:application/pdf;base64,{data}"
+    document = {
+        "openai": {"type": "file", "file": {"filename": "a.pdf", "file_data": url}},
+        "responses": {"type": "input_file", "filename": "a.pdf", "file_data": url},
+        "anthropic": {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}},
+    }[dialect]  # fmt: skip
+    field = "input" if dialect == "responses" else "messages"
+    asked = {"model": "m", "max_tokens": 9, field: [{"role": "user", "content": [document]}]}
+
+    async def answer(request: web.Request) -> web.Response:
+        assert data in await request.text()
+        return web.json_response({})
+
+    async def work() -> None:
+        async with (
+            upstream(answer) as url,
+            gateway(url, window=10_000) as (_, client),
+            client.post(PATHS[dialect], json=asked) as reply,
+        ):
+            assert (reply.status, reply.headers["x-refold"]) == (200, "pass"), await reply.text()
+
+    run(work)
+
+
 def test_the_folder_is_looked_for_where_clients_say_it() -> None:
     def folder(front: int) -> str | None:
         text = "x" * front + "\nWorking directory: /home/me/shop\n"

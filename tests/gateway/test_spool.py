@@ -21,6 +21,7 @@ from refold.errors import StorageError
 from refold.gateway import spool, worker, worker_client
 from refold.gateway.ipc import PassedRequest, UpstreamReply
 from refold.session.forget import forget
+from refold.stores.postgres.store import PostgresStore
 from refold.stores.sqlite import SqliteStore
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
@@ -391,3 +392,15 @@ def test_nothing_is_forgotten_while_exchanges_wait_that_would_bring_it_back(
     session.store.close()
     lives.close()
     assert not [x for x in tmp_path.rglob("*") if x.is_file() and b"Umbrella" in x.read_bytes()]
+
+
+def test_nothing_is_forgotten_in_postgresql_either_while_exchanges_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever database they are for: they are in one folder. Nothing is asked of the server."""
+    monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "sessions.db"))
+    left = spool.Spool(spool.folder_of("postgres://localhost/any"))
+    left.add((8).to_bytes(4, "big") + b"Umbrella")
+    left.close()
+    with pytest.raises(StorageError, match=r"gateway\.spool has exchanges"):
+        PostgresStore("postgres://localhost/any").replace("a", {}, after=None)

@@ -15,9 +15,10 @@ from refold import Hooks, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.errors import UsageError, WrongType
-from refold.integrations import engine_of, history, session_of
+from refold.integrations import engine_of, history, recalled, session_of
 from refold.integrations.clients import conversation_of
 from refold.models.scripted import say
+from refold.recall.tool import NAME
 from refold.testing.wire import Broken, Http, WireServer
 from tests import sdk
 from tests.integrations.kit import WINDOW
@@ -219,6 +220,20 @@ def test_hooks_are_told_of_folds() -> None:
         client.close()
     assert told
     assert engine_of(client).undo(session_of(client))
+
+
+@pytest.mark.parametrize("asked", ["[" * 100_000, "{", "5", "", None, '{"query": [1], "keys": {"a": 1}}'])
+def test_any_arguments_of_the_recall_tool_are_answered(asked: Any) -> None:
+    """They are the model's: the caller's loop goes on."""
+    plain, other = sdk.openai.OpenAI(api_key="any"), sdk.anthropic.Anthropic(api_key="any")
+    client = refold.wrap(plain, window=WINDOW)
+    called = {"name": NAME, "arguments": asked}
+    assert recalled(client, {"id": "a", "function": called})["tool_call_id"] == "a"  # pyright: ignore
+    assert recalled(client, {"call_id": "a", **called})["call_id"] == "a"  # pyright: ignore
+    called = {"type": "tool_use", "id": "a", "name": NAME, "input": asked}
+    assert recalled(refold.wrap(other, window=WINDOW), called)["tool_use_id"] == "a"  # pyright: ignore
+    plain.close()
+    other.close()
 
 
 def test_what_cannot_be_meant_is_said_at_once() -> None:

@@ -598,6 +598,49 @@ def test_every_line_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
         running.stdin.close()
 
 
+@pytest.mark.parametrize("method", ["ping", "tools/list", "no/such"])
+@pytest.mark.parametrize("same_id", [False, True])
+def test_a_flood_of_requests_waits_outside(collections: Collections, method: str, same_id: bool) -> None:
+    """Nobody reads the answers at first: the server takes no more than it may hold. Then all are answered."""
+    import anyio
+    from mcp.shared._context_streams import create_context_streams
+
+    from mcp import types
+    from refold.mcp.lenient_stream import MAX_UNANSWERED, LenientStream
+    from refold.mcp.server import server
+
+    sent, all_of_them = 0, 10 * MAX_UNANSWERED
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+
+    async def go() -> None:
+        to_server, incoming = create_context_streams[Any](0)
+        outgoing, answers = create_context_streams[Any](0)
+        made = server(collections)
+
+        async def flood() -> None:
+            nonlocal sent
+            for sent in range(1, all_of_them + 1):
+                id = 1 if same_id else sent
+                asked = types.JSONRPCRequest(jsonrpc="2.0", id=id, method=method)
+                await to_server.send(sdk.mcp.shared.message.SessionMessage(asked))
+
+        async with answers, anyio.create_task_group() as tasks:
+            options = made.create_initialization_options()
+            tasks.start_soon(made.run, LenientStream(incoming, outgoing), outgoing, options)
+            begin = types.JSONRPCRequest(jsonrpc="2.0", id=0, method="initialize", params=hello)
+            await to_server.send(sdk.mcp.shared.message.SessionMessage(begin))
+            await answers.receive()
+            tasks.start_soon(flood)
+            await anyio.wait_all_tasks_blocked()
+            assert sent <= MAX_UNANSWERED + 3
+            for _ in range(all_of_them):
+                await answers.receive()
+            await to_server.aclose()
+
+    anyio.run(go)
+    assert sent == all_of_them
+
+
 @contextmanager
 def served(collections: Collections, token: str) -> Iterator[int]:
     from refold.mcp.server import http_app

@@ -6,8 +6,10 @@ import base64
 import builtins
 import gzip
 import json
+import random
 import struct
 import sys
+import zlib
 from typing import Any, cast
 
 import pytest
@@ -21,6 +23,7 @@ from refold.entries import MessageEntry
 from refold.errors import UnknownName, WrongType
 from refold.loop import run
 from refold.protocols import TokenCounter, ToolSpec
+from refold.session import dialects
 from refold.session.dialects import openai_responses
 from refold.tokens import estimate, exact, images, parts
 from tests.data import shared
@@ -222,6 +225,85 @@ def test_any_bytes_are_a_picture_of_some_size(data: bytes, kind: str) -> None:
 @given(tail=st.binary(max_size=60))
 def test_damaged_headers_are_harmless(start: bytes, tail: bytes) -> None:
     images.openai(m.image(base64.b64encode(start + tail).decode()))
+
+
+# ── documents ───────────────────────────────────────────────────────────────────────────────────
+
+
+def pdf(pages: int, scan: int = 0, *, packed: bool = False) -> bytes:
+    """A document of so many pages and a scanned picture of so many bytes; `packed` as PDF 1.5 writes objects."""
+    objects = b"<</Type/Pages/Count %d>>" % pages + b"<< /Type /Page /Parent 1 0 R >>\n" * pages
+    if packed:
+        data = zlib.compress(objects)
+        objects = b"<</Type/ObjStm/Filter/FlateDecode/Length %d>>stream\r\n%s\nendstream" % (len(data), data)
+    return b"%PDF-1.5\n" + objects + b"\nstream\n" + b"\x93" * scan + b"\nendstream %%EOF"
+
+
+def attached(document: bytes) -> dict[str, m.Message]:
+    """The document as each dialect sends it."""
+    data = base64.b64encode(document).decode()
+    source = {"type": "base64", "media_type": "application/pdf", "data": data}
+    url = f"data:application/pdf;base64,{data}"
+    shapes: dict[str, Any] = {
+        "anthropic": {"type": "document", "source": source},
+        "anthropic result": {
+            "type": "tool_result", "tool_use_id": "c", "content": [{"type": "document", "source": source}]
+        },
+        "openai": {"type": "file", "file": {"filename": "a.pdf", "file_data": url}},
+        "responses": {"type": "input_file", "filename": "a.pdf", "file_data": url},
+    }  # fmt: skip
+    return {
+        name: dialects.parse_list([{"role": "user", "content": [shape]}])[0] for name, shape in shapes.items()
+    }
+
+
+@pytest.mark.parametrize("counter", ["o200k", "o200k@anthropic", "bytes4", "utf16/4"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("shape", attached(b""))
+def test_a_pdf_counts_by_its_pages(shape: str, packed: bool, counter: str) -> None:
+    """Its base64 counted as text: 3 MB were 3 million tokens."""
+    count = tokens.get(counter).message(attached(pdf(10, 3_000_000, packed=packed))[shape])
+    assert 10 * images.PAGE_TOKENS <= count < 10 * images.PAGE_TOKENS + 200
+
+
+def test_a_view_with_a_scanned_document_is_sent_as_it_is() -> None:
+    session = Session()
+    session.append(attached(pdf(20, 3_000_000))["anthropic"])
+    session.append(m.assistant("It is an invoice."))
+    session.append(m.user("Whose?"))
+    view = run(Engine(presets.get("refold", budget=150_000)).prepare(session))
+    assert "JVBERi0" in json.dumps(view.to("anthropic"))
+
+
+PAGE = pdf(1)
+HIDDEN: dict[str, bytes] = {
+    "no page": b"%PDF-1.7\n" + b"x" * 3000,
+    "encrypted objects": PAGE + b"<</Type/ObjStm>>stream\n" + bytes(range(256)) * 10,
+    "objects that end early": PAGE
+    + b"<</Type/ObjStm>>stream\n"
+    + zlib.compress(random.Random(1).randbytes(3000))[:-9],
+    "objects without a stream": PAGE + b"/ObjStm" * 500,
+    "too many lists of objects": PAGE + b"".join(pdf(0, packed=True) for _ in range(1_001)),
+    "a bomb": PAGE + b"<</Type/ObjStm>>stream\n" + zlib.compress(b"\0" * (80 << 20)),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_pdf_whose_pages_cannot_be_seen_counts_by_its_bytes(name: str) -> None:
+    for message in attached(HIDDEN[name]).values():
+        assert O200K.message(message) >= len(HIDDEN[name])
+
+
+def test_base64_that_is_damaged_counts_by_its_length() -> None:
+    data = base64.b64encode(pdf(1, 30_000)).decode()
+    for damaged in (data + "-_", data[:-1]):
+        assert images.pdf(m.Image(data=damaged)) >= 30_000
+
+
+@pytest.mark.parametrize("text", ["JVBERi0xLjQK" * 500 + " and more", "UEsDBBQAAAAI" * 500])
+def test_other_documents_count_as_text(text: str) -> None:
+    part = m.Opaque({"type": "input_file", "file_data": text})
+    assert O200K.message(m.user([part])) >= O200K.text(text)
 
 
 # ── tools, hostile text, chunks ─────────────────────────────────────────────────────────────────

@@ -41,6 +41,8 @@ from refold.tools.base import example
 FINISH = "Finish"
 LABEL = 16
 """Characters after which the label at the beginning of a reply is complete."""
+MAX_ACTIONS = 64
+"""Actions of one reply that are read; those after them are left out."""
 UNREADABLE = "unreadable_action"
 """Name of a call that stands for an unreadable action."""
 QUOTED_CALL = "a quotation: it stands word for word in the output of a tool."
@@ -180,17 +182,19 @@ class Reading:
         if self._held:
             return
         start = self._text.rfind("\n") + 1
-        action = _ACTION.search(self._text, self._text.rfind("\n", 0, max(start - 1, 0)) + 1)
+        before = self._text.rfind("\n", 0, max(start - 1, 0)) + 1
+        action = _ACTION.match(self._text, before) or _ACTION.match(self._text, start)
         if action:
             self._held, ready = True, action.start()
         elif start == 0 and len(self._text) < LABEL:
             return
         else:
             ready = start if _BEGINNING.match(self._text, start) else len(self._text)
-        shown = _THOUGHT.sub("", self._text[:ready])
-        if self._told < len(shown):
-            told, self._told = self._told, len(shown)
-            yield shown[told:]
+        label = _THOUGHT.match(self._text, 0, ready)
+        begin = label.end() if label else 0
+        if self._told < ready - begin:
+            told, self._told = self._told, ready - begin
+            yield self._text[begin + told : ready]
 
     def whole(self, text: str) -> None:
         """The part is complete; a provider may send it without pieces."""
@@ -224,7 +228,8 @@ def read_text_reply(
             return thought, [_unreadable("there is no Action")], ""
         return "", [], thought
     calls: list[Call] = []
-    while action:
+    results = [_lines(each) for message in messages if isinstance(message, Result) for each in _said(message)]
+    while action and len(calls) < MAX_ACTIONS:
         name, rest = action["name"] or "", text[action.end() :]
         if name.casefold() == FINISH.casefold():
             return (thought, calls, "") if calls else (thought, [], _answer(rest, bool(action["open"])))
@@ -232,7 +237,7 @@ def read_text_reply(
         call, length = _call(known.name if known else name, rest, known)
         at = action.end() + length
         source = text[action.start() : at]
-        calls.append(_unreadable(f"{QUOTED_CALL} {source}") if _is_quoted(source, messages) else call)
+        calls.append(_unreadable(f"{QUOTED_CALL} {source}") if _is_quoted(source, results) else call)
         following = _ACTION.search(text, at)
         action = (
             following if following and not text[at : following.start()].strip(_CLOSING + "])）】") else None
@@ -242,21 +247,19 @@ def read_text_reply(
 
 def _first_action(text: str) -> re.Match[str] | None:
     """The first action outside a code block; if all are inside, the first of them."""
-    first = at = _ACTION.search(text)
-    while at and text.count("```", 0, at.start()) % 2:
-        at = _ACTION.search(text, at.end())
-    return at or first
+    fences = counted = 0
+    for at in _ACTION.finditer(text):
+        fences += text.count("```", counted, at.start())
+        if not fences % 2:
+            return at
+        counted = at.start()
+    return _ACTION.search(text)
 
 
-def _is_quoted(source: str, messages: Sequence[Message]) -> bool:
+def _is_quoted(source: str, results: Sequence[str]) -> bool:
     """True if an action occurs in a result, written by a tool, a file or a sub-agent."""
     written = _lines(source.strip(_CLOSING))
-    return any(
-        written in _lines(text)
-        for message in messages
-        if isinstance(message, Result)
-        for text in _said(message)
-    )
+    return any(written in text for text in results)
 
 
 def _lines(text: str) -> str:
@@ -319,6 +322,10 @@ def _call(name: str, rest: str, tool: ToolSpec | None) -> tuple[Call, int]:
         if not name or not isinstance(inner, dict):
             return _unreadable(rest.strip(), name), skipped + length
         fields = cast("dict[str, Any]", inner)
+    try:  # a literal of Python may be no JSON: nan, 1j, {1, 2}
+        fields = json.loads(json.dumps(fields, allow_nan=False))
+    except (ValueError, TypeError, RecursionError):
+        return _unreadable(rest.strip(), name), skipped + length
     return Call(f"call_{random_id()}", name, fields), skipped + length
 
 
@@ -346,7 +353,8 @@ def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             call = ast.parse(source, mode="eval").body
             if isinstance(call, ast.Call) and call.keywords and not call.args:
-                given = {each.arg or "": _literal(source, each.value) for each in call.keywords}
+                lines = source.encode().splitlines()
+                given = {each.arg or "": _literal(lines, each.value) for each in call.keywords}
                 return given, stop
     return None, len(text)
 
@@ -362,14 +370,15 @@ def _only(text: str, tool: ToolSpec) -> tuple[dict[str, Any] | None, int]:
     return {name: written["text"].strip().strip("\"'")}, written.end()
 
 
-def _literal(source: str, node: ast.expr) -> Any:
+def _literal(lines: list[bytes], node: ast.expr) -> Any:
     """The value of an argument; an invalid literal (`path=src/a.py`) is a string."""
-    written = ast.get_source_segment(source, node) or ""
-    if written in _JSON_WORDS:
-        return _JSON_WORDS[written]
+    if isinstance(node, ast.Name) and node.id in _JSON_WORDS:
+        return _JSON_WORDS[node.id]
     with suppress(ValueError):
         return ast.literal_eval(node)
-    return written
+    if node.end_lineno != node.lineno:
+        return ast.unparse(node)
+    return lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode()
 
 
 def _end(text: str, start: int) -> int:

@@ -98,7 +98,7 @@ def attempt_job(work: Work, argument: Any) -> Return:
         return Return(work(argument))
     except RefoldError as error:
         return Return(error=str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Return(error=f"{type(error).__name__}: {error}")
 
 

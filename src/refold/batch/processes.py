@@ -47,9 +47,12 @@ class Processes:
             worker = self._busy.pop(line)
             try:
                 found = cast("Return", line.recv())
-                self._idle.append(worker)
             except (EOFError, OSError):
                 found = Return(error=_last_words(worker), died=True)
+            except Exception as error:  # a value that can be pickled and not be unpickled
+                found = Return(error=f"{type(error).__name__}: {error}")
+            if not found.died:
+                self._idle.append(worker)
             yield line, found
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ entry for a key wins.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from contextlib import suppress
 from functools import cache
@@ -21,6 +22,8 @@ from refold.session.tree import random_id
 
 DAYS = 30
 """Days results are kept after the last addition."""
+_ID = re.compile(r"(?:compare|discover|import)-[0-9a-f]{24}")
+"""Sessions of results; the store may have others."""
 
 
 class StoredResults:
@@ -63,7 +66,7 @@ class StoredResults:
 def forget_old(store: Store, now: float) -> None:
     """Delete results with no additions for `DAYS`."""
     for info in list(store.sessions()):
-        if info.updated < now - DAYS * 86_400:
+        if info.updated < now - DAYS * 86_400 and _ID.fullmatch(info.id):
             store.delete(info.id)
 
 

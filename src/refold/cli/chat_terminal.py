@@ -26,6 +26,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from refold.cli.chat_history import create_history
 from refold.cli.output import echo, first_line
 from refold.text.plural import counted
 from refold.text.terminal import clean
@@ -78,7 +79,7 @@ class Terminal:
         self._status: list[StyleAndTextTuples] = [[("", " starting … ")]]
         """The status line, from its longest form to its shortest."""
         self._prompt: PromptSession[str] = PromptSession(
-            history=FileHistory(str(_history())),
+            history=FileHistory(str(create_history())),
             completer=ChatCompleter(Path.cwd()),
             complete_while_typing=False,
             multiline=True,
@@ -304,16 +305,6 @@ async def _answer(prompt: str, more: bool) -> PermissionAnswer | Literal["detail
         given = await asked.prompt_async(prompt, handle_sigint=False)
         if (first := given.strip().lower()[:1]) in answers:
             return answers[first]
-
-
-def _history() -> Path:
-    """The history of prompts, readable only by its owner."""
-    from refold.stores import data_folder
-
-    path = data_folder() / "chat_history"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-    return path
 
 
 def _keys() -> KeyBindings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, cast
 
@@ -29,15 +30,19 @@ def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_js
     """Delete the content of entries for good: a secret that was read, a file that was pasted.
 
     KEY is a recall key, an entry id, a label or a number on the path (#12). A placeholder
-    with the same id stays. Folds, lines and notes that contain the content lose it too. This cannot be
-    undone.
+    with the same id stays. Folds, lines and notes that contain the content lose it too; prompts of
+    `refold chat` that repeat a line of it are deleted. This cannot be undone.
     """
-    from refold.session.forget import forget
+    from refold.cli.chat_history import forget_prompts
+    from refold.session.forget import forget, quotes
 
     session = own_session(file)
     found = forget(session, entries, dry_run=True)
+    quoting, remains, prompts = quotes(session, found.entries), _remains(session), 0
     if not as_json:
         _tell(session, found)
+        for path in remains:
+            echo(f"{path} has damaged lines and stays: delete it if it may contain it")
     done = not dry_run
     if done and not yes:
         if as_json:
@@ -45,13 +50,27 @@ def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_js
         done = click.confirm("Delete this for good?", default=False, err=True)
     if done:
         forget(session, found.entries)
+        prompts = forget_prompts(quoting)
     if as_json:
-        emit({"forgotten": done, **asdict(found)})
+        emit({"forgotten": done, **asdict(found), "prompts": prompts, "remains": remains})
     elif done:
         echo(f"deleted the content of {counted(len(found.entries), 'entry')}")
+        if prompts:
+            echo(f"deleted {counted(prompts, 'prompt')} that repeated it from the history of `refold chat`")
         say_next(f"show {quote(file)} --tree")
     elif not dry_run:
         raise SystemExit(1)
+
+
+def _remains(session: Session) -> list[str]:
+    """Files of damaged lines, which `refold sessions doctor` moved out of the store."""
+    from refold.protocols import Placed
+
+    if not isinstance(session.store, Placed):
+        return []
+    path = Path(str(session.store.path))
+    beside = path.glob("*.bad") if path.is_dir() else (Path(f"{each}.bad") for each in {path, path.resolve()})
+    return sorted(str(each) for each in beside if each.exists())
 
 
 def _tell(session: Session, found: Forgotten) -> None:

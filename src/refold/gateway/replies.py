@@ -22,6 +22,8 @@ READABLE = ("gzip", "deflate", "identity")
 MAX_RECORDED_BYTES = 32 * 1024 * 1024
 """Bytes of an answer kept for recording."""
 _READERS = {"openai": ChatStream, "responses": ResponsesStream, "anthropic": MessageStream}
+_ODD = (msgspec.DecodeError, RefoldError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""Exceptions raised by answers that cannot be read."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -43,7 +45,15 @@ def read_reply(dialect: str, answer: UpstreamReply) -> Recorded | None:
         if body.get("status") in ("queued", "in_progress"):  # `background`: there is no answer yet
             return None
         message, usage, _ = dialects.get(dialect).parse_reply(body)
-    except (msgspec.DecodeError, RefoldError, ValueError, TypeError, KeyError, AttributeError):
+    except (
+        msgspec.DecodeError,
+        RefoldError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ):
         return None
     return Recorded(message, usage)
 
@@ -73,7 +83,7 @@ def events(data: bytes) -> Iterator[Any]:
             continue
         try:
             yield msgspec.json.decode(payload)
-        except msgspec.DecodeError:
+        except _ODD:
             return
 
 

@@ -18,7 +18,7 @@ from refold.gateway.ipc import Extras
 from refold.gateway.replies import one_line_end, payload_of
 from refold.text.lenient_json import JsonObject
 
-_ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError)
+_ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError, msgspec.DecodeError)
 """Exceptions raised by malformed answers."""
 
 
@@ -75,9 +75,6 @@ class ResponseRewriter(ABC):
             return block + b"\n\n"
         try:
             event = "[DONE]" if payload == b"[DONE]" else msgspec.json.decode(payload)
-        except msgspec.DecodeError:
-            return block + b"\n\n"
-        try:
             self._failed = self._failed or _is_error(event)
             return b"".join(self._written(each) for each in self._events(event))
         except _ODD:  # passed on as it is
@@ -92,7 +89,7 @@ class ResponseRewriter(ABC):
         self.ended = True
         try:
             self._whole(msgspec.json.decode(data))
-        except (msgspec.DecodeError, *_ODD):
+        except _ODD:
             self._odd = data
 
     def result(self) -> bytes:

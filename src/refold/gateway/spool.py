@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from refold.stores import default_database
+from refold.stores import beside_postgres, default_database
 from refold.stores.disk import spool_folder
 
 try:
@@ -162,7 +162,7 @@ def folder_of(store: str) -> Path | None:
     if kind == "memory" or fcntl is None:
         return None
     if kind in ("postgres", "postgresql"):
-        return default_database().with_name("gateway.spool")
+        return spool_folder(beside_postgres())
     given = rest if kind in ("sqlite", "jsonl") else store
     path = Path(given.partition("#")[0]).expanduser() if given else default_database()
     return spool_folder(path)

@@ -19,7 +19,7 @@ from refold.models.anthropic import MessageStream
 from refold.recall import tool as recall_tool
 from refold.session import View
 from refold.session.dialects import anthropic as dialect
-from refold.session.dialects.common import as_dict, to_list
+from refold.session.dialects.common import as_dict, object_or_empty, to_list
 
 RECALL = recall_tool.for_anthropic()
 """The recall tool, for the `tools` of a message."""
@@ -30,7 +30,7 @@ def recalled(conversation: Conversation, call: Any) -> RequestBody | None:
     raw = as_dict(call)
     if raw.get("type") != "tool_use" or raw.get("name") != recall_tool.NAME:
         return None
-    text = run(conversation.recall(as_dict(raw.get("input") or {})))
+    text = run(conversation.recall(object_or_empty(raw.get("input"))))
     return {"type": "tool_result", "tool_use_id": raw["id"], "content": text}
 
 

@@ -44,7 +44,7 @@ def recalled(conversation: Conversation, call: Any) -> RequestBody | None:
 def _arguments(text: Any) -> Mapping[str, Any]:
     try:
         arguments = json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return {}
     return cast("Mapping[str, Any]", arguments) if isinstance(arguments, dict) else {}
 

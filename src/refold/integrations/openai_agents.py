@@ -102,7 +102,7 @@ class RefoldSession:
         async def answer(_: Any, arguments: str) -> str:
             try:
                 asked: Any = json.loads(arguments)
-            except ValueError:
+            except (ValueError, RecursionError):
                 asked = None
             given = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
             return await (await self._conversation()).recall(given)

@@ -1,10 +1,13 @@
 r"""Repairs lines that the protocol's reader refuses: half a character (`"\ud83d"`) from a program that cut a
 text, or a number that is too long. Anything else that cannot be read is answered with an error, so that no
-client waits; so is a line that is longer than any request, because reading it takes a minute for 50 MB."""
+client waits; so is a line that is longer than any request, because reading it takes a minute for 50 MB.
+
+Requests that are not answered yet are bounded: the next line is read when there is room for it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import anyio
@@ -17,6 +20,8 @@ from refold.session.dialects.common import json_copy
 from refold.text.lenient_json import load_json
 
 MAX_REPAIRED_CHARS = 1 << 20
+MAX_UNANSWERED = 100
+"""Maximum requests that are handled at once, until their answers are written."""
 
 
 class LenientStream:
@@ -24,13 +29,26 @@ class LenientStream:
 
     def __init__(self, incoming: Any, outgoing: Any) -> None:
         self._incoming, self._outgoing = incoming, outgoing
+        self._room = anyio.Semaphore(MAX_UNANSWERED)
 
     @property
-    def last_context(self) -> Any:
-        return self._incoming.last_context
+    def last_context(self) -> LenientStream:
+        """What starts the task of the message that was received last."""
+        return self
+
+    def run(self, start: Callable[..., None], handle: Callable[[], Awaitable[None]]) -> None:
+        """Starts a message's task, which keeps its place until it ends."""
+
+        async def handle_in_place() -> None:
+            async with self._room:
+                await handle()
+
+        self._incoming.last_context.run(start, handle_in_place)
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
+            async with self._room:
+                pass
             item = await self._incoming.receive()
             if not isinstance(item, Exception):
                 return item

@@ -9,7 +9,7 @@ are listed but not changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -50,6 +50,16 @@ def forget(session: Session, names: Collection[str], *, dry_run: bool = False) -
     expect(names, Collection, "name entries in a list")
     with session.writing:
         return _forget(session, names, dry_run)
+
+
+def quotes(session: Session, names: Collection[str]) -> Callable[[str], bool]:
+    """Tells of any text whether it repeats these entries: a whole line of them, or one of their secrets."""
+    texts = [text for name in names for text in _texts(find(session, name))]
+    pieces = {piece for text in texts for piece in _pieces(text)}
+    lines = {line.strip() for text in texts for line in text.splitlines()} - {""}
+    return lambda text: (
+        any(line.strip() in lines for line in text.splitlines()) or any(piece in text for piece in pieces)
+    )
 
 
 def _forget(session: Session, names: Collection[str], dry_run: bool) -> Forgotten:

@@ -19,7 +19,6 @@ from refold.messages import (
     Thinking,
     User,
     arguments_json,
-    compact_json,
 )
 from refold.protocols import TokenCounter
 from refold.session.dialects.common import call_json, describe_opaque
@@ -30,6 +29,7 @@ from refold.session.invariants.pairs import orphan_note, repeated, stand_in
 from refold.session.items import Item
 from refold.session.projection import Projection
 from refold.text.frames import element
+from refold.tokens.parts import part_strings
 
 PICTURES = "Pictures of the tool result call_0123456789abcdef0123456789abcdef01234567: (the pictures follow)"
 NO_OUTPUT = "(no output)"
@@ -178,5 +178,5 @@ def _around(part: AnyPart, counter: TokenCounter) -> int:
     if type(part) is Call and part.raw is not None:
         return max(counter.text(call_json(part)) - counter.text(arguments_json(part)), 0)
     if isinstance(part, Opaque):
-        return max(counter.text(describe_opaque(part.raw)) - counter.text(compact_json(part.raw)), 0)
+        return max(counter.text(describe_opaque(part.raw)) - sum(map(counter.text, part_strings(part))), 0)
     return 0

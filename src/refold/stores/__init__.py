@@ -136,6 +136,11 @@ def default_database() -> Path:
     return data_folder() / "sessions.db"
 
 
+def beside_postgres() -> Path:
+    """The file that stands for a PostgreSQL database where a gateway keeps something beside its store."""
+    return default_database().with_name("gateway")
+
+
 def data_folder() -> Path:
     """The user's data folder."""
     if sys.platform == "darwin":

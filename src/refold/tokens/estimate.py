@@ -78,7 +78,7 @@ class Utf16(Estimate):
         if isinstance(message, Bash):
             return (utf16_length(message.command) + utf16_length(message.output) + 3) // 4
         units = sum(utf16_length(text) for text in parts.strings(message))
-        units += self.picture * sum(1 for _ in parts.images(message))
+        units += sum(4 * images.pdf(image) or self.picture for image in parts.images(message))
         return (units + 3) // 4
 
 

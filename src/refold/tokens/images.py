@@ -1,9 +1,11 @@
-"""Token costs of pictures; only the first bytes are decoded."""
+"""Token costs of pictures, of which only the first bytes are decoded, and of PDF documents."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
+import zlib
 from math import ceil
 
 from refold.messages import Image
@@ -12,6 +14,15 @@ Size = tuple[int, int]
 
 _HEAD = 64 * 1024
 """Base64 characters read: JPEG files may have a preview before the real size."""
+PAGE_TOKENS = 4_600
+"""Of a page of a PDF: 3,000 for its text, the most that Anthropic's documentation gives, and 1,600 for its
+picture."""
+_PDF = "JVBERi0"
+"""How every PDF begins in base64."""
+_PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
+_MAX_PACKED = 1_000
+_MAX_UNPACKED = 64 * 1024 * 1024
+"""Bounds of what is unpacked to see the pages of a PDF: lists of objects, and their bytes."""
 
 
 def size(image: Image) -> Size | None:
@@ -69,6 +80,8 @@ def _jpeg(head: bytes) -> Size | None:
 
 def openai(image: Image) -> int:
     """85 plus 170 per 512-pixel tile, after scaling to fit 2048 and the shorter side to 768."""
+    if document := pdf(image):
+        return document
     found = size(image)
     width, height = found or (1024, 1024)
     scale = min(1.0, 2048 / max(width, height))
@@ -79,9 +92,39 @@ def openai(image: Image) -> int:
 
 def anthropic(image: Image) -> int:
     """Pixels / 750, after scaling the longer side to 1568; at most 1600."""
+    if document := pdf(image):
+        return document
     found = size(image)
     if found is None:
         return 1600
     width, height = found
     scale = min(1.0, 1568 / max(width, height))
     return min(1600, max(1, ceil(width * scale * height * scale / 750)))
+
+
+def pdf(image: Image) -> int:
+    """`PAGE_TOKENS` for each page of a PDF; 0 if it is none. Where the pages cannot be seen (encrypted,
+    damaged) one per byte, as compressed text has no more. Only a page with more text than is documented costs
+    more than this."""
+    data = (image.data or "").removeprefix("data:application/pdf;base64,")
+    if not data.startswith(_PDF):
+        return 0
+    try:
+        pages = _pages(base64.b64decode(data, validate=True))
+    except (ValueError, zlib.error):
+        pages = 0
+    return pages * PAGE_TOKENS or len(data) * 3 // 4
+
+
+def _pages(document: bytes) -> int:
+    """Pages of a PDF, those of earlier revisions included; 0 if not all of its objects can be seen."""
+    pages, left = len(_PAGE.findall(document)), _MAX_UNPACKED
+    packed = document.split(b"/ObjStm", _MAX_PACKED)[1:]
+    for part in packed:
+        unpacking = zlib.decompressobj()
+        objects = unpacking.decompress(part.partition(b"stream")[2].lstrip(b"\r\n"), left)
+        left -= len(objects)
+        if left <= 0 or not unpacking.eof:
+            return 0
+        pages += len(_PAGE.findall(objects))
+    return pages if len(packed) < _MAX_PACKED else 0

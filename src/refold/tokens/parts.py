@@ -43,15 +43,18 @@ def images(message: m.Message) -> Iterator[m.Image]:
 
 
 def part_images(part: m.AnyPart) -> Iterator[m.Image]:
-    """A picture, or those inside a part of unknown type."""
+    """A picture, or those and the PDFs inside a part of unknown type."""
     if isinstance(part, m.Image):
         yield part
     elif isinstance(part, m.Opaque):
         yield from (m.Image(data=text) for text in m.leaves(part.raw) if is_picture_data(text))
 
 
-_PICTURE = re.compile(r"(?:data:image/[a-z+.-]+;base64,|iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/_-]*={0,2}")
-"""Base64 of a picture, as a URL or alone, recognised by the start of the four formats that providers
+_PICTURE = re.compile(
+    r"(?:data:image/[a-z+.-]+;base64,|iVBORw0KGgo|/9j/|R0lGOD|UklGR|(?:data:application/pdf;base64,)?JVBERi0)"
+    r"[A-Za-z0-9+/_-]*={0,2}"
+)
+"""Base64 of a picture or a PDF, as a URL or alone, recognised by how the formats start that providers
 accept."""
 
 

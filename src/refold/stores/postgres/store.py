@@ -17,7 +17,8 @@ from refold.entries import AnyEntry
 from refold.errors import Conflict, ReadOnly, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
 from refold.protocols import AppendWatch, Candidate, Finding, Loaded, SessionInfo
-from refold.stores import rows
+from refold.stores import beside_postgres, rows
+from refold.stores.disk import check_spool
 from refold.stores.entry_search import Quoted
 from refold.stores.postgres import doctor, notifications, schema, search
 from refold.stores.postgres.connections import Address, Link, Links, Unanswered, snapshot, transaction
@@ -144,6 +145,7 @@ class PostgresStore:
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         """Replaces entries. Updated rows remain as dead ones until their partition is rewritten."""
+        check_spool(beside_postgres())
 
         def change(link: Link) -> int:
             with transaction(link):
