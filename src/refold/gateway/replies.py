@@ -45,15 +45,7 @@ def read_reply(dialect: str, answer: UpstreamReply) -> Recorded | None:
         if body.get("status") in ("queued", "in_progress"):  # `background`: there is no answer yet
             return None
         message, usage, _ = dialects.get(dialect).parse_reply(body)
-    except (
-        msgspec.DecodeError,
-        RefoldError,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-    ):
+    except _ODD:
         return None
     return Recorded(message, usage)
 
