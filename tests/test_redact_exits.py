@@ -16,6 +16,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
+from refold.compaction.plan import Plan
 from refold.compare.budgets import parse_budget
 from refold.compare.report import message_details, page
 from refold.compare.run import ComparisonPlan as ComparePlan
@@ -215,6 +216,10 @@ def file(tmp_path: Path) -> Path:
         session.append(m.assistant("", m.call(f"t{n}", "TodoWrite", todos=[todo])))
         session.append(m.result(f"t{n}", "ok", name="TodoWrite"))
     session.label(session.path[3].id, f"password={HIDDEN}")
+    engine = Engine(presets.get("refold", budget=2_000))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan) and run(engine.apply(session, plan))
+    session.append(m.user("And now?"))
     return path
 
 

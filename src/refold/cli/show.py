@@ -15,6 +15,7 @@ from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.cli.session_argument import FORMAT_NAMES, open_session, tell_problems
 from refold.text.plural import counted
 from refold.text.terminal import clean
+from refold.text.truncate import in_short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,7 +164,7 @@ def _what(session: Session, id: str) -> str:
     if message is None:
         return "no longer in the log"
     kind = f"result of {message.name or 'a tool'}" if isinstance(message, Result) else message.role
-    return f"{kind}: {first_line(_words(message), 80) or '(no text)'}"
+    return f"{kind}: {clean(in_short(_words(message), 80)) or '(no text)'}"
 
 
 def _origin(session: Session, fold: Fold) -> str | None:
@@ -190,11 +191,12 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.details import rows
     from refold.compare.forms import message_forms
     from refold.entries import Fold
+    from refold.session import redacted
     from refold.session.edits import active_folds
 
     active = {fold.id for fold in active_folds(session.path)}
     forms = message_forms(session, engine.preset.accepts)
-    return {
+    shown = {
         "forms": Counter(forms.values()),
         "folds": [
             {
@@ -209,6 +211,7 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
             for fold in session.annotations(Fold)
         ],
     }
+    return redacted.values(msgspec.to_builtins(shown))
 
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
