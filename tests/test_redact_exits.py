@@ -216,11 +216,17 @@ def file(tmp_path: Path) -> Path:
         session.append(m.assistant("", m.call(f"t{n}", "TodoWrite", todos=[todo])))
         session.append(m.result(f"t{n}", "ok", name="TodoWrite"))
     session.label(session.path[3].id, f"password={HIDDEN}")
-    engine = Engine(presets.get("refold", budget=2_000))
+    return path
+
+
+@pytest.fixture
+def folded_file(file: Path) -> Path:
+    """The same, with messages that left the view."""
+    session, engine = refold.open(f"jsonl:{file}"), Engine(presets.get("refold", budget=2_000))
     plan = engine.plan(session, force=True)
     assert isinstance(plan, Plan) and run(engine.apply(session, plan))
     session.append(m.user("And now?"))
-    return path
+    return file
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -292,7 +298,8 @@ def test_every_command_is_in_the_table_of_exits() -> None:
 
 @pytest.mark.sample(9)
 @pytest.mark.parametrize("arguments", [row for rows in COMMANDS.values() for row in rows])
-def test_no_command_tells_a_secret(file: Path, arguments: str) -> None:
+def test_no_command_tells_a_secret(folded_file: Path, arguments: str) -> None:
+    file = folded_file
     Path(f"{file}.md").write_text(f"- password={HIDDEN} is the one\n")
     done = CliRunner().invoke(main, arguments.replace("{hidden}", HIDDEN).replace("{}", str(file)).split())
     assert done.exit_code in (0, 1, 2) and "Missing argument" not in done.output, done.output
