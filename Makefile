@@ -88,8 +88,8 @@ run: $(INSTALLED)
 
 # The same answer on every machine, in three minutes; `benchmarks/anywhere.sh` holds it to that.
 ELSEWHERE := torture or timing or live or local or postgres or clients or browser
-# Tests wait for programs and sockets: one process more than there are cores keeps the cores busy.
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Tests wait for programs and sockets: two processes more than there are cores keep the cores busy.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not (slow or data or $(ELSEWHERE))" $(OPTIONS)
 

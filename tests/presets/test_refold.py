@@ -915,7 +915,7 @@ def test_R13_cache_about_to_expire_folds_early_when_it_pays() -> None:
         session = Session()
         for entry in work(size).path:
             session.append(entry.message)  # type: ignore[union-attr]
-        woken = asyncio.Event()
+        woken, before = asyncio.Event(), asyncio.all_tasks()
 
         async def sleep(_: float) -> None:
             woken.set()
@@ -924,7 +924,7 @@ def test_R13_cache_about_to_expire_folds_early_when_it_pays() -> None:
         async with engine.watch(session, sleep=sleep):
             engine.observe(session, m.assistant("ok"))
             await woken.wait()
-            others = asyncio.all_tasks() - {asyncio.current_task()}
+            others = asyncio.all_tasks() - before
             await asyncio.gather(*others)
         return len(session.annotations(e.Fold))
 
