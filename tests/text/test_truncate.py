@@ -112,7 +112,7 @@ def test_one_line_has_no_breaks_and_an_ellipsis_where_it_is_cut() -> None:
     assert one_line(" " * 1_000 + "word", 10) == "word"
     assert one_line("a b c d e f", 6) == "a b c…"
     assert one_line("a b c", 5) == "a b c"
-    assert one_line("it was rejected since the new_string differs", 32) == "it was rejected since the…"
+    assert one_line("it was rejected since the new_string differs", 32) == "it was rejected since the …"
     assert one_line("in src/a_folder_with_a_long_name/of_a_file.py", 32) == "in src/a_folder_with_a_long_nam…"
     assert one_line("a" + " " * 80 + "b", 10) == "a", "so much is looked at: eight times what is shown"
 

@@ -88,7 +88,13 @@ def _again(text: str, found: list[SecretFinding]) -> Iterator[SecretFinding]:
             yield SecretFinding(values[match[0]], match.start(), match.end())
 
 
+_CUT = lazy_pattern(r"(?<=[\w=/+.~-]{12})…")
+"""Where a text was cut, at the end of what may be a secret."""
+
+
 def _found(text: str) -> list[SecretFinding]:
+    if "…" in text:  # the end of what it stands behind; places stay the same
+        text = _CUT.sub("\n", text)
     # One byte per character, so that places agree; bytes are searched several times faster than text.
     raw = text.encode("ascii", "replace")
     found = [*_found_in(text, raw), *wrapped_tokens(raw)]

@@ -153,7 +153,7 @@ def one_line(text: str, limit: int) -> str:
         return line
     cut = head(line, limit - 1)
     space = cut.rfind(" ", max(len(cut) - _WORD_SIZE, len(cut) * 2 // 3)) if line[len(cut)] != " " else -1
-    return (cut[:space] if space > 0 else cut) + "…"
+    return f"{cut[:space]} …" if space > 0 else f"{cut}…"
 
 
 def in_short(text: str, limit: int) -> str:

@@ -275,7 +275,7 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("json-web-key", ('"kty"', "'kty'"), r"(?:[\"']kty[\"'][^{}]{0,4000}?[\"'](?:d|k)[\"']\s{0,3}:\s{0,3}[\"']([\w-]{20,2000}))"),
     SecretFormat("generated-password", ('"random_password"',), r'"random_password"(?:(?!"random_)[^\x00]){0,1200}?"result":\s{0,3}"([^"\n]{4,200})"'),
     SecretFormat("authorization", ("earer ", "EARER "), r"\b[Bb](?:earer|EARER) ([\w.~+/-]{20,2000}=*)", (1,)),
-    SecretFormat("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)\\?[\"']?\s{0,3}[:=,]?\s{0,3}\\?[\"']?(?:[A-Za-z][\w-]{2,20} )([\w.~+/-]{8,2000}={0,2})(?=[\s\"'\\,;>`]|$)"),
+    SecretFormat("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)\\?[\"']?\s{0,3}[:=,]?\s{0,3}\\?[\"']?(?:[A-Za-z][\w-]{2,20} )([\w.~+/-]{8,2000}={0,2})(?=[\s\"'\\,;>`)\]}]|$)"),
     SecretFormat("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)\\?[\"']?\s{0,3}:\s{0,3}[\w-]{3,20} [^\n]{0,600}?(?:response|[Ss]ignature|mac)=\"?([\w+/=%-]{16,400})"),
     SecretFormat("npmrc", (":_auth", ":_password"), r":_(?:auth(?:Token)?|password)\s{0,3}=\s{0,3}[\"']?([\w.~+/-]{8,400}={0,2})"),
     SecretFormat("docker-auth", ('"auth"',), r"\"auth\"\s{0,3}:\s{0,3}\"([A-Za-z0-9+/]{12,500}={0,2})\""),
