@@ -247,8 +247,9 @@ def views(question: Question) -> dict[str, list[Said]]:
             rest = {"summary+tail": newest(case.said, room), "summary+refold": by_refold(case, room)}
             found |= {way: view and [compaction.summary, *view] for way, view in rest.items()}
             found["refold with notes"] = by_preset("refold", notes=compaction.summary[1])(case, budget)
-            asked = by_preset("refold", notes=as_asked_for(compaction.summary[1]))
-            found["refold with notes as asked for"] = asked(case, budget)
+            asked = as_asked_for(compaction.summary[1])
+            found["refold with notes as asked for"] = by_preset("refold", notes=asked)(case, budget)
+            found["refold with half of the notes"] = by_preset("refold", notes=first_half(asked))(case, budget)
         made |= {f"{way}@{name}": view for way, view in found.items() if view and size(view) <= budget}
     return made
 
@@ -266,6 +267,12 @@ def as_asked_for(summary: str) -> str:
     sections = [each for each in SECTION.split(written) if SECTION.match(each)]
     asked = [each for each in sections if not each[3:].lower().startswith(BESIDE)]
     return "\n".join(each.strip() for each in asked) or summary
+
+
+def first_half(notes: str) -> str:
+    """What a weak writer leaves: the first half of the lines."""
+    lines = notes.split("\n")
+    return "\n".join(lines[: len(lines) // 2])
 
 
 # ── needed names ────────────────────────────────────────────────────────────────────────────────

@@ -105,9 +105,10 @@ def test_two_callers_fold_one_session_once() -> None:
 
 
 def test_work_ends_where_nobody_waits_for_it_any_more() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def work() -> None:
+        begun.set()
         try:
             while True:
                 time.sleep(0.001)
@@ -117,7 +118,7 @@ def test_work_ends_where_nobody_waits_for_it_any_more() -> None:
 
     async def run() -> None:
         task = asyncio.ensure_future(worker.run_in_worker(work))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(begun.wait)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
