@@ -191,13 +191,13 @@ def by_preset(name: str, *, notes: str | None = None, **settings: Any) -> Way:
 
     def view(case: Case, budget: int) -> list[Said] | None:
         room = budget
-        for _ in range(6):
+        for attempt in range(6):
             try:
                 made = _prepared(case, presets.get(name, budget=room, **settings), notes)
             except (DoesNotFit, RefoldError):
                 return None
             over = size(made) - budget
-            room -= over
+            room -= over + 8 * attempt
             if over <= 0 or room <= 0:
                 break
         return made
