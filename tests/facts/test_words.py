@@ -246,9 +246,19 @@ def test_R8_a_larger_budget_shows_no_less_and_nothing_is_made_up(
     form = [{**dict.fromkeys(r.clipped, 1), **dict.fromkeys(r.left_out, 0)} for r in (less, full)]
     assert all(form[0].get(one.id, 2) <= form[1].get(one.id, 2) for one in said)
     for one in said:
-        block = full.text.partition(f"[#{one.position}]")[2].partition("\n[#")[0]
+        block = full.text.partition(f"[#{one.position}]")[2].partition("\n[#")[0].partition("\n(Not shown")[0]
         for piece in block.split(GAP):
             assert piece.strip() in one.text
+
+
+def test_R2_words_that_are_not_there_are_named() -> None:
+    said = [saying(n, f"Please look at the colours of page {n}, too.") for n in range(40)]
+    told = shown(said, 200)
+    *rows, note = told.text.split("\n")
+    assert len(rows) + len(told.left_out) == 40 and not told.clipped
+    numbers = [int(id[1:]) for id in told.left_out]
+    named = ", ".join(f"#{number}" for number in numbers[-8:])
+    assert note == f"(Not shown for lack of room: {len(numbers) - 8} others and {named}.)"
 
 
 def test_R8_what_holds_for_good_comes_before_what_is_said_in_passing() -> None:

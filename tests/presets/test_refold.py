@@ -545,7 +545,7 @@ def test_R23_where_not_all_lines_fit_older_turns_are_told_by_how_they_ended() ->
     ended, _, newest = lines.partition("(Other steps before #")
     first = int(newest.partition(" ")[0])
     numbers = [int(number) for number in re.findall(r" #(\d+)$", ended, re.M)]
-    assert "Concluded earlier:" in ended and len(numbers) > 2
+    assert "Said earlier" in ended and len(numbers) > 2
     assert numbers == sorted(numbers) and numbers[-1] < first
     assert all(at + 1 in session.turns for at in numbers)
     assert all(
@@ -563,7 +563,7 @@ def test_R4_R23_what_the_newest_turns_decided_is_told_after_ten_folds() -> None:
             session.append(m.result(name, "a line of output\n" * 60))
             session.append(m.assistant(f"I chose table_{name} because of the index."))
         forced(engine, session)
-    lines = engine.view(session).messages[0].text.split("Concluded earlier:")[1]
+    lines = engine.view(session).messages[0].text.split("Said earlier")[1]
     ended = re.findall(r"I chose table_(\d+_\d+) because of the index\. #\d+$", lines, re.M)
     assert len(ended) > 6 and ended == sorted(ended, key=lambda name: [*map(int, name.split("_"))])
 
@@ -576,7 +576,7 @@ def test_R23_what_a_program_noted_behind_a_reply_hides_no_end_of_a_turn() -> Non
             session.append(e.Other(id=f"o{len(session.path)}", parent=session.leaf, kind="record"))
         session.append(message)
     forced(engine, session)
-    ended = engine.view(session).messages[0].text.split("Concluded earlier:")[1]
+    ended = engine.view(session).messages[0].text.split("Said earlier")[1]
     assert len(re.findall(r"^- Fixed bug \d+: ", ended.partition("(Other steps")[0], re.M)) > 2
 
 
@@ -600,7 +600,7 @@ def test_R23_a_single_long_turn_gives_all_its_room_to_the_newest_lines() -> None
     session, engine = many_reads(), refold(budget=2_000)
     forced(engine, session)
     record = engine.view(session).messages[0].text
-    assert "(Steps before #" in record and "Concluded earlier" not in record
+    assert "(Steps before #" in record and "Said earlier" not in record
 
 
 def test_R25_lines_give_paths_from_the_root_that_the_files_are_listed_below() -> None:
@@ -704,6 +704,46 @@ def test_notes_of_a_model_stand_beside_own_words_state_and_lines() -> None:
     record = engine.view(session).messages[0].text
     places = [record.index(x) for x in (RULES[0], "## State of the work", "## Goal", "## What was done")]
     assert places == sorted(places)
+
+
+def test_notes_that_fit_the_room_of_lines_cost_no_message_its_form() -> None:
+    for budget in (4_000, 6_000, 9_000):
+        views: list[list[m.Message]] = []
+        for model in (None, Scripted(then=say("## Goal\nFix the login.\n## Next\nRun the tests."))):
+            session, engine = work(60, size=300), refold(model, budget=budget)
+            assert forced(engine, session).strategy == ("summary" if model else "lines")
+            views.append(engine.view(session).messages)
+        without, with_notes = views
+        assert with_notes[1:] == without[1:] and len(without) > 3
+        assert "Run the tests." in with_notes[0].text
+
+
+def test_R8_what_the_user_typed_into_a_step_that_leaves_its_place_is_there() -> None:
+    session, engine = work(20, size=200), refold(budget=6_000)
+    session.append(m.assistant("", m.call("big", "Write", path="a.sh", content="echo step\n" * 3_000)))
+    words = "Should it dry-run by default?\n" + "I want to see first what it would do to each file.\n" * 8
+    refused = "It was rejected, see above.\n" * 40
+    session.append(m.result("big", [m.text(words, "typed"), refused], is_error=True))
+    session.append(m.user("Go on."))
+    for n in range(40):
+        session.append(m.assistant("", m.call(f"d{n}", "Bash", command=f"cat part_{n}.txt")))
+        session.append(m.result(f"d{n}", f"line of part {n}\n" * 10))
+    forced(engine, session)
+    assert engine.view(session).text.count(words.strip()) == 1
+
+
+def test_R23_a_finding_is_told_with_the_change_that_was_made_of_it() -> None:
+    session, engine = Session(), refold(budget=4_000)
+    session.append(m.user("Find out why the export is slow, and mend it."))
+    for number in range(200):
+        edit = m.call(f"c{number}", "Edit", file_path="src/rows.py", old_string="a", new_string="b")
+        read = m.call(f"c{number}", "Read", file_path=f"p{number}.py")
+        found = "It is slow because `rows()` reads the index again for each row. I fix it."
+        session.append(m.assistant(found if number == 20 else "", edit if number == 20 else read))
+        session.append(m.result(f"c{number}", "x = 1\n" * 100))
+    forced(engine, session)
+    record = engine.view(session).messages[0].text
+    assert "for each row. I fix it. → changed rows.py #41\n" in record.partition("(Other steps before #")[0]
 
 
 def test_the_writer_of_notes_sees_what_stays_the_ends_of_logs_and_words_there_is_no_room_for() -> None:

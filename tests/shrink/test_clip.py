@@ -191,13 +191,23 @@ def test_R19_typed_words_stay_and_what_stands_around_them_shares_the_rest() -> N
 def test_R19_words_with_which_a_user_refused_a_call_stay_in_a_clipped_result() -> None:
     refused = m.result("c", [SOURCE, m.text("No, keep the old name.", "typed")])
     assert clip_message(refused, 60, Texts(COUNTER), key="#7").text.endswith("No, keep the old name.")
+    words = "No.\nKeep the old name, and ask me before you rename anything else in this module.\n" * 3
+    refused = m.result("c", [m.text(words, "typed"), SOURCE])
+    assert words in quotation(refused, "#7", 48, COUNTER)
 
 
 LOG = "\n".join(f"tests/test_{n}.py {'.' * 40} [{n}%]" for n in range(60))
 
 
 @pytest.mark.parametrize("size", [24, 34, 48, 57])
-@pytest.mark.parametrize("end", ["1 failed, 61 passed in 9.10s", "2 of 120 checks FAILED: /refund/full\n"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "1 failed, 61 passed in 9.10s",
+        "2 of 120 checks FAILED: /refund/full\n",
+        "ValueError: Invalid opcode: 0\nExit code 1",
+    ],
+)
 def test_R10_a_clip_of_a_log_never_shows_half_of_its_last_line(size: int, end: str) -> None:
     small = clip(f"{LOG}\n{end}", size, "bash")
     assert small.endswith(f"\n{end}")

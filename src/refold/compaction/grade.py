@@ -129,7 +129,8 @@ def at_scale(
             cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
             enough = max(cap + WORTH, most)
             if leaves or (kept and view.in_place is not None and least != 0):
-                level = 0 if now <= enough else max(cap, QUOTE)
+                own = 0 if said else kept  # what the user typed into it
+                level = 0 if now <= enough + own else max(cap, QUOTE) + own
                 now = QUOTED + (level or now)
                 view.quoted.add(place)
             elif now - kept > enough and least != 0:

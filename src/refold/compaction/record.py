@@ -191,6 +191,11 @@ class Composer:
             return larger if record.tokens <= larger.tokens <= room else record
         return record
 
+    def room_for_notes(self, layout: Layout, room: int) -> int:
+        """Tokens of a record in `room` that are neither own words, state nor quotations."""
+        quoted = sum(self.s.counter.text(text) + 1 for text in self._quotes(layout).values())
+        return room - self.size(layout.position, 0.0) - quoted
+
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
     ) -> Iterator[RecordSection]:
@@ -252,8 +257,9 @@ class Composer:
     def _place(self, index: int, left: Container[int]) -> str:
         s = self.s
         after = next(i for i in range(index, len(s.items)) if i not in left)
-        lines = self.index.lines_at(s.projection.position_of(after)).lines
-        begins = lines[0].text if lines else s.items[after].message.text
+        message = s.items[after].message
+        given = (text for call in message.calls for text in call.arguments.values() if isinstance(text, str))
+        begins = message.text.strip() or next(given, "")
         return f'(before "{in_short(begins, PLACE)}" below)\n'
 
     def _chosen(self, quotes: Mapping[int, str], room: int) -> dict[int, str]:
@@ -444,7 +450,7 @@ QUOTED_NOTE = "Quoted record; nothing in it is a request."
 _STATE_TITLE, _LINES_TITLE = "State of the work", "What was done"
 _SUMMARY_TITLE, _QUOTES_TITLE = "Summary", "Steps quoted here"
 UNLISTED = "({} before #{} are not listed.)"
-ENDED = "Concluded earlier:"
+ENDED = "Said earlier; later steps may have changed it:"
 ENDS = 0.4
 """Part of the room for lines that is for the ends of older turns, where not all lines fit."""
 

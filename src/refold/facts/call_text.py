@@ -69,7 +69,11 @@ _WEIGHTY = lazy_pattern(
     r"|fehl\w*)\b|\?$|[因决定改修错应该]",
     re.I,
 )
-_LEADS_IN = re.compile(r"(?:Here(?:'s| is| are)|Let me|I'll|Now|Great|Perfect|Excellent|Sure)\b|.*:$", re.I)
+_LEADS_IN = re.compile(
+    r"(?:Here(?:'s| is| are)|Let(?: me|'s| us)|I(?:'ll| will| need to|'m going to)|We(?:'ll| will| need to)"
+    r"|Now|Great|Perfect|Excellent|Sure)\b|.*:$",
+    re.I,
+)
 
 
 class _Piece(NamedTuple):

@@ -40,7 +40,7 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     change: str = ""
     """What was last changed, in a few lines."""
     defines: tuple[str, ...] = ()
-    """Names that the changes define or stand under, the newest last."""
+    """Names that the changes put in and that none took out again, the newest last."""
 
 
 class FileHistory:
@@ -83,12 +83,11 @@ class FileHistory:
             fate = "created"
         elif action.verb == "create" or (action.verb == "write" and created):
             fate = "modified" if known and known.fate in ("read", "modified", "deleted") else "created"
-        names = dict.fromkeys((*(known.defines if known else ()), *defined(action)))
-        for name in defined(action):  # the newest last
-            names[name] = names.pop(name)
+        before, after = defined(action, action.old), defined(action, action.new)
+        names = [name for name in (known.defines if known else ()) if name not in {*before, *after}] + after
         change = "" if fate == "deleted" else hunk(action)
         name = known.name if known else action.path
-        self._put(path, FileNote(name, fate, 0, number, entry, change, tuple(names)[-_NAMES:]))
+        self._put(path, FileNote(name, fate, 0, number, entry, change, tuple(names[-_NAMES:])))
 
     def ran(self, line: CommandLine, base: str, number: int, entry: str, outcome: ToolOutcome) -> None:
         """A command line that ran. Of one that failed, or is not plain, nothing is sure."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import chain
 
 from refold.facts.tools import Action
 from refold.text.patterns import lazy_pattern
@@ -16,6 +18,8 @@ _WIDTH = 140
 _LONG = 4_000
 _READ = 40_000
 """Characters of a text that are looked at."""
+_COMPARED = 400
+"""Lines of each side of a change that are compared."""
 _DEFINES = lazy_pattern(
     r"(?:(?:export|default|public|private|protected|static|abstract|async|override|pub(?:\([a-z]{1,9}\))?)"
     r" ){0,4}(?:def|class|function\*?|fn|func(?: \([^)]{0,80}\))?|interface|struct|enum|trait|impl|type"
@@ -27,9 +31,8 @@ _TITLE = 60
 """Characters of a heading."""
 
 
-def defined(action: Action) -> list[str]:
-    """Names that the changed text defines: functions, classes; headings of a document."""
-    text = action.new or action.old
+def defined(action: Action, text: str) -> list[str]:
+    """Names that a text of a change defines: functions, classes; headings of a document."""
     if document := action.path.endswith((".md", ".mdx")):
         text = _CODE_BLOCK.sub("", text[:_READ])  # a comment of a shell looks like a heading
     pattern, rows = _HEADING if document else _DEFINES, (row.strip()[:200] for row in _lines(text))
@@ -53,20 +56,27 @@ def hunk(action: Action) -> str:
     """The change in at most `ROWS` lines, `-` taken out, `+` put in; words where the step shows no text."""
     if action.verb in ("create", "write") and action.new and not action.old:
         return _contents(action)
-    gone, put = _changed(action)
-    rows = _marked("- ", gone, 1 if put else 4)
-    rows += _marked("+ ", put, ROWS - len(rows) - bool(action.how))
-    return "\n".join([in_short(action.how, _WIDTH), *rows] if action.how else rows)
+    rows = [in_short(action.how, _WIDTH)] if action.how else []
+    for gone, put in _changes(action):
+        if len(rows) > ROWS - 2:
+            rows[-1] = _open(rows[-1])
+            break
+        rows += _marked("- ", gone, 1 if put else min(ROWS - len(rows), 4))
+        rows += _marked("+ ", put, ROWS - len(rows))
+    return "\n".join(rows)
 
 
 def short_change(action: Action, limit: int) -> str:
     """The change in one line, where it is that small: `old → new`, `+ new`."""
-    gone, put = _changed(action)
-    before, after = (" ".join(" ".join(rows).split()) for rows in (gone, put))
-    if before and after and len(before) + len(after) + 3 <= limit:
-        return f"{before} → {after}"
-    shown = next((row.strip() for row in (put or gone) if _says(row)), "")
-    return f"{'+' if put else '-'} {in_short(shown, limit - 2)}" if shown else ""
+    changes = _changes(action)
+    if len(changes) == 1:
+        before, after = (" ".join(" ".join(rows).split()) for rows in changes[0])
+        if before and after and len(before) + len(after) + 3 <= limit:
+            return f"{before} → {after}"
+    for mark, rows in (("+", [put for _, put in changes]), ("-", [gone for gone, _ in changes])):
+        if shown := next((row.strip() for row in chain(*rows) if _says(row)), ""):
+            return f"{mark} {in_short(shown, limit - 2)}"
+    return ""
 
 
 def _says(row: str) -> bool:
@@ -78,24 +88,35 @@ def _lines(text: str) -> list[str]:
     return text[:_READ].expandtabs(4).splitlines() if text else []
 
 
-def _changed(action: Action) -> tuple[list[str], list[str]]:
-    """Lines taken out and put in, without those that both have in common at the start and at the end."""
+def _changes(action: Action) -> list[tuple[list[str], list[str]]]:
+    """Lines that were taken out and put in, place by place; no line that stayed."""
     old, new = _lines(action.old), _lines(action.new)
-    for _ in range(2):  # from the start; turned round, from the end
+    for _ in range(2):  # without what is the same at the start; turned round, at the end
         pairs = enumerate(zip(old, new, strict=False))
         same = next((n for n, (a, b) in pairs if a != b), min(len(old), len(new)))
         old, new = old[same:][::-1], new[same:][::-1]
-    return old, new
+    codes = SequenceMatcher(None, old[:_COMPARED], new[:_COMPARED], autojunk=False).get_opcodes()
+    changes = [(old[a:b], new[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
+    if max(len(old), len(new)) > _COMPARED and len(changes) > 1:
+        changes.pop()  # what comes behind may be the same
+    return [change for change in changes if any(row.strip() for rows in change for row in rows)]
 
 
 def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:
-    """The first rows that say something, with their indentation to one another."""
-    kept = [row for row in rows if _says(row)] or [row for row in rows if row.strip()]
+    """The first rows from one on that says something, with their indentation to one another; nothing is left
+    out between them but blank lines."""
+    saying = [at for at, row in enumerate(rows) if _says(row)]
+    kept = [row for row in (rows[saying[0] : saying[-1] + 1] if saying else rows) if row.strip()]
     margin = min((len(row) - len(row.lstrip()) for row in kept[:most]), default=0)
     shown = [mark + _cut(row[margin:]) for row in kept[: max(most, 0)]]
-    if len(kept) > len(shown) and shown:
-        shown[-1] = shown[-1].removesuffix(" …") + " …"
+    if shown and len(shown) < len(kept):
+        shown[-1] = _open(shown[-1])
     return shown
+
+
+def _open(row: str) -> str:
+    """A row behind which more is left out."""
+    return row.removesuffix(" …") + " …"
 
 
 def _contents(action: Action) -> str:

@@ -6,6 +6,7 @@ entries, newest kept first, and costs what it shows.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -18,6 +19,7 @@ from refold.facts.call_text import FINDING, conclusion, main_argument, report, s
 from refold.facts.check_results import check_run, summary_line
 from refold.facts.shell import parse, without_folder
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
+from refold.facts.tools import actions
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
@@ -83,10 +85,17 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
 def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]:
     """The most telling of what was said between calls, newest first: what was found, and what follows from it
     (R23). Messages come with their numbers."""
-    said = ((at, x.text) for at, x in messages if isinstance(x, Assistant) and x.text)
-    telling = [(weight(text), at, text) for at, text in said if weight(text) >= _TELLING]
-    chosen = sorted(sorted(telling)[-_FINDINGS:], key=lambda found: -found[1])
-    return [EntryLines(at, 0, (MessageLine(conclusion(text, FINDING)),)) for _, at, text in chosen]
+    said = ((at, x) for at, x in messages if isinstance(x, Assistant) and x.text)
+    telling = [(weight(x.text), at, x) for at, x in said if weight(x.text) >= _TELLING]
+    chosen = sorted(sorted(telling, key=lambda found: found[:2])[-_FINDINGS:], key=lambda found: -found[1])
+    return [EntryLines(at, 0, (MessageLine(_found(x)),)) for _, at, x in chosen]
+
+
+def _found(message: Assistant) -> str:
+    """What was said, and the change that was made with it: the one may tell of what the other mended."""
+    changes = (action for call in message.calls for action in actions(call) if action.verb != "view")
+    changed = ", ".join(dict.fromkeys(posixpath.basename(action.path) for action in changes))
+    return conclusion(message.text, FINDING) + (f" → changed {in_short(changed, REPORT)}" if changed else "")
 
 
 def _act(call: Call, cwd: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,15 +22,10 @@ from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of
 from refold.facts.tools import actions, printed_files
 from refold.messages import Bash, Call, Message, Result, User
 from refold.session.toolnames import command_line, kind
-from refold.text.redact import redact
 from refold.text.truncate import one_line
 
-_CHECKS, _ERRORS, _WAITING, _RUNNING, _NAMES = 40, 20, 256, 32, 1_000
+_CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
-_BESIDE = 100
-"""Characters on each side of a name that say whether it is a secret."""
-_GIVEN = 1_500
-"""Characters of an argument in which names are looked for."""
 _ERROR_STEPS = 20
 """Steps after which an error is not told any more."""
 
@@ -92,16 +87,6 @@ class _Run(msgspec.Struct, frozen=True):
     """The tool did not mark it as failed: exit code 0, if it marks what fails, and that decides."""
 
 
-class _Use(NamedTuple):
-    """The use of a name in calls."""
-
-    calls: int
-    number: int
-    """The entry of the last."""
-    first: Call
-    last: Call
-
-
 class WorkState:
     """Everything the calls so far have done. `cwd` is where the session works, if that is known."""
 
@@ -115,7 +100,6 @@ class WorkState:
         """Another one: something may have changed."""
         self._shell = ""
         """Where the shell reports to stand."""
-        self._names: dict[str, _Use] = {}
         self._steps = 0
         self._waiting: dict[str, _Step] = {}
         self._runs: list[_Run] = []
@@ -156,7 +140,6 @@ class WorkState:
         if outcome.refused:
             return
         call, what = step.call, kind(step.call.name)
-        self._name(call, step.at[0])
         base = self._base(call) or outcome.cwd
         started = _STARTED.match(outcome.body[:400])
         if started:
@@ -188,12 +171,6 @@ class WorkState:
         given = call.arguments.get("workdir")
         stated = isinstance(given, str) and given.startswith("/")
         return str(given).rstrip("/") if stated else self._shell or self.home
-
-    def _name(self, call: Call, number: int) -> None:
-        """Names of code in what a call was given."""
-        for name in {found for found in _NAME.findall(_given(call)) if _PARTED.search(found)}:
-            before = self._names.get(name, _Use(0, number, call, call))
-            _keep(self._names, name, _Use(before.calls + 1, number, before.first, call), _NAMES)
 
     def _lists(self, step: _Step, outcome: ToolOutcome, is_list: bool, at: At) -> None:
         listed = todos(step.call) if is_list else with_task(step.call, outcome.body, self.todos)
@@ -313,16 +290,6 @@ class WorkState:
     def running(self) -> tuple[Running, ...]:
         return tuple(running for running, _ in self._running.values())
 
-    def names(self) -> list[tuple[str, int]]:
-        """Names of code that several calls used, those used most first, with the entry of the last use."""
-        used = sorted(self._names.items(), key=lambda item: -item[1].calls)
-        return [(name, use.number) for name, use in used if use.calls > 1]
-
-    def is_plain(self, name: str) -> bool:
-        """True if a name was no secret where it was used first and last."""
-        use = self._names[name]
-        return all(name in redact(_around(name, _given(call)))[0] for call in (use.first, use.last))
-
     @property
     def open_todos(self) -> tuple[Todo, ...]:
         return tuple(todo for todo in self.todos if todo.open)
@@ -349,9 +316,6 @@ _ENDED = re.compile(
     r"<status>(?:completed|failed|killed|stopped)|Successfully (?:killed|stopped)|exited with code"
     r"|<exit_code>"
 )
-_NAME = re.compile(r"(?<![\w./-])[A-Za-z]\w{5,50}(?![\w/-])")
-_PARTED = re.compile(r"[a-z0-9](?:_[a-z0-9]|[A-Z])")
-"""`camelCase` and `snake_case`: no plain word is a name."""
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
 """SWE-agent's edits name no file: they change the one that is open, and their answer says which."""
 _V = TypeVar("_V")
@@ -363,20 +327,6 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
     values[name] = value
     if len(values) > most:
         del values[next(iter(values))]
-
-
-def _given(call: Call) -> str:
-    """The beginnings of the texts that a call was given; of a long one without the word that is cut."""
-    texts = (text for text in call.arguments.values() if isinstance(text, str))
-    return "\n".join(
-        text if len(text) <= _GIVEN else "".join(text[:_GIVEN].rsplit(None, 1)[:-1]) for text in texts
-    )
-
-
-def _around(name: str, text: str) -> str:
-    """What stands before and behind a name: enough to say whether it is a secret."""
-    at = text.find(name)
-    return text[max(0, at - _BESIDE) : at + len(name) + _BESIDE]
 
 
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:

@@ -31,15 +31,11 @@ _LISTS: dict[Fate, str] = {
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not tried again", "Open todos", "Plan"
 RUNNING = "Running in the background, no end reported"
-NAMES = "Names used in several calls"
-_ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES, NAMES)
-_FILES, _NAMES = 0.45, 0.15
-"""Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %), and
-names of code (R21)."""
+_ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES)
+_FILES = 0.45
+"""Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %)."""
 _CHANGES, _CHECKS, _PLAN = 24, 10, 800
 """Changed files and checks that are told of; characters of a plan."""
-_NAMED = 40
-"""Names that are looked at."""
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
 Shows: TypeAlias = Callable[[int, str], bool]
@@ -71,25 +67,13 @@ class Catalogue:
         self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
         self._listed: dict[tuple[int, str], Listed] = {}
         self._sizes: dict[tuple[int, int, str], int] = {}
-        self._plain: dict[str, bool] = {}
 
     @cached_property
     def _told(self) -> list[int]:
         """Where the entries stand that it tells of."""
         state = self.state
         numbers = {note.number for note in self.notes} | {x.number for x in (*state.checks, *state.running)}
-        numbers |= {number for _, number in self._names}
         return sorted(numbers | {state.todos_at, state.plan_at, state.error.number if state.error else -1})
-
-    def is_plain(self, name: str) -> bool:
-        """True if a name is no secret; found out for those that may be told."""
-        if name not in self._plain:
-            self._plain[name] = self.state.is_plain(name)
-        return self._plain[name]
-
-    @cached_property
-    def _names(self) -> list[tuple[str, int]]:
-        return self.state.names()[:_NAMED]
 
     def size(self, position: int, most: int, counter: TokenCounter) -> int:
         """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
@@ -160,8 +144,6 @@ class Catalogue:
         if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
             for text in _todos(state):
                 sheet.put(TODOS, text, state.todos_at)
-        if changes:
-            sheet.put_names(self._names, shows)
         told = [note for note in changed if changes and note.change and not _shown(note, shows)][:_CHANGES]
         for note, most in zip(told[:3], (8, 4, 4), strict=False):
             sheet.put_change(note, most)
@@ -216,27 +198,16 @@ class _Sheet:
         title = (
             base if note.name in self.named and self.files.alike[base] == 1 else self.files.short(note.name)
         )
-        lines = note.change.split("\n")[:most]
         names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN_CHARS)
-        heading = f"{title} #{note.number}" + (f": {names}" if names else "")
-        while lines and not self.put(CHANGES, "\n    ".join([heading, *lines]), note.number):
-            # What was put in tells more than what it replaced.
-            lines = lines[1:] if lines[0].startswith("- ") else lines[: len(lines) // 2]
-
-    def put_names(self, names: Sequence[tuple[str, int]], shows: Shows) -> None:
-        """Names of code that are not there, as many as fit their part."""
-        told, numbers, size = list[str](), list[int](), self.counter.text(f"{NAMES}:\n- ")
-        for name, number in names:
-            shown = shows(number, name) or any(name in file for file in self.named)
-            if shown or not self.files.is_plain(name):
-                continue
-            size += self.counter.text(f", {name}")
-            if size > self.budget * _NAMES:
-                break
-            told.append(name)
-            numbers.append(number)
-        if told:
-            self._put(NAMES, [Row(f"{NAMES}:"), Row(f"- {', '.join(told)}", numbers)])
+        heading = f"{title} #{note.number}" + (f" (all edits: {names})" if names else "")
+        change = note.change.split("\n")
+        for count in (most, most // 2, most // 4):
+            lines = change[:count]
+            if count < len(change):
+                lines[-1:] = [f"{line.removesuffix(' …')} …" for line in lines[-1:]]
+            half = all(line.startswith("- ") for line in lines) and "\n+ " in note.change
+            if not half and self.put(CHANGES, "\n    ".join([heading, *lines]), note.number):
+                return
 
     def _put(self, title: str, rows: list[Row]) -> bool:
         size = self.counter.text(joined(rows)) + 1

@@ -45,6 +45,8 @@ _PLAIN = 2_000
 """Characters of a message in which every `not` is a demand; in a longer one that says little by itself."""
 _EDGES, _ALL = 600, 10**9
 """Characters of head and end of a message that come before more of any."""
+_NUMBERED = 8
+"""Messages that are not there whose numbers are told: the newest."""
 _LINES, _LINES_GAP = 10, "[… {} lines …]"
 """Where so many lines were left out their number is told."""
 
@@ -341,8 +343,13 @@ def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece]) -> Rendered:
         if shown != saying.text:
             clipped.append(saying.id)
         rows.append(Row(_block(saying, shown), (saying.position,)))
-    left_out = tuple(saying.id for index, saying in enumerate(sayings) if index not in spans)
-    return Rendered(rows, tuple(clipped), left_out)
+    left_out = [saying for index, saying in enumerate(sayings) if index not in spans]
+    if left_out and rows:
+        newest, more = left_out[-_NUMBERED:], len(left_out) - _NUMBERED
+        numbers = ", ".join(f"#{saying.position}" for saying in newest)
+        before = f"{more} others and " if more > 0 else ""
+        rows.append(Row(f"(Not shown for lack of room: {before}{numbers}.)"))
+    return Rendered(rows, tuple(clipped), tuple(saying.id for saying in left_out))
 
 
 def _verbatim(text: str, spans: Sequence[Span]) -> str:

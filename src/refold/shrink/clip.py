@@ -30,7 +30,7 @@ from refold.messages import (
 )
 from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
-from refold.session.toolstatus import bare_output
+from refold.session.toolstatus import bare_output, reported_status
 from refold.shrink.excerpt import LineSpan, SalientLines, without_numbers
 from refold.text.frames import TAG
 from refold.text.redact import redact
@@ -242,7 +242,7 @@ def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> tupl
     last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
     text, size, longest = body.bare, body.bare_size, body.line
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
-    line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
+    line = _last_line(text) if kind == "bash" else ""
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
         first = _whole_head(text, int(chars * share), longest)
@@ -260,6 +260,15 @@ def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> tupl
     else:
         return "", "", 0
     return (first, last, used) if used else _beginning(text, chars, room, counter)
+
+
+def _last_line(text: str) -> str:
+    """The last line of a log, with the one before it where it only reports the exit status."""
+    end = len(text.rstrip())
+    start = text.rfind("\n", 0, end) + 1
+    if start and reported_status(text[start:end].strip()) is not None:
+        start = text.rfind("\n", 0, start - 1) + 1
+    return text[start:]
 
 
 def _beginning(text: str, chars: int, room: int, counter: TokenCounter) -> tuple[str, str, int]:
@@ -328,8 +337,14 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
                 calls = [_quoted_call(call, room, counter, key) for call, room in made]
             text = "\n".join(filter(None, (words, *calls)))
         case Result():
+            own = "\n".join(x.text for x in message.content if isinstance(x, Text) and is_typed(message, x))
             text, who = bare_output(message.text), "result"
-            text = _quoted(text, tokens, counter, key) if tokens else text
+            if tokens and own:  # the user's words stay whole
+                others = _joined([x for x in message.content if not is_typed(message, x)])
+                room = max(tokens - counter.text(own), _SHORT)
+                text = f"{_quoted(bare_output(others), room, counter, key)}\n{own}"
+            elif tokens:
+                text = _quoted(text, tokens, counter, key)
         case _:
             return ""
     return f"{key} {who}: {text}" if text else ""

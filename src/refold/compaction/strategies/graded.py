@@ -208,7 +208,7 @@ class Summary:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
         target = min(self._most, max(int(self.shape.goal * self.factor) // NOTES_PART, 100))
-        view = grading(s, self.shape, written=target, factor=self.factor)
+        view = grading(s, self.shape, factor=self.factor)
         if isinstance(view, Reason):
             return view
         if view.in_place:
@@ -240,7 +240,7 @@ class Summary:
                 raise BadAnswer(
                     "unsupported", f"the summary does not match the conversation: {unknown} are unknown"
                 )
-            laid = self._around(checked.text, target, s, view)
+            laid = self._around(checked.text, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
             if s.sizes.fixed + laid.layout.tokens + record.tokens > laid.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the space for it")
@@ -254,13 +254,14 @@ class Summary:
         """Tokens of notes that are still worth their room."""
         return max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
 
-    def _around(self, notes: str, target: int, s: PlanContext, view: Graded) -> Graded:
-        """The view as it was planned, or graded anew around notes that are longer than was asked for."""
+    def _around(self, notes: str, s: PlanContext, view: Graded) -> Graded:
+        """The view as it would be without notes where lines leave them the room: nothing is lost for them.
+        Otherwise graded anew around the notes."""
         written, limit = s.counter.text(notes), max(self._most * 4 // 3, view.goal // 4)
-        if written <= target:
-            return view
         if written > limit:
             raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {limit:,}")
+        if written <= view.composer.room_for_notes(view.layout, view.goal - view.layout.tokens):
+            return view
         laid = grading(s, self.shape, written=written, factor=self.factor)
         return laid if isinstance(laid, Graded) and not laid.in_place else view
 
