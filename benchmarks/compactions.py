@@ -249,7 +249,9 @@ def views(question: Question) -> dict[str, list[Said]]:
             found["refold with notes"] = by_preset("refold", notes=compaction.summary[1])(case, budget)
             asked = as_asked_for(compaction.summary[1])
             found["refold with notes as asked for"] = by_preset("refold", notes=asked)(case, budget)
-            found["refold with half of the notes"] = by_preset("refold", notes=first_half(asked))(case, budget)
+            found["refold with half of the notes"] = by_preset("refold", notes=first_half(asked))(
+                case, budget
+            )
         made |= {f"{way}@{name}": view for way, view in found.items() if view and size(view) <= budget}
     return made
 
