@@ -290,7 +290,7 @@ class Judge:
 
     def _change(self, one: Statement) -> str:
         head, *rows = one.text.split("\n")
-        found = re.match(r"(.*?) #(\d+)(?:: (.*))?$", head)
+        found = re.match(r"(.*?) #(\d+)(?: \(all edits: (.*)\))?$", head)
         if not found or int(found[2]) >= len(self.log):
             return "no number"
         base = posixpath.basename(found[1])

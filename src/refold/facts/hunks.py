@@ -89,13 +89,14 @@ def _lines(text: str) -> list[str]:
 
 
 def _changes(action: Action) -> list[tuple[list[str], list[str]]]:
-    """Lines that were taken out and put in, place by place; no line that stayed."""
+    """Lines that were taken out and put in, place by place; no line that stayed, or was only set in."""
     old, new = _lines(action.old), _lines(action.new)
     for _ in range(2):  # without what is the same at the start; turned round, at the end
         pairs = enumerate(zip(old, new, strict=False))
-        same = next((n for n, (a, b) in pairs if a != b), min(len(old), len(new)))
+        same = next((n for n, (a, b) in pairs if a.split() != b.split()), min(len(old), len(new)))
         old, new = old[same:][::-1], new[same:][::-1]
-    codes = SequenceMatcher(None, old[:_COMPARED], new[:_COMPARED], autojunk=False).get_opcodes()
+    words = ([" ".join(row.split()) for row in rows[:_COMPARED]] for rows in (old, new))
+    codes = SequenceMatcher(None, *words, autojunk=False).get_opcodes()
     changes = [(old[a:b], new[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
     if max(len(old), len(new)) > _COMPARED and len(changes) > 1:
         changes.pop()  # what comes behind may be the same
