@@ -146,7 +146,7 @@ async def watched(model: Scripted) -> Session:
 def test_D1_D10_the_line_of_a_round_is_written_as_it_ends_and_no_request_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("refold.engine.background.LAST_NOTES", 0.05)
+    monkeypatch.setattr("refold.engine.maintenance.LAST_NOTES", 0.05)
     session = run(watched(Scripted(stall())))
     assert [(x.turn, x.author) for x in session.annotations(e.TurnLine)] == [(1, "rule")]
 
@@ -158,7 +158,7 @@ def test_D1_D10_the_line_of_a_round_is_written_as_it_ends_and_no_request_waits_f
             engine.observe(session, m.assistant("Done."))
         return list(session.annotations(e.TurnLine))
 
-    monkeypatch.setattr("refold.engine.background.LAST_NOTES", 10.0)
+    monkeypatch.setattr("refold.engine.maintenance.LAST_NOTES", 10.0)
     assert [(x.turn, x.text) for x in run(one_round())] == [(1, "the model's own words")]
 
 

@@ -83,7 +83,7 @@ class Deadline:
 
 
 PARALLEL = 4
-"""Pending requests that run side by side."""
+"""Requests that run side by side."""
 
 
 async def run_pending(pending: Sequence[PendingRequest], limits: Deadline) -> None:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast, get_origin
 import msgspec
 
 from refold import memory
-from refold.compaction.preset import Flaw
-from refold.errors import SettingError, needed_value
+from refold.compaction.preset import Flaw, converted
+from refold.errors import SettingError
 
 S = TypeVar("S", bound=msgspec.Struct)
 FLAGS = ("history_summary_params", "history_summary_min_version", "memories_params")
@@ -91,10 +91,7 @@ def _value(key: str, value: Any, kind: Any) -> Any:
         return inner(**convert(_object(value, key), inner, f"{key}."))
     if get_origin(inner) is dict:
         value = _object(value, key)
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise SettingError(key, f"{needed_value(error, kind)}, not {value!r}") from None
+    return converted(key, value, kind)
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
