@@ -294,14 +294,12 @@ def describe(kind: type[Settings]) -> list[Setting]:
     for field in _settings_fields(kind):
         meta = _meta(kind, field.name)
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-        extra = (meta.extra or {}) if meta else {}
-        rows.append(
-            Setting(field.name, default, (meta.description or "") if meta else "", extra.get("rule", ""))
-        )
+        rule = (meta.extra or {}).get("rule", "")
+        rows.append(Setting(field.name, default, meta.description or "", rule))
     return rows
 
 
-def _meta(kind: type[Settings], name: str) -> msgspec.Meta | None:
+def _meta(kind: type[Settings], name: str) -> msgspec.Meta:
     """What is said of a setting, by the class or the first of its bases that says something."""
     for base in kind.__mro__:
         if not issubclass(base, Settings):
@@ -310,4 +308,4 @@ def _meta(kind: type[Settings], name: str) -> msgspec.Meta | None:
         for meta in getattr(annotated, "__metadata__", ()):
             if isinstance(meta, msgspec.Meta):
                 return meta
-    return None
+    return msgspec.Meta()

@@ -401,13 +401,8 @@ class Engine:
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
         context was too long it is folded and the call tried once more."""
         chosen, asked = self._chat_model(model), CallOptions(**options)
-        reply, place = await calls.ask(
-            chosen,
-            asked,
-            prepare=lambda: self.prepare(session, system=asked.system, tools=asked.tools, model=chosen.name),
-            refused=lambda place, error: calls.record_overflow(self.planner, place, error, chosen.name),
-            session=session,
-        )
+        prepare = partial(self.prepare, session, system=asked.system, tools=asked.tools, model=chosen.name)
+        reply, place = await calls.ask(self.planner, session, chosen, asked, prepare)
         return self._append(place, reply.message, reply.usage, reply.model)
 
     async def turn(

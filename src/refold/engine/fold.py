@@ -166,13 +166,5 @@ def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fo
 
 def record_failure(session: Session, preset: str, failed: Failed) -> None:
     """Write down an attempt that changed nothing."""
-    failure = session.make(
-        e.Failure,
-        target=session.leaf,
-        code=failed.code,
-        text=failed.text,
-        preset=preset,
-        strategy=failed.strategy,
-        requests=failed.requests,
-    )
-    session.append(failure)
+    told = msgspec.structs.asdict(failed)
+    session.append(session.make(e.Failure, target=session.leaf, preset=preset, **told))

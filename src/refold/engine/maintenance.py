@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -59,10 +59,7 @@ async def maintain(
     if notes:
         await write_notes(planner, session, request, limits)
     preset = planner.preset
-    for stage in preset.stages:
-        if not stage.maintenance:
-            continue
-
+    for _ in range(sum(stage.maintenance for stage in preset.stages)):
         plan = await on_replica(
             session, lambda h: make_plan(preset, planner.context(h, request), maintenance_only=True)
         )
@@ -140,13 +137,6 @@ async def write_notes(planner: Planner, session: Session, request: PlanRequest, 
 # ── in the background ───────────────────────────────────────────────────────────────────────────
 
 
-class PreparedFold(NamedTuple):
-    """A fold that is ready but not published, and its plan."""
-
-    fold: e.Fold
-    plan: Plan
-
-
 class Watch:
     """Follows one session. Use `engine.watch(session)`."""
 
@@ -166,7 +156,8 @@ class Watch:
         """The newest of each kind: `fold`, `timer`, `notes`."""
         self._last_call = PlanRequest()
         """System prompt and tools of the last call: they take room in the next one too."""
-        self.prepared: PreparedFold | None = None
+        self.prepared: tuple[e.Fold, Plan] | None = None
+        """A fold that is ready but not published, and its plan."""
 
     async def __aenter__(self) -> Self:
         self.enter()
@@ -217,9 +208,9 @@ class Watch:
         if isinstance(due, Due):
             self.tasks["fold"] = asyncio.ensure_future(_quietly(self._prepare, (request, due)))
 
-    def ready(self) -> PreparedFold | None:
+    def ready(self) -> tuple[e.Fold, Plan] | None:
         """What was prepared, if it still holds: later messages may have come, but no fold, undo or move."""
-        if self.prepared and not only_messages_came(self.session, self.prepared.plan):
+        if self.prepared and not only_messages_came(self.session, self.prepared[1]):
             self.prepared = None
         return self.prepared
 
@@ -228,9 +219,10 @@ class Watch:
         prepared, self.prepared = self.ready(), None
         if prepared is None:
             return None
-        asked = replace(prepared.plan.context, system=request.system, tools=request.tools)
-        fold = await moved_on(self.session, asked, prepared.fold, budget)
-        return self.session.append(fold, after=self.session.base) if fold else None
+        fold, plan = prepared
+        asked = replace(plan.context, system=request.system, tools=request.tools)
+        moved = await moved_on(self.session, asked, fold, budget)
+        return self.session.append(moved, after=self.session.base) if moved else None
 
     async def _prepare(self, asked: tuple[PlanRequest, Due]) -> None:
         request, due = asked
@@ -247,7 +239,7 @@ class Watch:
             steered, summariser = outcome
             outcome = await make_fold(self.session, steered, steered, summariser, self.planner.limits())
             if isinstance(outcome, e.Fold):
-                self.prepared = PreparedFold(outcome, plan)
+                self.prepared = (outcome, plan)
                 return
             record_failure(self.session, plan.preset, outcome)
         await tell_outcome(self.planner.hooks, self.session, plan.preset, outcome)

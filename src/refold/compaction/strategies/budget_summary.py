@@ -47,13 +47,9 @@ class BudgetSummary:
         )
 
         def shown(first: int, last: int) -> tuple[SummarySource, ...]:
-            said = (source for source in sources(s.session, first, last) if changes.get(source.id, True))
-            return tuple(
-                msgspec.structs.replace(source, message=changes[source.id][0])
-                if source.id in changes
-                else source
-                for source in said
-            )
+            said = (x for x in sources(s.session, first, last) if changes.get(x.id, True))
+            put = msgspec.structs.replace
+            return tuple(put(x, message=changes[x.id][0]) if x.id in changes else x for x in said)
 
         history = shown(start, cut.turn_start if cut.split else cut.position)
         prefix = shown(cut.turn_start, cut.position) if cut.split else ()
