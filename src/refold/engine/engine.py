@@ -334,30 +334,25 @@ class Engine:
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
     ) -> str:
-        """A fold is moved over what is said while it is made, if the view then fits. Where it does not, or
-        where something else changed the view, the second attempt counts that in; the third asks no model; the
-        last is made at once, so that it ends however much goes on."""
-        unasked = replace(request, resting=True)
-        for asked in (request, request, unasked):
-            reason = await self._fold_once(session, watch, asked, limits)
-            if reason is not None:
-                return reason
-        with worker.at_once():
-            return await self._fold_once(session, watch, unasked, limits) or ""
-
-    async def _fold_once(
-        self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
-    ) -> str | None:
-        """Why nothing was folded, empty where something was; None: the conversation went on meanwhile."""
-        plan = await self.planner.planned(session, request)
-        if isinstance(plan, Reason):
-            return plan.code
-        budget = self.planner.preset_for(session).budget
-        if watch and (fold := await watch.publish(budget, request)):
-            await tell_outcome(self.hooks, session, plan.preset, fold)
-            return ""
-        outcome = await perform_with_hooks(self.planner, session, plan, limits, budget=budget)
-        return "" if outcome or session.base == plan.made_from else None
+        """Why nothing was folded; empty where something was. A fold is moved over what is said while it is
+        made, if the view then fits. Where it does not, or where something else changed the view, the second
+        attempt counts that in; the third asks no model; the last is made at once, so that it ends however
+        much goes on."""
+        planner, unasked = self.planner, replace(request, resting=True)
+        attempts = [(asked, nullcontext()) for asked in (request, request, unasked)]
+        for asked, mode in (*attempts, (unasked, worker.at_once())):
+            with mode:
+                plan = await planner.planned(session, asked)
+                if isinstance(plan, Reason):
+                    return plan.code
+                budget = planner.preset_for(session).budget
+                if watch and (fold := await watch.publish(budget, asked)):
+                    await tell_outcome(self.hooks, session, plan.preset, fold)
+                    break
+                outcome = await perform_with_hooks(planner, session, plan, limits, budget=budget)
+                if outcome or session.base == plan.made_from:
+                    break
+        return ""
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next strategy and, at the end, gives
