@@ -15,7 +15,7 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import AugmentDetails
-from refold.compaction.plan_context import PlanContext
+from refold.compaction.plan_context import PlanContext, last_reply
 from refold.compaction.transcript import SummarySource, source_of
 from refold.session.history import History
 from refold.session.items import Item
@@ -48,18 +48,10 @@ class Characters(Chars):
 CHARACTERS = Characters()
 
 
-def answered(items: Sequence[Item], first: int = 0) -> int:
-    """Where the last exchange ends: what comes after waits for an answer."""
-    end = len(items)
-    while end > first and not isinstance(items[end - 1].message, m.Assistant):
-        end -= 1
-    return end
-
-
 def newest_first(s: PlanContext) -> Iterator[Exchange]:
     """The exchanges of the view, from the last one back. Costs what is taken."""
     items, first = s.items, s.projection.first
-    end = answered(items, first)
+    end = last_reply(s) + 1  # what comes after waits for an answer
     while end > first:
         start = end
         while start > first and isinstance(items[start - 1].message, m.Assistant):
@@ -72,8 +64,7 @@ def newest_first(s: PlanContext) -> Iterator[Exchange]:
 
 def history_size(s: PlanContext) -> int:
     """Characters of all exchanges."""
-    first = s.projection.first
-    return s.projection.size(CHARACTERS, first, answered(s.items, first))
+    return s.projection.size(CHARACTERS, s.projection.first, last_reply(s) + 1)
 
 
 # ── head and tail (A7, A8) ──────────────────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import TypeAlias
 
 import msgspec
@@ -220,11 +221,7 @@ def prepare_branch(
     """What moving the leaf from `old_leaf` to `target` leaves behind: the entries after their deepest common
     ancestor, read newest first within `budget` tokens (0: all)."""
     ancestor = session.common_ancestor(old_leaf, target)
-    left: list[e.AnyPathEntry] = []
-    for entry in session.ancestors(old_leaf):
-        if entry.id == ancestor:
-            break
-        left.append(entry)
+    left = list(takewhile(lambda entry: entry.id != ancestor, session.ancestors(old_leaf)))
     folds = {fold.id for fold in active_folds(reversed(left))}
     sources: list[SummarySource] = []
     walked: list[Message] = []
