@@ -72,12 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for key in given:
             if key not in known:
                 raise UnknownSetting(key, known)
-        return cls(
-            **{
-                key: _read(known[key], value) if isinstance(value, str) else value
-                for key, value in given.items()
-            }
-        )
+        read = {key: _read(known[key], x) if isinstance(x, str) else x for key, x in given.items()}
+        return cls(**read)
 
     def __post_init__(self) -> None:
         for field in _settings_fields(type(self)):
