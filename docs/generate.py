@@ -28,7 +28,6 @@ import click  # noqa: E402
 
 from refold import presets  # noqa: E402
 from refold.cli import main as refold_command  # noqa: E402
-from refold.presets.rounds import WHICH_WHEN  # noqa: E402
 
 _TEST = re.compile(r"^\s*(?:async )?def (test_((?:[A-Z]\d+)(?:_(?:to_)?[A-Z]\d+)*)(?:_\w*)?)\(", re.MULTILINE)
 _RULE = re.compile(r"(to_)?([A-Z])(\d+)")
@@ -147,6 +146,13 @@ def linked(rule: str, files: Iterable[str]) -> str:
         return rule
     file = max(sorted(counted), key=lambda each: counted[each])
     return f"[{rule}](../../{file})"
+
+
+WHICH_WHEN = """\
+- `recent-only`: 5 to 20 rounds; the last answers matter word for word.
+- `summary-only`: long tasks whose rounds have good lines; the least tokens.
+- `compressed`: when older tool output may be cut, but whole rounds should stay while there is room.
+- 50 rounds and more, whatever the strategy: with the `recall_conversation` tool; lines are merged by then."""
 
 
 def rounds_extra() -> list[str]:

@@ -515,7 +515,7 @@ async def ahead(engine: Engine, session: Session) -> None:
     async with engine.watch(session) as watch:
         await engine.prepare(session)
         for _ in range(2):
-            await asyncio.wait([watch._preparing]) if watch._preparing else None
+            await asyncio.wait([watch.tasks["fold"]]) if "fold" in watch.tasks else None
             engine.observe(session, m.assistant("ok"))
         await engine.prepare(session)
 

@@ -495,8 +495,8 @@ def test_B17_a_fold_prepared_ahead_asks_the_hooks_and_tells_them_when_it_is_publ
             for number in range(200):
                 session.append(m.user(f"{number} " + "word " * 200))
                 await engine.prepare(session)
-                if watch._preparing is not None:
-                    await watch._preparing
+                if "fold" in watch.tasks:
+                    await watch.tasks["fold"]
                 session.append(m.assistant("ok " * 100))
                 if session.annotations(e.Fold):
                     return session

@@ -29,7 +29,7 @@ SHARED = {
     "get, names, NAMES": "one by its name, all names, of a table of presets, dialects, counters or hooks",
     "main": "the entry of a module that is run as a program",
     # one thing, at several places
-    "undo, redo, pin, unpin, recall, load": "the function, and the command or plug-in for it",
+    "undo, pin, recall, load": "the function, and the command or plug-in for it",
     "Engine": "the engine; `registry` gives it the models of the configuration",
     "result": "a result message; of the recall tool for its calls",
     "message_of": "the message that a record or an entry holds",

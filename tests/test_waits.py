@@ -105,8 +105,7 @@ def test_R3_apply_branch_and_background_work_end_at_the_limit(behaviour: str) ->
     async def watched(engine: Engine, session: Session) -> None:
         async with engine.watch(session) as watch:
             await engine.prepare(session)
-            assert watch._preparing is not None
-            await watch._preparing
+            await watch.tasks["fold"]
 
     for job in (by_hand, branched, watched):
         session, model = work(), Scripted(then=WAITS[behaviour], context_window=100_000)

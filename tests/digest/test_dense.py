@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.digest.dense import dense
+from refold.digest.facts import dense
 
 MARIA = frozenset({"maria"})
 

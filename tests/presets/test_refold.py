@@ -894,7 +894,7 @@ def test_R12_a_summary_is_prepared_in_the_background_and_nobody_waits() -> None:
                 assert view.tokens <= engine.preset.budget
                 if len(model.requests) > before:
                     asked.append("waited")
-                await until(lambda: not watch._busy())
+                await until(lambda: "fold" not in watch.tasks or watch.tasks["fold"].done())
                 if watch.prepared:
                     asked.append("prepared")
         return session, model, asked

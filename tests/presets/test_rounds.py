@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +31,6 @@ from refold.engine.maintenance import maintain
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, stall
-from refold.presets.rounds import WHICH_WHEN
 from refold.protocols import TokenCounter
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
@@ -146,7 +146,7 @@ async def watched(model: Scripted) -> Session:
 def test_D1_D10_the_line_of_a_round_is_written_as_it_ends_and_no_request_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("refold.engine.background.LAST_NOTES", 0.05)
+    monkeypatch.setattr("refold.engine.maintenance.LAST_NOTES", 0.05)
     session = run(watched(Scripted(stall())))
     assert [(x.turn, x.author) for x in session.annotations(e.TurnLine)] == [(1, "rule")]
 
@@ -158,7 +158,7 @@ def test_D1_D10_the_line_of_a_round_is_written_as_it_ends_and_no_request_waits_f
             engine.observe(session, m.assistant("Done."))
         return list(session.annotations(e.TurnLine))
 
-    monkeypatch.setattr("refold.engine.background.LAST_NOTES", 10.0)
+    monkeypatch.setattr("refold.engine.maintenance.LAST_NOTES", 10.0)
     assert [(x.turn, x.text) for x in run(one_round())] == [(1, "the model's own words")]
 
 
@@ -544,11 +544,13 @@ def test_D8_figures_of_the_generated_conversation() -> None:
 
 
 def test_D9_which_strategy_when_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "presets" / "rounds.md").read_text(encoding="utf-8")
+    told = page.partition("## Which strategy when")[2].partition("\n\nTokens")[0]
     for strategy in ("recent-only", "summary-only", "compressed"):
-        assert f"`{strategy}`" in WHICH_WHEN
-    assert "5 to 20 rounds" in WHICH_WHEN
-    assert "50 rounds and more" in WHICH_WHEN
-    assert "recall_conversation" in WHICH_WHEN
+        assert f"`{strategy}`" in told
+    assert "5 to 20 rounds" in told
+    assert "50 rounds and more" in told
+    assert "recall_conversation" in told
 
 
 # ── unfolding, imports ──────────────────────────────────────────────────────────────────────────

@@ -13,22 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from refold import entries as e
+from refold import messages as m
 from refold.compaction.details import AugmentDetails
-from refold.compaction.plan_context import PlanContext
+from refold.compaction.plan_context import PlanContext, last_reply
 from refold.compaction.transcript import SummarySource, source_of
-from refold.messages import (
-    AnyPart,
-    Assistant,
-    Bash,
-    Call,
-    Message,
-    Result,
-    Text,
-    User,
-    assistant,
-    compact_json,
-    result,
-)
 from refold.session.history import History
 from refold.session.items import Item
 from refold.shrink.truncate_message import truncate_message
@@ -50,33 +38,25 @@ class Characters(Chars):
 
     name = "said"
 
-    def message(self, message: Message) -> int:
-        if isinstance(message, Bash):
+    def message(self, message: m.Message) -> int:
+        if isinstance(message, m.Bash):
             return super().message(message)
-        parts = (part for part in message.parts if isinstance(part, (Text, Call)))
+        parts = (part for part in message.parts if isinstance(part, (m.Text, m.Call)))
         return sum(len(text) for part in parts for text in part_strings(part))
 
 
 CHARACTERS = Characters()
 
 
-def answered(items: Sequence[Item], first: int = 0) -> int:
-    """Where the last exchange ends: what comes after waits for an answer."""
-    end = len(items)
-    while end > first and not isinstance(items[end - 1].message, Assistant):
-        end -= 1
-    return end
-
-
 def newest_first(s: PlanContext) -> Iterator[Exchange]:
     """The exchanges of the view, from the last one back. Costs what is taken."""
     items, first = s.items, s.projection.first
-    end = answered(items, first)
+    end = last_reply(s) + 1  # what comes after waits for an answer
     while end > first:
         start = end
-        while start > first and isinstance(items[start - 1].message, Assistant):
+        while start > first and isinstance(items[start - 1].message, m.Assistant):
             start -= 1
-        while start > first and not isinstance(items[start - 1].message, Assistant):
+        while start > first and not isinstance(items[start - 1].message, m.Assistant):
             start -= 1
         yield Exchange(start, end, s.projection.size(CHARACTERS, start, end))
         end = start
@@ -84,8 +64,7 @@ def newest_first(s: PlanContext) -> Iterator[Exchange]:
 
 def history_size(s: PlanContext) -> int:
     """Characters of all exchanges."""
-    first = s.projection.first
-    return s.projection.size(CHARACTERS, first, answered(s.items, first))
+    return s.projection.size(CHARACTERS, s.projection.first, last_reply(s) + 1)
 
 
 # ── head and tail (A7, A8) ──────────────────────────────────────────────────────────────────────
@@ -123,8 +102,8 @@ def grouped(sources: Sequence[SummarySource]) -> list[tuple[SummarySource, ...]]
     """Sources as exchanges: a new one begins where another speaks after the assistant."""
     groups: list[list[SummarySource]] = []
     for before, source in zip((None, *sources), sources, strict=False):
-        answered = before is not None and isinstance(before.message, Assistant)
-        if not groups or (answered and not isinstance(source.message, Assistant)):
+        answered = before is not None and isinstance(before.message, m.Assistant)
+        if not groups or (answered and not isinstance(source.message, m.Assistant)):
             groups.append([])
         groups[-1].append(source)
     return [tuple(group) for group in groups]
@@ -158,7 +137,7 @@ def first_segment(count: int) -> int:
 
 
 def json_size(exchange: Iterable[SummarySource]) -> int:
-    return sum(len(compact_json(source.message)) for source in exchange)
+    return sum(len(m.compact_json(source.message)) for source in exchange)
 
 
 def cut_exchange(exchange: tuple[SummarySource, ...], limit: int) -> tuple[SummarySource, ...]:
@@ -187,12 +166,12 @@ def _ends(sources: Sequence[SummarySource], limit: int) -> tuple[SummarySource, 
     parts = [
         (at, part)
         for at, source in enumerate(sources)
-        for part in (source.message.parts if isinstance(source.message, (User, Assistant)) else (None,))
+        for part in (source.message.parts if isinstance(source.message, (m.User, m.Assistant)) else (None,))
     ]
 
     def kept(count: int) -> tuple[SummarySource, ...]:
         chosen = [*parts[: (count + 1) // 2], *parts[len(parts) - count // 2 :]]
-        inside: dict[int, list[AnyPart]] = {}
+        inside: dict[int, list[m.AnyPart]] = {}
         for at, part in chosen:
             inside.setdefault(at, []).extend((part,) if part else ())
         return tuple(_holding(sources[at], tuple(these)) for at, these in inside.items())
@@ -200,9 +179,9 @@ def _ends(sources: Sequence[SummarySource], limit: int) -> tuple[SummarySource, 
     return kept(largest(len(parts), lambda count: json_size(kept(count)) <= limit))
 
 
-def _holding(source: SummarySource, parts: tuple[AnyPart, ...]) -> SummarySource:
+def _holding(source: SummarySource, parts: tuple[m.AnyPart, ...]) -> SummarySource:
     """The source with these of its parts."""
-    if not isinstance(source.message, (User, Assistant)) or len(parts) == len(source.message.parts):
+    if not isinstance(source.message, (m.User, m.Assistant)) or len(parts) == len(source.message.parts):
         return source
     return msgspec.structs.replace(source, message=msgspec.structs.replace(source.message, content=parts))
 
@@ -212,17 +191,18 @@ def _holding(source: SummarySource, parts: tuple[AnyPart, ...]) -> SummarySource
 FOLLOWS = "(Its result is in the part of the conversation that follows this one, word for word.)"
 
 
-def paired(sources: Sequence[SummarySource], calls: Mapping[str, Call]) -> tuple[SummarySource, ...]:
+def paired(sources: Sequence[SummarySource], calls: Mapping[str, m.Call]) -> tuple[SummarySource, ...]:
     """A stretch of the conversation with the calls that its first results answer (`calls`: those of the
     view), and with a word for its last calls, whose results come after it."""
     if not sources:
         return ()
     first, last = sources[0], sources[-1]
-    begin = [x.message for x in takewhile(lambda x: not isinstance(x.message, Assistant), sources)]
-    again = [calls[x.call_id] for x in begin if isinstance(x, Result) and x.call_id in calls]
-    opening = [SummarySource(first.id, assistant("", *again), first.time, first.turn)] if again else []
+    begin = [x.message for x in takewhile(lambda x: not isinstance(x.message, m.Assistant), sources)]
+    again = [calls[x.call_id] for x in begin if isinstance(x, m.Result) and x.call_id in calls]
+    opening = [SummarySource(first.id, m.assistant("", *again), first.time, first.turn)] if again else []
     closing = [
-        SummarySource(last.id, result(call.id, FOLLOWS), last.time, last.turn) for call in last.message.calls
+        SummarySource(last.id, m.result(call.id, FOLLOWS), last.time, last.turn)
+        for call in last.message.calls
     ]
     return (*opening, *sources, *closing)
 
@@ -230,12 +210,12 @@ def paired(sources: Sequence[SummarySource], calls: Mapping[str, Call]) -> tuple
 def _complete(sent: Sequence[SummarySource], head: Iterable[SummarySource]) -> tuple[SummarySource, ...]:
     """What is left of the head without calls whose results were cut away, and without their results."""
     made = {call.id for source in sent for call in source.message.calls}
-    ended = {source.message.call_id for source in sent if isinstance(source.message, Result)}
-    cut = {x.message.call_id for x in head if isinstance(x.message, Result)} - ended
-    rows = [x for x in sent if not isinstance(x.message, Result) or x.message.call_id in made]
+    ended = {source.message.call_id for source in sent if isinstance(source.message, m.Result)}
+    cut = {x.message.call_id for x in head if isinstance(x.message, m.Result)} - ended
+    rows = [x for x in sent if not isinstance(x.message, m.Result) or x.message.call_id in made]
 
-    def kept(message: Message) -> tuple[AnyPart, ...]:
-        return tuple(part for part in message.parts if not isinstance(part, Call) or part.id not in cut)
+    def kept(message: m.Message) -> tuple[m.AnyPart, ...]:
+        return tuple(part for part in message.parts if not isinstance(part, m.Call) or part.id not in cut)
 
     return tuple(_holding(x, kept(x.message)) for x in rows)
 

@@ -78,12 +78,8 @@ class PathIndex:
         for first, start in zip(starts[-2::-1], starts[:0:-1], strict=True):
             told = (x for x in map(self.lines_at, range(start - 1, first - 1, -1)) if x.lines)
             last = next(told, None)  # what programs noted may stand behind it
-            if (
-                last
-                and not last.lines[0].call
-                and len(last.lines) == 1
-                and len(last.lines[0].text) >= TELLING
-            ):
+            said = last.lines[0] if last and len(last.lines) == 1 else None
+            if last and said and not said.call and len(said.text) >= TELLING:
                 yield EntryLines(last.number, 0, last.lines)  # listed without a heading for each turn
 
     def lines_size(self, position: int, counter: TokenCounter, most: int) -> int:

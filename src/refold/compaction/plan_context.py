@@ -173,9 +173,7 @@ def may_leave(s: PlanContext) -> bool:
     """May the newest step go into the record, with its results quoted there? Not what the user has just said,
     nor while results are still missing."""
     items, step = s.items, newest_step(s)
-    return (
-        not isinstance(items[step].message, User) and legal(items, len(items)) if step < len(items) else False
-    )
+    return step < len(items) and not isinstance(items[step].message, User) and legal(items, len(items))
 
 
 def last_reply(s: PlanContext) -> int:

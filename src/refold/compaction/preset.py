@@ -72,18 +72,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for key in given:
             if key not in known:
                 raise UnknownSetting(key, known)
-        return cls(
-            **{
-                key: _read(known[key], value) if isinstance(value, str) else value
-                for key, value in given.items()
-            }
-        )
+        read = {key: _read(known[key], x) if isinstance(x, str) else x for key, x in given.items()}
+        return cls(**read)
 
     def __post_init__(self) -> None:
         for field in _settings_fields(type(self)):
             value = getattr(self, field.name)
             if value is not field.default:
-                force_setattr(self, field.name, _converted(field, value))
+                force_setattr(self, field.name, converted(field.name, value, field.type))
         self.check()
 
     def check(self) -> None:
@@ -165,11 +161,15 @@ class Preset:
 
     def __post_init__(self) -> None:
         """Wrong parts are refused when a preset is made, not when a conversation depends on it."""
-        for name, (kind, wanted) in _KINDS.items():
-            expect(getattr(self, name), kind, f"{name} of a preset is {wanted}")
+        for name in ("name", "version", "measure"):
+            expect(getattr(self, name), str, f"{name} of a preset is a text")
         for name in ("window", "limit"):
+            expect(getattr(self, name), int, f"{name} of a preset is a whole number")
             if not 0 <= getattr(self, name) <= _LARGEST:
                 raise SettingError(name, "is not a number of tokens")
+        expect(self.accepts, cast("Any", Callable), "accepts of a preset is a function")
+        expect(self.settings, Settings, "settings of a preset is what it was built from")
+        expect(self.stages, Sequence, "stages of a preset is a list of Stage(trigger, strategies)")
         for stage in self.stages:
             expect(stage, Stage, "stages of a preset are a list of Stage(trigger, strategies)")
 
@@ -237,8 +237,7 @@ class Preset:
 def built(settings: Settings, budget: int | None = None) -> Preset:
     """The preset that settings make, scaled to a budget where there is one."""
     if budget is not None:
-        window = next(field for field in _settings_fields(Settings) if field.name == "window")
-        _converted(replace(window, name="budget"), budget)
+        converted("budget", budget, Annotated[int, msgspec.Meta(gt=0)])
 
     def build() -> Preset:
         return (settings if budget is None else settings.fitted(budget)).build()
@@ -253,31 +252,23 @@ _LONGEST = 1e9
 """More seconds than a timer can be set to."""
 _LARGEST = 2**53
 """Beyond that shares of it are no numbers any more."""
-_TEXT, _NUMBER = (str, "a text"), (int, "a whole number")
-_KINDS: dict[str, tuple[Any, str]] = {
-    **dict.fromkeys(("name", "version", "measure"), _TEXT),
-    **dict.fromkeys(("window", "limit"), _NUMBER),
-    "accepts": (Callable, "a function"),
-    "settings": (Settings, "what it was built from"),
-    "stages": (Sequence, "a list of Stage(trigger, strategies)"),
-}
-"""What the parts of a preset have to be."""
 
 
-def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
-    inner = getattr(field.type, "__origin__", field.type)
+def converted(key: str, value: Any, kind: Any, *, strict: bool = True) -> Any:
+    """A value of that kind; `SettingError`, which names the key, where it is none."""
+    inner = getattr(kind, "__origin__", kind)
     if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
         known = inner.__struct_fields__
         if unknown := [key for key in cast("dict[str, Any]", value) if key not in known]:
-            raise SettingError(f"{field.name}.{unknown[0]}", f"is unknown; known: {', '.join(known)}")
+            raise SettingError(f"{key}.{unknown[0]}", f"is unknown; known: {', '.join(known)}")
     if isinstance(value, int) and abs(value) > _LARGEST:
-        raise SettingError(field.name, "too large for a number of tokens")
+        raise SettingError(key, "too large for a number of tokens")
     try:
-        return msgspec.convert(value, field.type, strict=strict)
+        return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise SettingError(field.name, f"{needed_value(error, field.type)}, not {value!r}") from None
+        raise SettingError(key, f"{needed_value(error, kind)}, not {value!r}") from None
     except (OverflowError, UnicodeError, RecursionError) as error:
-        raise SettingError(field.name, f"this does not fit: {error}") from None
+        raise SettingError(key, f"this does not fit: {error}") from None
 
 
 def _read(field: FieldInfo, text: str) -> Any:
@@ -286,7 +277,7 @@ def _read(field: FieldInfo, text: str) -> Any:
     inner = get_origin(inner) or inner
     is_object = isinstance(inner, type) and issubclass(inner, (msgspec.Struct, dict))
     if not is_object or not text.lstrip().startswith("{"):
-        return _converted(field, text, strict=False)
+        return converted(field.name, text, field.type, strict=False)
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -299,14 +290,12 @@ def describe(kind: type[Settings]) -> list[Setting]:
     for field in _settings_fields(kind):
         meta = _meta(kind, field.name)
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-        extra = (meta.extra or {}) if meta else {}
-        rows.append(
-            Setting(field.name, default, (meta.description or "") if meta else "", extra.get("rule", ""))
-        )
+        rule = (meta.extra or {}).get("rule", "")
+        rows.append(Setting(field.name, default, meta.description or "", rule))
     return rows
 
 
-def _meta(kind: type[Settings], name: str) -> msgspec.Meta | None:
+def _meta(kind: type[Settings], name: str) -> msgspec.Meta:
     """What is said of a setting, by the class or the first of its bases that says something."""
     for base in kind.__mro__:
         if not issubclass(base, Settings):
@@ -315,4 +304,4 @@ def _meta(kind: type[Settings], name: str) -> msgspec.Meta | None:
         for meta in getattr(annotated, "__metadata__", ()):
             if isinstance(meta, msgspec.Meta):
                 return meta
-    return None
+    return msgspec.Meta()

@@ -174,9 +174,8 @@ def _block(message: m.Message, style: Style) -> str:
             body = _shown(_text(message), style.result_limit, style)
             return style.result + body if body else ""
         case m.System():
-            return (
-                "" if style.system is None else style.system + _shown(_text(message), style.text_limit, style)
-            )
+            body = _shown(_text(message), style.text_limit, style)
+            return "" if style.system is None else style.system + body
         case m.Bash():
             return style.user + _shown(message.text, style.result_limit or style.text_limit, style)
         case _:
@@ -198,9 +197,5 @@ def _assistant(message: m.Assistant, style: Style) -> list[str]:
 
 
 def _text(message: m.Message) -> str:
-    parts = [
-        p.text if isinstance(p, m.Text) else "[image]"
-        for p in message.parts
-        if (isinstance(p, m.Text) and p.text) or isinstance(p, m.Image)
-    ]
-    return "\n".join(parts)
+    told = (part for part in message.parts if isinstance(part, (m.Text, m.Image)))
+    return "\n".join(filter(None, (x.text if isinstance(x, m.Text) else "[image]" for x in told)))

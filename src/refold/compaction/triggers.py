@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refold import entries as e
@@ -13,8 +14,9 @@ from refold.compaction.plan_context import Due, PlanContext, finished
 from refold.compaction.requests import last_model
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
-from refold.messages import Assistant, Usage, User
+from refold.messages import Assistant, System, Usage, User
 from refold.session.history import History
+from refold.session.items import Item
 
 CHARS = 3
 """Characters of new input that make a token."""
@@ -146,6 +148,12 @@ def _last_usage(session: History) -> int | None:
 # ── by messages, characters, rounds ─────────────────────────────────────────────────────────────
 
 
+def message_count(items: Sequence[Item]) -> int:
+    """How many messages there are, as this design counts: a system message of the log is none, a summary is
+    one."""
+    return sum(item.fold is not None or not isinstance(item.message, System) for item in items)
+
+
 @dataclass(frozen=True)
 class MessageCount:
     """So many messages are in the view when the user speaks or the reply has come. The log's own system
@@ -159,8 +167,6 @@ class MessageCount:
         last = s.items[-1].message if s.items and s.incoming is None else None
         if last and not (isinstance(last, User) or (isinstance(last, Assistant) and not last.calls)):
             return Reason("in_turn", "checked when the user speaks and when the reply has come")
-        from refold.compaction.strategies.window import message_count
-
         count = message_count(s.items)
         if count < self.threshold:
             return Reason("below_threshold", f"{count:,} messages of {self.threshold:,}")

@@ -22,6 +22,7 @@ from refold.messages import searchable
 from refold.protocols import TokenCounter
 from refold.text.dates import written_date
 from refold.text.words import terms
+from refold.tokens.fitting import largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,7 @@ def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact
     def static(fact: Fact) -> float:
         return fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6
 
-    gains: list[tuple[float, int]] = []
-    for number, fact in enumerate(facts):
-        gains.append((static(fact), -number))
-    chosen = heapq.nlargest(most, gains)
+    chosen = heapq.nlargest(most, ((static(fact), -number) for number, fact in enumerate(facts)))
     return [facts[i] for i in sorted(-number for _, number in chosen)]
 
 
@@ -155,18 +153,12 @@ class FactDigest:
         enough = budget + budget // 8  # in lines they may cost less than one by one
         order = ranked(pool, self._worth, lambda fact: counter.text(" " + tell(fact)), enough, self._covered)
         joint = " " if form == "readable" else "; "
-        # The longest prefix that fits. Not quite monotonic (a key may move to another line); what is found
-        # fits all the same.
-        size, text = 0, ""
-        half = high = len(order)  # mostly all of it fits
-        while size < high:
-            made = _lines(order[:half], tell, joint, budget)
-            if counter.text(made) <= budget:
-                size, text = half, made
-            else:
-                high = half - 1
-            half = (size + high + 1) // 2
-        return text
+
+        def some(number: int) -> str:
+            return _lines(order[:number], tell, joint, budget)
+
+        # Not quite monotonic (a key may move to another line); what is found fits all the same.
+        return some(largest(len(order), lambda number: counter.text(some(number)) <= budget))
 
 
 def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budget: int) -> str:

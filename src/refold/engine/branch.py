@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from itertools import takewhile
+from typing import TypeAlias
 
 import msgspec
 
@@ -57,15 +58,6 @@ class Branched(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.message is None else self.message.text
 
 
-class _Move(NamedTuple):
-    """Where the leaf goes."""
-
-    target: str | None
-    leaf: str | None
-    """The target, or its parent where that is a user message."""
-    message: User | None
-
-
 async def branch(
     planner: Planner,
     session: Session,
@@ -76,14 +68,17 @@ async def branch(
 ) -> Branched | Failed:
     """Move the leaf. Whatever fails appends nothing, and the leaf stays where it is."""
     preset, hooks = planner.preset_for(session), planner.hooks
-    tip, move = session.tip, _move(session, to)
+    tip, target = session.tip, None if to is None else session.path_to(find(session, to).id)[-1]
+    message = target.message if isinstance(target, e.MessageEntry) else None
+    edited = message if isinstance(message, User) else None
+    leaf = target and (target.parent if edited else target.id)
     budget = max(preset.window - _reserve(preset), 1)
-    plan = prepare_branch(session, session.leaf, move.target, budget, files_of=every_file)
+    plan = prepare_branch(session, session.leaf, target and target.id, budget, files_of=every_file)
     event = BeforeBranch(
         session=session,
         origin=plan.origin,
-        target=move.target,
-        leaf=move.leaf,
+        target=target and target.id,
+        leaf=leaf,
         common_ancestor=plan.common_ancestor,
         entries=tuple(entry.id for entry in plan.entries),
         messages=plan.messages,
@@ -97,7 +92,7 @@ async def branch(
         return Failed("cancelled", decision.cancel.why, "branch")
     summary, answer = None, Answer("")
     if summarize and plan.sources:
-        written = await _summary(planner, session, move, plan, decision, instructions)
+        written = await _summary(planner, session, leaf, plan, decision, instructions)
         if isinstance(written, Failed):
             return written
         summary, answer = written
@@ -106,14 +101,14 @@ async def branch(
     if summary is not None:
         session.append(summary)  # a child of the new position: this one entry moves the leaf
     else:
-        session.move(move.leaf)
+        session.move(leaf)
     await hooks.tell(
         AfterBranch(
             session=session,
             origin=plan.origin,
             leaf=session.leaf,
             summary=summary,
-            message=move.message,
+            message=edited,
             supplied=summary is not None and summary.author == AUTHOR,
         )
     )
@@ -121,26 +116,16 @@ async def branch(
         origin=plan.origin,
         leaf=session.leaf,
         summary=summary,
-        message=move.message,
+        message=edited,
         requests=answer.requests,
         usage=answer.usage,
     )
 
 
-def _move(session: Session, to: str | None) -> _Move:
-    if to is None:
-        return _Move(None, None, None)
-    target = session.path_to(find(session, to).id)[-1]
-    message = target.message if isinstance(target, e.MessageEntry) else None
-    if isinstance(message, User):
-        return _Move(target.id, target.parent, message)
-    return _Move(target.id, target.id, None)
-
-
 async def _summary(
     planner: Planner,
     session: Session,
-    move: _Move,
+    leaf: str | None,
     plan: BranchPlan,
     decision: Decision,
     instructions: str | None,
@@ -163,7 +148,7 @@ async def _summary(
         answer = Answer(supply.summary.strip())
     entry = session.make(
         e.BranchSummary,
-        parent=move.leaf,
+        parent=leaf,
         summary=quote(answer.text, BRANCH) + listing(files),
         origin=plan.origin,
         files=files,
@@ -236,11 +221,7 @@ def prepare_branch(
     """What moving the leaf from `old_leaf` to `target` leaves behind: the entries after their deepest common
     ancestor, read newest first within `budget` tokens (0: all)."""
     ancestor = session.common_ancestor(old_leaf, target)
-    left: list[e.AnyPathEntry] = []
-    for entry in session.ancestors(old_leaf):
-        if entry.id == ancestor:
-            break
-        left.append(entry)
+    left = list(takewhile(lambda entry: entry.id != ancestor, session.ancestors(old_leaf)))
     folds = {fold.id for fold in active_folds(reversed(left))}
     sources: list[SummarySource] = []
     walked: list[Message] = []

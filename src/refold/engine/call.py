@@ -70,17 +70,16 @@ class CallOptions:
 
 
 async def ask(
+    planner: Planner,
+    session: Session,
     model: Model,
     options: CallOptions,
-    *,
     prepare: Callable[[], Awaitable[View]],
-    refused: Callable[[AppendPoint, ModelError], bool],
-    session: Session,
 ) -> tuple[Reply, AppendPoint]:
-    """The model's reply to what `prepare` gives. Errors are told to `refused`; where it says that it was an
-    overflow, the call is, after a moment, prepared and tried once more, and a second one in a row is
-    `OverflowAgain`. Other errors of the model are raised. A reply that stopped for length before it began is
-    told as an error too. Also says where it was asked."""
+    """The model's reply to what `prepare` gives. An overflow is written down, and the call, after a moment,
+    prepared and tried once more; a second one in a row is `OverflowAgain`. Other errors of the model are
+    raised. A reply that stopped for length before it began is such an error, too. Also says where it was
+    asked."""
     if options.tools and isinstance(model, NativeTools) and not model.native_tools:
         raise UsageError(f"{model.name} does not support tools: leave them out, or use another model")
     for attempt in range(2):
@@ -92,10 +91,10 @@ async def ask(
                 reply = await complete(model, _request(view, options), retries=options.retries)
                 tracing.replied(span, reply.message, reply.usage)
             error = _cut_short(reply)
-            if error is None or not refused(place, error):
+            if error is None or not record_overflow(planner, place, error, model.name):
                 return reply, place
         except ModelError as raised:
-            if not refused(place, raised):
+            if not record_overflow(planner, place, raised, model.name):
                 raise
             error = raised
         if attempt:

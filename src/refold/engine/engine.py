@@ -21,25 +21,26 @@ from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.planning import fallback_plan
 from refold.compaction.preset import Preset, Settings
+from refold.compaction.record import pin_text
 from refold.engine import call as calls
-from refold.engine import layers, undo
-from refold.engine.background import Watch
+from refold.engine import layers
 from refold.engine.call import AppendPoint, CallKeywords, CallOptions, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_outcome, view_for_call
 from refold.engine.limits import Deadline
-from refold.engine.maintenance import Memory, keep_memory, maintain
-from refold.engine.planner import WANTED, Planner, PlanRequest, view_of
-from refold.engine.replica import at_replica, on_replica
+from refold.engine.maintenance import Memory, Watch, keep_memory, maintain
+from refold.engine.planner import WANTED, Planner, PlanRequest, at_replica, on_replica, view_of
 from refold.engine.summarise import ByDigest, ByModel, Summariser, writes_well
 from refold.engine.summarise import checked as checked_summariser
-from refold.errors import DoesNotFit, OverflowAgain, StalePlan, UsageError, expect
+from refold.errors import DoesNotFit, FoldError, OverflowAgain, SessionError, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.loop import within
-from refold.messages import Assistant, Call, Usage
+from refold.messages import Assistant, Call, Usage, content
 from refold.models.reply import checked_model as checked_model
 from refold.protocols import Model, TokenCounter
 from refold.session import History, Session, View
 from refold.session.dialects import parse_reply
+from refold.session.edits import active_folds, said_by, undone_folds
+from refold.session.find import find
 from refold.tokens import checked_counter as checked_counter
 from refold.tokens import get as counter_named
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from refold.recall import Hit
 
 TOOL_ITERATIONS = 50
+NEEDS_SESSION = "pass the Session whose folds these are"
 
 
 def _warn(old: str, new: str) -> None:
@@ -332,30 +334,25 @@ class Engine:
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
     ) -> str:
-        """A fold is moved over what is said while it is made, if the view then fits. Where it does not, or
-        where something else changed the view, the second attempt counts that in; the third asks no model; the
-        last is made at once, so that it ends however much goes on."""
-        unasked = replace(request, resting=True)
-        for asked in (request, request, unasked):
-            reason = await self._fold_once(session, watch, asked, limits)
-            if reason is not None:
-                return reason
-        with worker.at_once():
-            return await self._fold_once(session, watch, unasked, limits) or ""
-
-    async def _fold_once(
-        self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
-    ) -> str | None:
-        """Why nothing was folded, empty where something was; None: the conversation went on meanwhile."""
-        plan = await self.planner.planned(session, request)
-        if isinstance(plan, Reason):
-            return plan.code
-        budget = self.planner.preset_for(session).budget
-        if watch and (fold := await watch.publish(budget, request)):
-            await tell_outcome(self.hooks, session, plan.preset, fold)
-            return ""
-        outcome = await perform_with_hooks(self.planner, session, plan, limits, budget=budget)
-        return "" if outcome or session.base == plan.made_from else None
+        """Why nothing was folded; empty where something was. A fold is moved over what is said while it is
+        made, if the view then fits. Where it does not, or where something else changed the view, the second
+        attempt counts that in; the third asks no model; the last is made at once, so that it ends however
+        much goes on."""
+        planner, unasked = self.planner, replace(request, resting=True)
+        attempts = [(asked, nullcontext()) for asked in (request, request, unasked)]
+        for asked, mode in (*attempts, (unasked, worker.at_once())):
+            with mode:
+                plan = await planner.planned(session, asked)
+                if isinstance(plan, Reason):
+                    return plan.code
+                budget = planner.preset_for(session).budget
+                if watch and (fold := await watch.publish(budget, asked)):
+                    await tell_outcome(self.hooks, session, plan.preset, fold)
+                    break
+                outcome = await perform_with_hooks(planner, session, plan, limits, budget=budget)
+                if outcome or session.base == plan.made_from:
+                    break
+        return ""
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next strategy and, at the end, gives
@@ -399,13 +396,8 @@ class Engine:
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
         context was too long it is folded and the call tried once more."""
         chosen, asked = self._chat_model(model), CallOptions(**options)
-        reply, place = await calls.ask(
-            chosen,
-            asked,
-            prepare=lambda: self.prepare(session, system=asked.system, tools=asked.tools, model=chosen.name),
-            refused=lambda place, error: calls.record_overflow(self.planner, place, error, chosen.name),
-            session=session,
-        )
+        prepare = partial(self.prepare, session, system=asked.system, tools=asked.tools, model=chosen.name)
+        reply, place = await calls.ask(self.planner, session, chosen, asked, prepare)
         return self._append(place, reply.message, reply.usage, reply.model)
 
     async def turn(
@@ -456,16 +448,48 @@ class Engine:
 
     def undo(self, session: Session, fold_id: str | None = None) -> e.Undo:
         """Take a fold back (the newest active one unless named); the view is as if it had not happened."""
-        return undo.undo(session, fold_id)
+        expect(session, Session, NEEDS_SESSION)
+        chosen = _chosen(session, fold_id, active_folds(session.path), "undo")
+        return session.append(session.make(e.Undo, fold=chosen))
 
     def redo(self, session: Session, fold_id: str | None = None) -> e.Redo:
         """Bring an undone fold back (the one undone last unless named)."""
-        return undo.redo(session, fold_id)
+        expect(session, Session, NEEDS_SESSION)
+        chosen = _chosen(session, fold_id, undone_folds(session.path), "redo")
+        return session.append(session.make(e.Redo, fold=chosen))
 
     def pin(self, session: Session, id: str) -> e.Pin:
-        """Keep an entry verbatim in every later fold; one that is folded already is shown again."""
-        return undo.pin(session, id, lambda: self.planner.projection(session))
+        """Keep an entry verbatim in every later fold; one that is folded already is shown again, as a note
+        at the end."""
+        entry = find(session, id)
+        message = said_by(entry)
+        if message is None:
+            raise SessionError(f"{id!r} is nothing the model sees: only messages and notes can be pinned")
+        mark = session.make(e.Pin, target=entry.id)
+        entries: list[e.AnyEntry] = [mark]
+        shown = self.planner.projection(session).items
+        if not any(item.fold is None and item.entries[0] == entry.id for item in shown):
+            text = f"[Pinned, from earlier in this conversation:]\n{pin_text(entry, message)}"
+            entries.append(session.make(e.Note, content=content(text), kind="pinned"))
+        session.extend(entries)
+        return mark
 
     def unpin(self, session: Session, id: str) -> e.Unpin:
         """The entry may be folded like any other again."""
-        return undo.unpin(session, id)
+        entry = find(session, id)
+        if entry.id not in session.pins:
+            raise SessionError(f"{id!r} is not pinned")
+        return session.append(session.make(e.Unpin, target=entry.id))
+
+
+def _chosen(session: Session, fold_id: str | None, folds: Sequence[e.Fold], action: str) -> str:
+    """The fold that is named, or the last of those that this can be done to."""
+    ids = [fold.id for fold in folds]
+    if fold_id is None and not ids:
+        raise FoldError(f"there is no fold to {action}")
+    if fold_id is not None and fold_id not in ids:
+        if not isinstance(session[fold_id], e.Fold):
+            raise FoldError(f"{fold_id!r} is not a fold")
+        why = "it is undone already" if action == "undo" else "it is not undone"
+        raise FoldError(f"cannot {action} fold {fold_id!r}: {why}, or on another branch")
+    return fold_id or ids[-1]

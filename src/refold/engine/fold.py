@@ -15,9 +15,9 @@ from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propo
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.record import with_quoted_texts
 from refold.engine.limits import Deadline, run_pending
-from refold.engine.replica import on_replica
+from refold.engine.planner import at_plan, on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
-from refold.errors import StalePlan, sentence
+from refold.errors import BadAnswer, StalePlan, sentence
 from refold.session import History, Session
 from refold.session.edits import edit_stretches
 from refold.text.redact import redact
@@ -32,24 +32,21 @@ async def perform(
     failed = Failed("nothing", "nothing could be folded")
     try:
         for strategy in (None, *plan.remaining):
+            proposal: Proposal | Reason = plan
             try:
-                proposal = (
-                    plan
-                    if strategy is None
-                    else await worker.run_in_worker(
-                        partial(plan.at, partial(propose, strategy, plan.context))
-                    )
-                )
+                if strategy is not None:
+                    proposal = await at_plan(plan, partial(propose, strategy, plan.context))
             except StalePlan:
                 return stale(plan)
-            if session.base != plan.made_from and not (budget and _came(session, plan)):
+            if session.base != plan.made_from and not (budget and only_messages_came(session, plan)):
                 return stale(plan)
             if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
                 continue
             outcome = await make_fold(session, plan, proposal, summariser, limits)
             if isinstance(outcome, e.Fold) and session.base != plan.made_from:
-                moves = budget and _came(session, plan)
-                moved = await moved_on(session, plan.context, outcome, budget) if budget and moves else None
+                moved = None
+                if budget and only_messages_came(session, plan):
+                    moved = await moved_on(session, plan.context, outcome, budget)
                 outcome = moved or stale(proposal, outcome.requests)
             if isinstance(outcome, e.Fold):
                 session.append(outcome, after=session.base)
@@ -69,7 +66,7 @@ def stale(proposal: Proposal, requests: int = 0) -> Failed:
     )
 
 
-def _came(session: Session, plan: Plan) -> bool:
+def only_messages_came(session: Session, plan: Plan) -> bool:
     """Is all that happened since the plan was made that messages came?"""
     return session.generation == plan.generation and plan.holds(session)
 
@@ -94,46 +91,42 @@ async def make_fold(
     session: Session, plan: Plan, proposal: Proposal, summariser: Summariser, limits: Deadline
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
-    spent = limits.quota.spent
+    spent, answers = limits.quota.spent, list[Answer]()
     try:
         # Of the view the plan was made for, whatever is said meanwhile.
         before = await worker.run_in_worker(lambda: plan.tokens_before)
         words = plan.prompt
         asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
-        answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout) if asks else []
+        if asks:
+            answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
         if proposal.pending:
             await run_pending(proposal.pending, limits)
         author = summariser.name if proposal.asks else proposal.author
         if not plan.holds(session):
-            return stale(proposal, limits.quota.spent - spent)
+            raise StalePlan
         empty = session.make(e.Fold, edits=(), preset=plan.preset, version=plan.version, author=author)
-        made = await worker.run_in_worker(
-            lambda: plan.at(lambda: _make(plan, proposal, answers, empty, before))
-        )
-    except StalePlan:
-        return stale(proposal, limits.quota.spent - spent)
+        made = await at_plan(plan, lambda: _make(plan, proposal, answers, empty, before))
+        if not plan.holds(session):
+            raise StalePlan
+        return made
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
-        return Failed(failure_code(error), sentence(error), proposal.strategy, limits.quota.spent - spent)
-    if not plan.holds(session):
-        return stale(proposal, limits.quota.spent - spent)
-    return made
+        requests = sum(answer.requests for answer in answers) or limits.quota.spent - spent
+        if isinstance(error, StalePlan):
+            return stale(proposal, requests)
+        return Failed(failure_code(error), sentence(error), proposal.strategy, requests)
 
 
-def _make(
-    plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fold, before: int
-) -> e.Fold | Failed:
-    """The fold, if it makes the view smaller."""
+def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fold, before: int) -> e.Fold:
+    """The fold; `BadAnswer` where it does not make the view smaller."""
     finished = finish(proposal, [redact(answer.text)[0] for answer in answers])
     s, requests = plan.context, sum(answer.requests for answer in answers)
     session = s.session
     if proposal.shorter and proposal.asks and finished.summary and proposal.stretch:
         first, last = (session.position(id) or 0 for id in proposal.stretch)
         if s.measure.text(finished.summary) >= s.sizes.shown(first, last, s.measure) > 0:
-            return Failed(
-                "inflated", "the summary is longer than what it replaces", proposal.strategy, requests
-            )
+            raise BadAnswer("inflated", "the summary is longer than what it replaces")
     fold = msgspec.structs.replace(
         empty,
         edits=finished.edits,
@@ -149,7 +142,7 @@ def _make(
         details=finished.details,
     )
     if len(edit_stretches((fold,), session.position)) != len(fold.edits):
-        return Failed("misplaced", "an edit names no stretch of the path", proposal.strategy, requests)
+        raise BadAnswer("misplaced", "an edit names no stretch of the path")
     if not finished.framed:
         fold = with_quoted_texts(fold, session)
     after = s.projection.after(fold)
@@ -161,10 +154,9 @@ def _make(
     clips.clear()
     tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
-        return Failed("inflated", "the view would not become smaller", proposal.strategy, requests)
+        raise BadAnswer("inflated", "the view would not become smaller")
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:
-        text = f"less than {proposal.min_gain:.0%} of the view would be freed"
-        return Failed("no_gain", text, proposal.strategy, requests)
+        raise BadAnswer("no_gain", f"less than {proposal.min_gain:.0%} of the view would be freed")
     items = [item for _, item in after]
     noted = FoldDetails(reads_left=list(reads_left(s.items, items))).stored()
     gone = left(session, s.items, items, s.counter)
@@ -174,13 +166,5 @@ def _make(
 
 def record_failure(session: Session, preset: str, failed: Failed) -> None:
     """Write down an attempt that changed nothing."""
-    failure = session.make(
-        e.Failure,
-        target=session.leaf,
-        code=failed.code,
-        text=failed.text,
-        preset=preset,
-        strategy=failed.strategy,
-        requests=failed.requests,
-    )
-    session.append(failure)
+    told = msgspec.structs.asdict(failed)
+    session.append(session.make(e.Failure, target=session.leaf, preset=preset, **told))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from refold import entries as e
-from refold import tracing, worker
+from refold import tracing
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, Writer
 from refold.compaction.planning import replan
@@ -16,7 +16,7 @@ from refold.compaction.requests import focus_line, framing
 from refold.compaction.sizes import fixed_size
 from refold.engine.fold import perform
 from refold.engine.limits import Deadline
-from refold.engine.planner import Planner
+from refold.engine.planner import Planner, at_plan
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
 from refold.errors import UsageError, sentence
 from refold.hooks import AfterCompact, BeforeCompact, Change, CompactFailed, Context, Hooks, Supply
@@ -172,13 +172,11 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
         writer=Writer(change.model.name, change.model.context_window) if change.model else s.writer,
         resting=s.resting and change.model is None,
     )
-    changed = await worker.run_in_worker(lambda: plan.at(lambda: replan(plan, s)))
+    changed = await at_plan(plan, partial(replan, plan, s))
     if isinstance(changed, Reason) and change.first_kept:
         text = f"the cut stays where it was: {changed.text}"
         hooks.trouble("before_compact", "first_kept", UsageError(text))
-        changed = await worker.run_in_worker(
-            lambda: plan.at(lambda: replan(plan, replace(s, first_kept=None)))
-        )
+        changed = await at_plan(plan, partial(replan, plan, replace(s, first_kept=None)))
     chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen

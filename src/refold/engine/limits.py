@@ -14,16 +14,13 @@ from refold.models.reply import closing
 from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request
 
-MIN_REQUESTS = 2
-"""Requests that are always allowed."""
-
 
 @dataclass
 class RequestQuota:
     """Counts requests, failed ones and second tries included: at most two, and two more for each window that
     there is to read."""
 
-    least: float = MIN_REQUESTS
+    least: float = 2
     """Requests that are always allowed."""
     spent: int = 0
     trouble: str = ""
@@ -83,7 +80,7 @@ class Deadline:
 
 
 PARALLEL = 4
-"""Pending requests that run side by side."""
+"""Requests that run side by side."""
 
 
 async def run_pending(pending: Sequence[PendingRequest], limits: Deadline) -> None:

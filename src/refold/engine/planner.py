@@ -1,13 +1,18 @@
-"""What an engine decides with: the preset for a session, what is known of it, what a fold would do."""
+"""What an engine decides with: the preset for a session, what is known of it, what a fold would do; and the
+history of a session that is read for this in another thread."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import NoneType
+from typing import TypeVar
 
 from refold import entries as e
+from refold import worker
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.plan_context import Due, PlanContext, PlanRequest, Writer
@@ -15,15 +20,15 @@ from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import last_model, rests
 from refold.engine.limits import Deadline
-from refold.engine.replica import at_replica, on_replica
 from refold.engine.summarise import ByModel, Summariser
 from refold.errors import expect
 from refold.hooks import Hooks
 from refold.protocols import TokenCounter
-from refold.session import History, Projection, Session, View
+from refold.session import History, Projection, Session, Snapshot, View
 from refold.tokens import get as counter_named
 from refold.tokens.parts import part_strings
 
+T = TypeVar("T")
 WANTED = "pass a Session; a list of messages is merged into one"
 NEW_ENTRIES, NEW_CHARACTERS = 200, 40_000
 """Of what is new since the last look, at most, where the loop looks itself: counted exactly, that takes about
@@ -68,12 +73,8 @@ class Planner:
         return None if s.sizes.passes(self.preset.window, as_we_count=True) else s
 
     async def planned(self, session: Session, request: PlanRequest) -> Plan | Reason:
-        """Looks first, where that is quick; plans in the worker."""
+        """The same in the worker."""
         expect(session, Session, WANTED)
-        if not request.force and self._is_quick(session):
-            s = self.context(session, request)
-            if isinstance(reason := self.preset_for(session, request.model).due(s), Reason):
-                return reason
         return await on_replica(session, lambda history: self._plan_at(history, request))
 
     def _plan_at(self, history: History, request: PlanRequest) -> Plan | Reason:
@@ -123,3 +124,61 @@ def view_of(s: PlanContext) -> View:
         system=s.system,
         tools=s.tools,
     )
+
+
+# ── in another thread ───────────────────────────────────────────────────────────────────────────
+
+
+class _Copy(History):
+    """A history that is read under a lock, and grows when it is brought up to a snapshot."""
+
+    def __init__(self, snapshot: Snapshot, lock: threading.RLock) -> None:
+        super().__init__(snapshot.id, snapshot.info, snapshot.counts)
+        self.lock = lock
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Take in what a snapshot has more."""
+        news = islice(snapshot.log, len(self._log), snapshot.length)
+        if self._log:
+            for entry in news:
+                self._take(entry)
+        else:
+            self._take_all(news)
+        self.info, self.generation = snapshot.info, snapshot.generation
+
+
+class Replica:
+    """The history of a session that planning reads. Reading holds the lock, and first brings it up to a
+    snapshot; nothing else changes it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._log: Sequence[e.AnyEntry] = ()
+        self._copy: _Copy | None = None
+
+    def at(self, snapshot: Snapshot) -> History:
+        """The history at a snapshot: what is new since the last one is taken in."""
+        copy = self._copy
+        if copy is None or self._log is not snapshot.log or len(copy) > snapshot.length:
+            copy = self._copy = _Copy(snapshot, self.lock)
+            self._log = snapshot.log
+        copy.follow(snapshot)
+        return copy
+
+
+def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T]) -> T:
+    """The result of work that reads what a session held at a snapshot. Nothing changes that meanwhile."""
+    replica = session.derived.of(Replica, Replica)
+    with replica.lock:
+        return work(replica.at(snapshot))
+
+
+async def on_replica(session: Session, work: Callable[[History], T]) -> T:
+    """The same in the worker, for what the session holds now."""
+    snapshot = session.snapshot()
+    return await worker.run_in_worker(lambda: at_replica(session, snapshot, work))
+
+
+async def at_plan(plan: Plan, work: Callable[[], T]) -> T:
+    """The same for work that reads the history of a plan."""
+    return await worker.run_in_worker(lambda: plan.at(work))

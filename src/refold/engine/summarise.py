@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,11 +16,11 @@ from refold.compaction.plan import Ask
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.sizes import fixed_size
 from refold.compaction.transcript import SummarySource, for_digest
-from refold.engine.limits import Deadline, Metered, RequestQuota
+from refold.engine.limits import PARALLEL, Deadline, Metered, RequestQuota
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
-from refold.models.reply import AwaitedPluginGuard, Reply, complete
+from refold.models.reply import AwaitedPluginGuard, complete
 from refold.models.reply import checked_model as checked_model
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
@@ -30,6 +30,7 @@ from refold.text.redact import redact
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit
 
+T = TypeVar("T")
 OUTPUT = 4
 """The answer takes at most this part of the summariser's window."""
 PART = 16
@@ -102,7 +103,7 @@ def checked(summariser: Summariser) -> Summariser:
     return summariser
 
 
-async def side_by_side(work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+async def side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         if tasks:  # not `gather`: cancelled, that would wait for tasks that ignore it
@@ -131,8 +132,6 @@ class ByModel:
     model: Model
     counter: TokenCounter
     window: int | None = None
-    parallel: int = 4
-    temperature: float | None = None
     retries: Retry = Retry()
     quota: RequestQuota = field(default_factory=lambda: RequestQuota(inf))
     """How many requests are allowed: any number, unless a fold says otherwise."""
@@ -151,108 +150,105 @@ class ByModel:
         return self.model.name
 
     async def answer(self, ask: Ask, /) -> Answer:
-        window = self.window or self.model.context_window
-        request = ask.prefix() if ask.prefix else None
-        output = request.max_tokens or ask.target_tokens if request else 0
-        if request is None or not fits(self._size(request), output, window):
-            return await self._alone(ask, window)
-        try:
-            return await self._ask(ask, request)
-        except Overflow as overflow:
-            answer = await self._alone(ask, overflow.window or window)
-            return msgspec.structs.replace(answer, requests=answer.requests + 1)
+        question = _Question(self, ask, Metered(self.model, self.quota))
+        text = await question.text(self.window or self.model.context_window)
+        return Answer(text, question.model.requests, total(question.usages))
 
-    async def _alone(self, ask: Ask, window: int | None) -> Answer:
+    def size(self, request: Request) -> int:
+        fixed = fixed_size(self.counter, request.system, request.tools)
+        return fixed + sum(self.counter.message(message) for message in request.messages)
+
+
+@dataclass
+class _Question:
+    """What one question takes: requests that go beyond a window, chunks and calls of tools included."""
+
+    by: ByModel
+    ask: Ask
+    model: Metered
+    usages: list[Usage] = field(default_factory=list[Usage])
+
+    async def text(self, window: int | None) -> str:
+        ask, by = self.ask, self.by
+        request = ask.prefix() if ask.prefix else None
+        if request and fits(by.size(request), request.max_tokens or ask.target_tokens, window):
+            try:
+                return await self._asked(request)
+            except Overflow as overflow:
+                window = overflow.window or window
         request = ask.render(ask.sources, ask.previous)
-        size = self._size(request)
-        self.quota.reads(ask.purpose, size, window)
+        size = by.size(request)
+        by.quota.reads(ask.purpose, size, window)
         try:
-            return await self._within(ask, request, size, window)
+            return await self._within(request, size, window)
         except Overflow as overflow:
             # The window was unknown or smaller than declared: the refusal says how small, or we halve. That
             # guess is no reason to ask more often.
             smaller = overflow.window or min(size, window or size) // 2
             if overflow.window or window is None:
-                self.quota.reads(ask.purpose, size, smaller)
-            answer = await self._within(ask, request, size, min(smaller, window or smaller))
-            return msgspec.structs.replace(answer, requests=answer.requests + 1)
+                by.quota.reads(ask.purpose, size, smaller)
+            return await self._within(request, size, min(smaller, window or smaller))
 
-    async def _within(self, ask: Ask, request: Request, size: int, window: int | None) -> Answer:
+    async def _within(self, request: Request, size: int, window: int | None) -> str:
         """Whole where that fits, otherwise in chunks."""
         if window is None:
-            return await self._ask(ask, request)
-        output = min(request.max_tokens or ask.target_tokens, window // OUTPUT)
+            return await self._asked(request)
+        output = min(request.max_tokens or self.ask.target_tokens, window // OUTPUT)
         if fits(size, output, window):
-            return await self._ask(ask, self._shorter(request, output))
-        return await self._in_chunks(_Chunks(self, ask, window, output))
+            return await self._asked(request, output)
+        return await self._in_chunks(_Chunks(self.by, self.ask, window, output))
 
-    async def _in_chunks(self, plan: _Chunks) -> Answer:
-        ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
+    async def _in_chunks(self, plan: _Chunks) -> str:
+        sources = plan.sources()
         while plan.size(sources) > plan.last:
             chunks = list[tuple[SummarySource, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
-                if plan.requests(len(chunks)) > self.quota.left:
+                if plan.requests(len(chunks)) > self.by.quota.left:
                     raise BadAnswer("too_large", "reading all of it would take too many requests")
-            level = await side_by_side([self._part(plan, chunk) for chunk in chunks])
-            answers += level
+            texts = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             sources = tuple(
-                SummarySource(
-                    chunk[-1].id, user(f"[Summary of part {number} of {len(chunks)}]\n{answer.text}")
-                )
-                for number, (chunk, answer) in enumerate(zip(chunks, level, strict=True), 1)
+                SummarySource(chunk[-1].id, user(f"[Summary of part {number} of {len(chunks)}]\n{text}"))
+                for number, (chunk, text) in enumerate(zip(chunks, texts, strict=True), 1)
             )
-        answers.append(await self._ask(ask, self._shorter(ask.render(sources, None), plan.output)))
-        return Answer(answers[-1].text, sum(a.requests for a in answers), total([a.usage for a in answers]))
+        return await self._asked(self.ask.render(sources, None), plan.output)
 
-    async def _part(self, plan: _Chunks, chunk: Sequence[SummarySource]) -> Answer:
+    async def _part(self, plan: _Chunks, chunk: Sequence[SummarySource]) -> str:
         """The summary of a chunk: cut to what a part may have; a copy of the chunk is none."""
-        request = self._shorter(plan.ask.render(chunk, None), plan.part)
-        answer = await self._ask(plan.ask, request)
-        size = self.counter.text(answer.text)
-        if size >= self._size(request) - plan.empty:
+        request = self.ask.render(chunk, None)
+        text = await self._asked(request, plan.part)
+        size = self.by.counter.text(text)
+        if size >= self.by.size(request) - plan.empty:
             raise BadAnswer("inflated", "the summary of a part is longer than the part")
-        text = answer.text if size <= plan.part else fit(answer.text, plan.part, self.counter, head)
-        return msgspec.structs.replace(answer, text=text)
+        return text if size <= plan.part else fit(text, plan.part, self.by.counter, head)
 
-    def _shorter(self, request: Request, output: int) -> Request:
-        """With an answer of at most `output` tokens."""
-        limited = request.max_tokens is not None and request.max_tokens > output
-        return msgspec.structs.replace(request, max_tokens=output) if limited else request
-
-    async def _ask(self, ask: Ask, request: Request) -> Answer:
-        if self.temperature is not None:
-            request = msgspec.structs.replace(request, temperature=self.temperature)
-        model = Metered(self.model, self.quota)
-        gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
-        calls, usages = CALLS if ask.tools else 0, list[Usage]()
+    async def _asked(self, request: Request, output: int | None = None) -> str:
+        """The answer to a request; of at most `output` tokens where that is less than it says itself."""
+        if output is not None and request.max_tokens is not None and request.max_tokens > output:
+            request = msgspec.structs.replace(request, max_tokens=output)
+        gate = self.by.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(PARALLEL))
+        calls = CALLS if self.ask.tools else 0
         async with gate:
-            reply = await self._complete(model, request)
-            while reply.message.calls and calls > 0:
-                results = [await self._result(call) for call in reply.message.calls[:calls]]
-                results += [_refused(call) for call in reply.message.calls[calls:]]
+            reply = await self._reply(request)
+            while reply.calls and calls > 0:
+                results = [await self._result(call) for call in reply.calls[:calls]]
+                results += [_refused(call) for call in reply.calls[calls:]]
                 calls -= len(results)
-                usages.append(reply.usage or Usage())
-                messages = (*request.messages, reply.message, *results)
-                request = msgspec.structs.replace(request, messages=messages)
-                self.quota.answered_calls += 1
-                reply = await self._complete(model, request)
-        usage = total([*usages, reply.usage or Usage()])
-        return Answer(ask.accept(text_of(reply.message)), model.requests, usage)
+                request = msgspec.structs.replace(request, messages=(*request.messages, reply, *results))
+                self.by.quota.answered_calls += 1
+                reply = await self._reply(request)
+        return self.ask.accept(text_of(reply))
 
-    async def _complete(self, model: Metered, request: Request) -> Reply:
-        with tracing.model_call(model.name) as span:
-            reply = await complete(model, request, retries=self.retries)
+    async def _reply(self, request: Request) -> Assistant:
+        with tracing.model_call(self.model.name) as span:
+            reply = await complete(self.model, request, retries=self.by.retries)
             tracing.replied(span, reply.message, reply.usage)
-        return reply
+        self.usages.append(reply.usage or Usage())
+        return reply.message
 
     async def _result(self, call: Call) -> Result:
-        result = await self.run_tool(call) if self.run_tool else None
+        result = await self.by.run_tool(call) if self.by.run_tool else None
         return _refused(call) if result is None else cast("Result", redacted.message(result))
-
-    def _size(self, request: Request) -> int:
-        fixed = fixed_size(self.counter, request.system, request.tools)
-        return fixed + sum(self.counter.message(message) for message in request.messages)
 
 
 def _refused(call: Call) -> Result:
@@ -267,7 +263,7 @@ class _Chunks:
         self.by, self.ask, self.output = by, ask, output
         self.part = max(min(ask.target_tokens, window // PART), 1)
         """Tokens of a chunk's summary."""
-        self.empty = by._size(ask.render((), None))
+        self.empty = by.size(ask.render((), None))
         usable = int(window * MARGIN) - self.empty
         self.last, self.room = usable - output, usable - self.part
         """Tokens of conversation in the last request, and in a chunk."""
@@ -325,7 +321,7 @@ class _Chunks:
             at += step
 
     def size(self, sources: Sequence[SummarySource]) -> int:
-        return max(self.by._size(self.ask.render(sources, None)) - self.empty, 1)
+        return max(self.by.size(self.ask.render(sources, None)) - self.empty, 1)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from refold import entries as e
-from refold.engine.background import Watch
+from refold.engine.maintenance import Watch
 from refold.errors import Conflict, SessionExists, StorageError, UnknownName
 from refold.gateway.auth import RequestRefused
 from refold.gateway.client_compaction import is_reference_to

@@ -12,7 +12,7 @@ from refold import messages
 from refold.compaction.details import words_left_out
 from refold.compaction.plan import Plan
 from refold.compaction.plan_context import PlanRequest as Outlook
-from refold.engine.replica import on_replica
+from refold.engine.planner import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import client_compaction, compact_tool, compaction, open_sessions, replies, verbatim
 from refold.gateway.auth import RequestRefused

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -150,19 +151,55 @@ class Augment(Settings, frozen=True, kw_only=True):
     def problems(self) -> list[Flaw]:
         """What would go wrong with these settings, item by item (A23)."""
         s = self.resolved()
+        off = [Flaw("history_summary_min_version", s.off)] if s.off else []
         flaws = memory.check(s.memories_params) if s.memories_params != MemoryParams() else []
-        return [
-            *([Flaw("history_summary_min_version", s.off)] if s.off else []),
-            *parameters.check_prompt(s.prompt),
-            *parameters.check_sizes(
-                trigger=s.trigger_on_history_size_chars,
-                expiring=s.trigger_on_history_size_chars_when_cache_expiring,
-                tail=s.history_tail_size_chars_to_exclude,
-                node=s.abridged_history_params.total_chars_limit
-                + s.summary_tokens * MIN_CHARS_PER_TOKEN
-                + len(s.summary_node_request_message_template + s.summary_node_response_message),
-                ttl=s.cache_ttl_ms,
-                buffer=s.buffer_time_before_cache_expiration_ms,
-            ),
-            *(Flaw("memories_params", each) for each in flaws),
-        ]
+        notes = [Flaw("memories_params", each) for each in flaws]
+        return [*off, *_prompt_flaws(s.prompt), *s._size_flaws(), *notes]
+
+    def _size_flaws(self) -> Iterator[Flaw]:
+        """Problems of thresholds and times."""
+        trigger, tail = self.trigger_on_history_size_chars, self.history_tail_size_chars_to_exclude
+        expiring = self.trigger_on_history_size_chars_when_cache_expiring
+        frame = self.summary_node_request_message_template + self.summary_node_response_message
+        outline, summary = self.abridged_history_params.total_chars_limit, self.summary_tokens
+        node = outline + summary * MIN_CHARS_PER_TOKEN + len(frame)
+        if trigger <= 0:
+            yield Flaw("trigger_on_history_size_chars", "is 0: a long history is never folded by its size")
+        for name, threshold in (("trigger", trigger), ("trigger ahead of cache expiry", expiring)):
+            if 0 < threshold <= tail:
+                why = (
+                    f"{tail} is not below the {name} {threshold}: there is nothing left to fold when it fires"
+                )
+                yield Flaw("history_tail_size_chars_to_exclude", why)
+            elif 0 < threshold <= tail + node:
+                yield Flaw(
+                    "abridged_history_params",
+                    f"tail {tail} and a node of up to {node} characters are not below the {name} "
+                    f"{threshold}: it may fire again after every exchange",
+                )
+        ttl, buffer = self.cache_ttl_ms, self.buffer_time_before_cache_expiration_ms
+        if (ttl or buffer or expiring) and buffer >= ttl:
+            never = f"{buffer} is not below cache_ttl_ms {ttl}: the timer is never armed"
+            yield Flaw("buffer_time_before_cache_expiration_ms", never)
+
+
+_SAYS_WHO = re.compile(r"first[- ]person|[\"'“‘`]I[\"'”’`]|第一人称", re.IGNORECASE)
+_SECTION = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+\S|[-*][ \t]+\S|\*\*[^*\n]{1,80}\*\*)|(?<![\w.])\d{1,2}[.)][ \t]{0,8}[^\s\d]",
+    re.M,
+)
+SECTIONS = 2
+"""So many headings or list items make a structure."""
+
+
+def _prompt_flaws(prompt: str) -> Iterator[Flaw]:
+    """Problems of a prompt that asks for a summary in the agent's own voice."""
+    if not prompt.strip():
+        yield Flaw("prompt", "is blank: nothing is ever summarised")
+        return
+    if "<summary>" not in prompt:
+        yield Flaw("prompt", "does not ask for <summary> tags: thoughts of the model may become the summary")
+    if not _SAYS_WHO.search(prompt):
+        yield Flaw("prompt", 'does not say who "I" is: the agent may take the summary for the user\'s words')
+    if len(_SECTION.findall(prompt)) < SECTIONS:
+        yield Flaw("prompt", "names no sections: what a summary holds is left to chance")

@@ -1,17 +1,16 @@
-"""Settings that arrive as one JSON object, the way a back end ships them, and what is wrong with them."""
+"""Settings that arrive as one JSON object, the way a back end ships them."""
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
 
 from refold import memory
-from refold.compaction.preset import Flaw
-from refold.errors import SettingError, needed_value
+from refold.compaction.preset import converted
+from refold.errors import SettingError
 
 S = TypeVar("S", bound=msgspec.Struct)
 FLAGS = ("history_summary_params", "history_summary_min_version", "memories_params")
@@ -91,10 +90,7 @@ def _value(key: str, value: Any, kind: Any) -> Any:
         return inner(**convert(_object(value, key), inner, f"{key}."))
     if get_origin(inner) is dict:
         value = _object(value, key)
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise SettingError(key, f"{needed_value(error, kind)}, not {value!r}") from None
+    return converted(key, value, kind)
 
 
 def _object(value: Any, key: str) -> dict[str, Any]:
@@ -108,52 +104,3 @@ def _object(value: Any, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SettingError(key, "must be a JSON object")
     return cast("dict[str, Any]", value)
-
-
-# ── looked at before use (A23) ──────────────────────────────────────────────────────────────────
-
-_SAYS_WHO = re.compile(r"first[- ]person|[\"'“‘`]I[\"'”’`]|第一人称", re.IGNORECASE)
-_SECTION = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]+\S|[-*][ \t]+\S|\*\*[^*\n]{1,80}\*\*)|(?<![\w.])\d{1,2}[.)][ \t]{0,8}[^\s\d]",
-    re.M,
-)
-SECTIONS = 2
-"""So many headings or list items make a structure."""
-
-
-def check_prompt(prompt: str) -> Iterator[Flaw]:
-    """Problems of a prompt that asks for a summary in the agent's own voice."""
-    if not prompt.strip():
-        yield Flaw("prompt", "is blank: nothing is ever summarised")
-        return
-    if "<summary>" not in prompt:
-        yield Flaw("prompt", "does not ask for <summary> tags: thoughts of the model may become the summary")
-    if not _SAYS_WHO.search(prompt):
-        yield Flaw("prompt", 'does not say who "I" is: the agent may take the summary for the user\'s words')
-    if len(_SECTION.findall(prompt)) < SECTIONS:
-        yield Flaw("prompt", "names no sections: what a summary holds is left to chance")
-
-
-def check_sizes(
-    *, trigger: int, expiring: int, tail: int, node: int, ttl: int, buffer: int
-) -> Iterator[Flaw]:
-    """Problems of thresholds and times. `node`: characters that a summary node may take."""
-    if trigger <= 0:
-        yield Flaw("trigger_on_history_size_chars", "is 0: a long history is never folded by its size")
-    for name, threshold in (("trigger", trigger), ("trigger ahead of cache expiry", expiring)):
-        if 0 < threshold <= tail:
-            yield Flaw(
-                "history_tail_size_chars_to_exclude",
-                f"{tail} is not below the {name} {threshold}: there is nothing left to fold when it fires",
-            )
-        elif 0 < threshold <= tail + node:
-            yield Flaw(
-                "abridged_history_params",
-                f"tail {tail} and a node of up to {node} characters are not below the {name} {threshold}: "
-                "it may fire again after every exchange",
-            )
-    if (ttl or buffer or expiring) and buffer >= ttl:
-        yield Flaw(
-            "buffer_time_before_cache_expiration_ms",
-            f"{buffer} is not below cache_ttl_ms {ttl}: the timer is never armed",
-        )

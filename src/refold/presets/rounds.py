@@ -13,12 +13,6 @@ from refold.compaction.strategies.turn_lines import TurnLines, WriteLines, Zone,
 from refold.compaction.triggers import RoundEnded
 from refold.errors import SettingError
 
-WHICH_WHEN = """\
-- `recent-only`: 5 to 20 rounds; the last answers matter word for word.
-- `summary-only`: long tasks whose rounds have good lines; the least tokens.
-- `compressed`: when older tool output may be cut, but whole rounds should stay while there is room.
-- 50 rounds and more, whatever the strategy: with the `recall_conversation` tool; lines are merged by then."""
-
 
 class Rounds(Settings, frozen=True, kw_only=True):
     """One line per finished round, accumulated; only the newest rounds stay verbatim, the rest is

@@ -28,12 +28,10 @@ class Window(Settings, frozen=True, kw_only=True):
     max_tool_iterations: Annotated[int, about("bound of the tool loop", "C9", gt=0)] = 10
 
     def check(self) -> None:
-        if self.compact_threshold < self.compact_window + KEEP:
-            raise SettingError(
-                "compact_threshold",
-                f"must be at least compact_window + {KEEP} = {self.compact_window + KEEP}, "
-                f"is {self.compact_threshold}",
-            )
+        given, least = self.compact_threshold, self.compact_window + KEEP
+        if given < least:
+            text = f"must be at least compact_window + {KEEP} = {least}, is {given}"
+            raise SettingError("compact_threshold", text)
 
     @property
     def tool_iterations(self) -> int:

@@ -47,45 +47,16 @@ class BudgetSummary:
         )
 
         def shown(first: int, last: int) -> tuple[SummarySource, ...]:
-            said = (source for source in sources(s.session, first, last) if changes.get(source.id, True))
-            return tuple(
-                msgspec.structs.replace(source, message=changes[source.id][0])
-                if source.id in changes
-                else source
-                for source in said
-            )
+            said = (x for x in sources(s.session, first, last) if changes.get(x.id, True))
+            put = msgspec.structs.replace
+            return tuple(put(x, message=changes[x.id][0]) if x.id in changes else x for x in said)
 
         history = shown(start, cut.turn_start if cut.split else cut.position)
         prefix = shown(cut.turn_start, cut.position) if cut.split else ()
         if not history and not prefix:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
-        return self._proposal(s, cut, previous, files, history, prefix)
-
-    def _cut(self, s: PlanContext, previous: e.Fold | None, changes: Changes) -> Cut:
-        path, start = _path(s.session, changes), s.boundary(previous)
-
-        def size(entry: e.Entry) -> int:
-            # Summaries of compactions take no room: the new one replaces all of them.
-            if isinstance(entry, e.MessageEntry) and entry.id not in changes:
-                return s.session.cached_count(entry.id, entry.message, s.measure)
-            return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
-
-        wanted = s.wanted_cut
-        if wanted is None:
-            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size, previous=previous)
-        return cut_at(path, start, s.projection.position_of(wanted))
-
-    def _proposal(
-        self,
-        s: PlanContext,
-        cut: Cut,
-        previous: e.Fold | None,
-        files: e.Files,
-        history: tuple[SummarySource, ...],
-        prefix: tuple[SummarySource, ...],
-    ) -> Proposal:
-        path, earlier = s.session.path, previous.summary if previous else None
-        listed = (s.counter.text(framed_path(path)) + 2 for path in (*files.read, *files.modified))
+        earlier = previous.summary if previous else None
+        listed = (s.counter.text(framed_path(name)) + 2 for name in (*files.read, *files.modified))
         lists = 2 * FRAME_TOKENS + sum(listed)
         parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
         asks = tuple(self._ask(s, lists, *part) for part in parts if part[1])
@@ -116,6 +87,20 @@ class BudgetSummary:
             tokens_after=kept + limit + lists,
             measured_before=s.sizes.anchored(bare=True),
         )
+
+    def _cut(self, s: PlanContext, previous: e.Fold | None, changes: Changes) -> Cut:
+        path, start = _path(s.session, changes), s.boundary(previous)
+
+        def size(entry: e.Entry) -> int:
+            # Summaries of compactions take no room: the new one replaces all of them.
+            if isinstance(entry, e.MessageEntry) and entry.id not in changes:
+                return s.session.cached_count(entry.id, entry.message, s.measure)
+            return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
+
+        wanted = s.wanted_cut
+        if wanted is None:
+            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size, previous=previous)
+        return cut_at(path, start, s.projection.position_of(wanted))
 
     def _ask(
         self,

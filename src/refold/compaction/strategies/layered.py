@@ -264,10 +264,8 @@ def period(sources: Sequence[SummarySource]) -> str:
     times = [source.time for source in sources if source.time]
     if not times:
         return "(times unknown)"
-    first, last = (
-        datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M UTC") for t in (min(times), max(times))
-    )
-    return f"{first} to {last}"
+    ends = (datetime.fromtimestamp(time, UTC) for time in (min(times), max(times)))
+    return " to ".join(end.strftime("%Y-%m-%d %H:%M UTC") for end in ends)
 
 
 TITLES = (

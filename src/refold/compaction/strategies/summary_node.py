@@ -4,25 +4,15 @@ and once more the calls whose results the tail begins with."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import msgspec
 
 from refold import entries as e
+from refold.compaction import exchanges
 from refold.compaction.details import AugmentDetails
-from refold.compaction.exchanges import (
-    SEGMENT,
-    Exchange,
-    bounded,
-    grouped,
-    head_sources,
-    last_of_head,
-    newest_first,
-    node_of,
-    paired,
-)
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
@@ -30,7 +20,7 @@ from refold.compaction.requests import cached_prefix
 from refold.compaction.transcript import SummarySource, messages_between
 from refold.facts import abridged
 from refold.facts.tools import Names
-from refold.messages import Assistant, Call, Message, Result, User, assistant, content
+from refold.messages import Assistant, Call, Result, User, assistant, content
 from refold.protocols import Request
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
@@ -53,7 +43,7 @@ class SummaryNode:
     limits: abridged.OutlineLimits = abridged.OutlineLimits()
     carry_previous: bool = False
     """Give the previous summary to the model. Off: what it covered lives on in the abridged history alone."""
-    segment: int = SEGMENT
+    segment: int = exchanges.SEGMENT
     summary_tokens: int = 2_000
     names: Names | None = None
     """What further tools do (A16)."""
@@ -64,12 +54,14 @@ class SummaryNode:
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if self.off:
             return Reason("off", self.off)
-        last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
-        head = head_sources(s, last.last) if last else ()
+        last = exchanges.last_of_head(
+            exchanges.newest_first(s), chars=self.tail_chars, at_least=self.min_tail
+        )
+        head = exchanges.head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
         path, position = s.session.path, s.projection.position_of(last.last)
-        nodes = (fold for item in reversed(s.items) if (fold := node_of(s, item)))
+        nodes = (fold for item in reversed(s.items) if (fold := exchanges.node_of(s, item)))
         previous = next((node.summary for node in nodes), None) if self.carry_previous else None
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
@@ -105,7 +97,8 @@ class SummaryNode:
         tail = s.items[s.projection.item_at(position) :][:1]
         goes_on = position < len(s.session.path) and not (tail and isinstance(tail[0].message, User))
         said = messages_between(s.session, s.projection.floor, position)
-        return abridged.xml(outline_of(said, continues=goes_on, names=self.names), self.limits)
+        groups = abridged.groups(said, continues=goes_on, names=self.names)
+        return abridged.xml(tuple(map(_quoted, groups)), self.limits)
 
     def _ask(self, s: PlanContext, head: tuple[SummarySource, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
@@ -117,7 +110,7 @@ class SummaryNode:
 
         def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
             earlier = PREVIOUS.format(text=redacted.without_secrets(previous)) if previous else ""
-            sent = bounded(grouped(paired(sources, calls())), self.segment)
+            sent = exchanges.bounded(exchanges.grouped(exchanges.paired(sources, calls())), self.segment)
             chat = Request(
                 messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
             )
@@ -139,7 +132,7 @@ def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool) -> Sequence
     return [fold for fold in folds if fold.id not in nodes or fold.id in newest]
 
 
-def _open_calls(s: PlanContext, last: Exchange) -> tuple[Call, ...]:
+def _open_calls(s: PlanContext, last: exchanges.Exchange) -> tuple[Call, ...]:
     """Calls of the last head exchange, unless the conversation went on without their results."""
     after = s.items[last.last].message if last.last < len(s.items) else None
     if after is not None and not isinstance(after, Result):
@@ -148,19 +141,10 @@ def _open_calls(s: PlanContext, last: Exchange) -> tuple[Call, ...]:
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
 
 
-def outline_of(
-    sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
-) -> tuple[abridged.Group, ...]:
-    """The groups of a stretch of the log, their texts quoted."""
-    groups = list(abridged.groups(sources, continues=continues, names=names))
-    for number, group in enumerate(groups):
-        groups[number] = msgspec.structs.replace(
-            group,
-            user=quote(group.user, *_NODE_TAGS),
-            response=quote(group.response, *_NODE_TAGS),
-            **{name: tuple(quote(x, *_NODE_TAGS) for x in getattr(group, name)) for name in _LISTS},
-        )
-    return tuple(groups)
-
-
 _LISTS = ("modified", "created", "deleted", "viewed", "commands")
+
+
+def _quoted(group: abridged.Group) -> abridged.Group:
+    lists = {name: tuple(quote(x, *_NODE_TAGS) for x in getattr(group, name)) for name in _LISTS}
+    user, response = quote(group.user, *_NODE_TAGS), quote(group.response, *_NODE_TAGS)
+    return msgspec.structs.replace(group, user=user, response=response, **lists)

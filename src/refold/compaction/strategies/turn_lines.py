@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import msgspec
@@ -40,7 +41,7 @@ from refold.session.history import History
 from refold.session.items import Item
 from refold.text.frames import quote
 from refold.text.truncate import head, middle, one_line
-from refold.tokens.fitting import fit
+from refold.tokens.fitting import fit, newest_within
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
@@ -64,12 +65,9 @@ class WriteLines:
 
     def _fresh(self, s: PlanContext) -> list[Round]:
         """Finished rounds without a line, oldest first."""
-        known, fresh = known_lines(s), list[Round]()
-        for index in range(finished(s) - 1, -1, -1):
-            if line_of(s, round := round_at(s, index), known) is not None:
-                break
-            fresh.append(round)
-        return fresh[::-1]
+        known, newest_first = known_lines(s), range(finished(s) - 1, -1, -1)
+        rounds = (round_at(s, index) for index in newest_first)
+        return list(takewhile(lambda each: line_of(s, each, known) is None, rounds))[::-1]
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         fresh = self._fresh(s)
@@ -392,12 +390,8 @@ class Zone:
         """Index of the first of the `rounds` finished rounds that stays."""
         if self.count is not None:
             return max(rounds - self.count, 0)
-        total = 0
-        for index in range(rounds - 1, -1, -1):
-            total += self._size(s, index, newest=index == rounds - 1)
-            if total > self.budget:
-                return index + 1
-        return 0
+        kept = newest_within(range(rounds), self.budget, lambda index: self._size(s, index, rounds - 1))
+        return rounds - kept
 
     def trims(self, s: PlanContext, first: int, rounds: int) -> Iterator[e.Edit]:
         """Edits inside the rounds that stay."""
@@ -407,11 +401,11 @@ class Zone:
                 if item.fold is None and (smaller := self._cut(item.message)) is not item.message:
                     yield e.Edit(item.entries[0], item.entries[-1], (smaller,), "shrink")
 
-    def _size(self, s: PlanContext, index: int, *, newest: bool) -> int:
+    def _size(self, s: PlanContext, index: int, newest: int) -> int:
         total = 0
         for at in items_of(s, round_at(s, index)):
             message = s.items[at].message
-            smaller = message if newest else self._cut(message)
+            smaller = message if index == newest else self._cut(message)
             total += s.sizes.item(at) if smaller is message else s.counter.message(smaller)
         return total
 

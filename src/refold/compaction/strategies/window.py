@@ -13,12 +13,12 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import prompt
 from refold.compaction.transcript import SummarySource, message_of_item
+from refold.compaction.triggers import message_count
 from refold.digest.facts import ROLES
 from refold.digest.sections import DIGEST
 from refold.messages import System, system, user
 from refold.protocols import Request
 from refold.session.invariants import PAIRS, legal
-from refold.session.items import Item
 from refold.text.frames import quote
 from refold.text.truncate import head
 
@@ -93,12 +93,6 @@ WORDINGS = {
         digest_zh,
     ),
 }
-
-
-def message_count(items: Sequence[Item]) -> int:
-    """How many messages there are, as this design counts: a system message of the log is none, a summary is
-    one."""
-    return sum(item.fold is not None or not isinstance(item.message, System) for item in items)
 
 
 def kept_from(s: PlanContext) -> int:
@@ -197,11 +191,7 @@ class HardTrim:
         surplus = message_count(items) - self.most
         if surplus <= 0:
             return Reason("below_cap", f"{surplus + self.most} messages; the limit is {self.most}")
-        while (
-            start < len(items)
-            and items[start].fold is not None
-            and s.projection.fold_of(items[start]).summary
-        ):
+        while start < len(items) and items[start].fold and s.projection.fold_of(items[start]).summary:
             start += 1
         end = next((i for i in range(start + surplus, len(items)) if legal(items, i, PAIRS)), None)
         if end is None:
