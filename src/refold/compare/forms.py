@@ -84,12 +84,26 @@ def record_of_stretch(stretch: Stretch) -> FoldRecord:
 
 def stretch_forms(session: Session, stretch: Stretch, record: FoldRecord) -> dict[str, MessageForm]:
     """The forms of a stretch's messages in its replacement."""
-    entries = session.path[stretch.first : stretch.last + 1]
-    said = {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
-    put = stretch.edit.put
+    said, put = _said(session, stretch), stretch.edit.put
     if len(said) == 1 and put and stretch.edit.kind not in ("summary", "line"):
         return {id: "whole" if put == (message,) else "clipped" for id, message in said.items()}
     return dict(_in_record(said, record))
+
+
+def copies(session: Session, stretch: Stretch, record: FoldRecord) -> dict[int, str]:
+    """Which of the inserted messages stand for one message each, by their place: its id."""
+    said, edit = _said(session, stretch), stretch.edit
+    if edit.kind == e.LEFT:
+        return {}
+    if len(said) == len(edit.put) == 1 and edit.kind not in ("summary", "line"):
+        return dict(enumerate(said))
+    places = ((record.copy_of(message), id) for id, message in said.items())
+    return {place: id for place, id in places if place is not None}
+
+
+def _said(session: Session, stretch: Stretch) -> dict[str, Message]:
+    entries = session.path[stretch.first : stretch.last + 1]
+    return {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
 
 
 def _in_record(said: Mapping[str, Message], record: FoldRecord) -> Iterator[tuple[str, MessageForm]]:

@@ -46,7 +46,6 @@ class ReplayedRequest(NamedTuple):
     entries: int
     pause: float
     output: int
-    turn: int
 
 
 class RequestSeries(msgspec.Struct, frozen=True):
@@ -73,10 +72,6 @@ class ViewSizes(msgspec.Struct, frozen=True):
     kept: int
     record: int
     tail: int
-
-    @property
-    def total(self) -> int:
-        return self.kept + self.record + self.tail
 
 
 class Summarising(msgspec.Struct, frozen=True):
@@ -139,14 +134,13 @@ class Priced(NamedTuple):
 
     name: str
     prices: Prices
-    window: int | None
 
 
 def priced(name: str) -> Priced:
     model = known(name)
     if model is None or model.prices is None:
         raise SettingError("prices", f"no prices for {name!r}; `refold models` lists the models with prices")
-    return Priced(model.name, model.prices, model.window)
+    return Priced(model.name, model.prices)
 
 
 def prices_of(session: Session, name: str | None) -> Priced:
@@ -185,8 +179,8 @@ def folds_saved(session: Session, since: float = 0.0) -> tuple[int, int, float]:
 
 def steps(session: Session, counter: TokenCounter) -> RequestSeries:
     """The requests of a conversation; sizes are counted once per entry."""
-    sums, found, turn, fixed = [0], list[ReplayedRequest](), 0, 0
-    last = 0.0
+    sums, found = [0], list[ReplayedRequest]()
+    fixed, last = 0, 0.0
     for entry in session.path:
         message = said_by(entry)
         if message is None:
@@ -194,9 +188,8 @@ def steps(session: Session, counter: TokenCounter) -> RequestSeries:
         size = session.cached_count(entry.id, message, counter)
         if isinstance(message, System) and fixed == len(sums) - 1:
             fixed += 1
-        turn += isinstance(entry, e.MessageEntry) and message.role == "user"
         if isinstance(message, Assistant):
-            found.append(ReplayedRequest(len(sums) - 1, _pause(last, entry.time), size, turn))
+            found.append(ReplayedRequest(len(sums) - 1, _pause(last, entry.time), size))
             last = entry.time
         sums.append(sums[-1] + size)
     return RequestSeries(tuple(sums), fixed, tuple(found))

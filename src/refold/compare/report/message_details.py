@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from shlex import quote
 from typing import Any, NamedTuple
 
 from refold import entries as e
 from refold import tokens as counters
 from refold.compaction.details import RefoldDetails, VerificationReport
-from refold.compare.forms import FoldRecord, MessageForm, record_of_stretch, stretch_forms
+from refold.compare.forms import FoldRecord, copies, record_of_stretch, stretch_forms
 from refold.compare.measures import files_of_call, flat, subject
 from refold.compare.report.clip_parts import ESCAPES, clip_pieces
 from refold.compare.report.html import Markup, el, page_safe, redacted_text
@@ -169,7 +169,7 @@ class _Folds:
         numbers = [self.number[id] for id in forms if id in self.number]
         if not numbers:
             return None
-        own = self._copies(forms, record, stretch)
+        own = {place: self.number[id] for place, id in copies(session, stretch, record).items()}
         texts = [self._text(message, own.get(place)) for place, message in enumerate(stretch.edit.put)]
         lines = [
             (flat(line), (place, at))
@@ -194,16 +194,6 @@ class _Folds:
                 for message, text in zip(stretch.edit.put, texts, strict=True)
             ],
         }
-
-    def _copies(
-        self, forms: Mapping[str, MessageForm], record: FoldRecord, stretch: Stretch
-    ) -> dict[int, int]:
-        """Which of the inserted messages are copies of single messages of the transcript."""
-        numbers = [self.number[id] for id in forms if id in self.number]
-        if len(numbers) == len(stretch.edit.put) == 1 and forms[self.said[numbers[0]].id] == "clipped":
-            return {0: numbers[0]}
-        places = ((record.copy_of(self.said[number].message), number) for number in numbers)
-        return {place: number for place, number in places if place is not None}
 
     def _text(self, message: Message, number: int | None) -> str | list[Any]:
         text = page_safe(self.known.text(redacted.message_text(message)))
