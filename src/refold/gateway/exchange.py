@@ -119,7 +119,7 @@ class RequestExchange:
         if not self._told:
             self._told = True
             self._tell_note()
-            self.worker.tell(UpstreamReply(number=self.number, **self.answer.said()))
+            self.worker.tell(self.answer.reply(self.number))
 
     def _tell_note(self) -> None:
         """Sends the request to the worker once it is answered, because recording it earlier would delay the

@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -18,6 +17,7 @@ from yarl import URL
 
 from refold.errors import SettingError
 from refold.gateway.auth import UPSTREAM_KEYS, Caller, RequestRefused
+from refold.gateway.ipc import UpstreamReply
 from refold.gateway.replies import MAX_RECORDED_BYTES, READABLE
 from refold.gateway.stored_ids import IdReader
 from refold.gateway.stream_probe import look_after, next_piece
@@ -47,8 +47,8 @@ class AnswerInterrupted(Exception):
 class UpstreamAnswer:
     """The answer, collected for the record."""
 
-    def __init__(self, issued: Callable[[list[str]], None] | None = None) -> None:
-        self.issued = issued
+    def __init__(self) -> None:
+        self.issued: Callable[[list[str]], None] | None = None
         """Called with the ids of what the upstream stores, before the client sees them."""
         self.before_end: Callable[[], None] | None = None
         """Called when the answer is complete, before the client has its end."""
@@ -68,15 +68,16 @@ class UpstreamAnswer:
         if self._size <= MAX_RECORDED_BYTES:
             self._pieces.append(piece)
 
-    def said(self) -> dict[str, Any]:
+    def reply(self, number: int) -> UpstreamReply:
         """The whole answer; empty if it was too large."""
-        return {
-            "status": self.status,
-            "kind": self.kind,
-            "encoding": self.encoding,
-            "data": b"".join(self._pieces) if self._size <= MAX_RECORDED_BYTES else b"",
-            "complete": self.complete,
-        }
+        return UpstreamReply(
+            number=number,
+            status=self.status,
+            kind=self.kind,
+            encoding=self.encoding,
+            data=b"".join(self._pieces) if self._size <= MAX_RECORDED_BYTES else b"",
+            complete=self.complete,
+        )
 
 
 class Upstream:

@@ -53,7 +53,6 @@ from refold.gateway.open_sessions import (
 )
 from refold.gateway.replies import Recorded
 from refold.gateway.request_rewriter import RequestRewriter
-from refold.gateway.requests import ConversationRequest
 from refold.gateway.stored_ids import References, StoredIds, references
 
 SOON = 4 * 1024 * 1024
@@ -97,9 +96,7 @@ class GatewayWorker:
         self._open_sessions.ends = asyncio.get_running_loop().time() + open_sessions.END_PATIENCE
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            await asyncio.sleep(
-                0
-            )  # those that had ended before are taken off the list in the loop's next round
+            await asyncio.sleep(0)  # in the loop's next round, those that had ended are off the list
         await self._open_sessions.close()
         await self._rewriter.routing.close()
 
@@ -217,21 +214,19 @@ class GatewayWorker:
         """Records a request, unless it was recorded when it was rewritten."""
         if turn.done():
             return ""
+        taken: RecordedTurn | None = None
         try:
             asked, _ = self._rewriter.read(note)
-            taken = None if asked is None else await self._record_request(asked)
-            if not turn.done():
-                turn.set_result(taken)
+            if asked is not None:
+
+                async def write(opened: OpenSession) -> RecordedTurn:
+                    return record_request(opened, asked)
+
+                taken = await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
         finally:
             if not turn.done():
-                turn.set_result(None)
+                turn.set_result(taken)
         return ""
-
-    async def _record_request(self, asked: ConversationRequest) -> RecordedTurn:
-        async def write(opened: OpenSession) -> RecordedTurn:
-            return record_request(opened, asked)
-
-        return await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
 
     async def _answered(
         self, packet: UpstreamReply, waited: asyncio.Future[RecordedTurn | None] | None
