@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -81,13 +81,6 @@ UNASKED = (
 async def deny_all(call: Call, question: NeedsPermission) -> permissions.PermissionAnswer:  # noqa: ARG001
     """Refuses everything, for conversations without a user."""
     return "no"
-
-
-@runtime_checkable
-class Closes(Protocol):
-    """A model with connections."""
-
-    async def aclose(self) -> None: ...
 
 
 class ChatOptions(ChatSettings, frozen=True, kw_only=True):
@@ -217,7 +210,6 @@ class Chat:
 
     @property
     def store(self) -> Store | None:
-        """Store for conversations."""
         return self._store() if self._store is not None else None
 
     def keep(self, first: str) -> None:
@@ -273,8 +265,8 @@ class Chat:
         """Also closes connections."""
         await self.leave()
         for model in self._models:
-            if isinstance(model, Closes):
-                await model.aclose()
+            if close := getattr(model, "aclose", None):
+                await close()
 
     def system(self) -> str:
         """The system prompt, constant for the whole conversation; `CODE_LAW.md` follows it."""

@@ -202,7 +202,6 @@ class Reading:
             self._text = text
 
     def end(self) -> Iterator[Event]:
-        """The parts of the reply."""
         thought, self.calls, answer = read_text_reply(self._text, self._tools, self._messages)
         if thought:
             yield PartDone(Text(thought))
@@ -228,7 +227,8 @@ def read_text_reply(
             return thought, [_unreadable("there is no Action")], ""
         return "", [], thought
     calls: list[Call] = []
-    results = [_lines(each) for message in messages if isinstance(message, Result) for each in _said(message)]
+    answers = [_fields(message) for message in messages if isinstance(message, Result)]
+    results = [_lines(text) for text in m.leaves(answers)]
     while action and len(calls) < MAX_ACTIONS:
         name, rest = action["name"] or "", text[action.end() :]
         if name.casefold() == FINISH.casefold():
@@ -264,18 +264,6 @@ def _is_quoted(source: str, results: Sequence[str]) -> bool:
 
 def _lines(text: str) -> str:
     return "\n".join(line.strip() for line in text.split("\n"))
-
-
-def _said(message: Result) -> Iterator[str]:
-    """The texts of a result."""
-    waiting: list[Any] = [_fields(message)]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict | list):
-            values = cast("dict[str, Any] | list[Any]", value)
-            waiting += values.values() if isinstance(values, dict) else values
 
 
 def _unfenced(text: str) -> str:

@@ -36,8 +36,6 @@ batch_options = combined_options(
 
 
 class BatchTally(msgspec.Struct):
-    """Counts of a batch."""
-
     on: str
     jobs: int = 0
     kept: int = 0

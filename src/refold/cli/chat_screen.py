@@ -272,7 +272,6 @@ class Printer:
 
 
 def final_text(reply: Assistant) -> str:
-    """The last text of a reply."""
     texts = [part.text for part in reply.content if isinstance(part, Said) and part.text.strip()]
     return texts[-1] if texts else ""
 

@@ -259,7 +259,6 @@ def _print(
 
 
 def _last_strategy(done: Replayed) -> str:
-    """The last strategy that the preset tried."""
     tried = [failed.strategy for failed in done.failures if failed.strategy] or [
         fold.strategy for fold in done.folds
     ]

@@ -24,7 +24,6 @@ DEMO_FORMS = {
     "lines": ("as lines", "one line each, in a record"),
     "gone": ("not shown", "`refold recall` finds them"),
 }
-"""Forms of a message, in words."""
 
 
 @click.command("demo")

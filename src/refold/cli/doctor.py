@@ -50,11 +50,6 @@ EXTRAS = {
     "pydantic-ai": "pydantic_ai",
 }
 """Extra → a module that it installs."""
-PROGRAM_OF_FORMAT = {
-    "claude-code": "claude", "codex": "codex", "pi": "pi", "gemini": "gemini", "opencode": "opencode",
-    "copilot": "copilot",
-}  # fmt: skip
-"""Format → the program that writes it."""
 ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets", "refold.stores")
 CHECKED_SESSIONS = 5
 """Number of sessions whose last failures are shown."""
@@ -179,11 +174,11 @@ def _gateway(config: Configuration) -> Iterator[CheckResult]:
 def _programs() -> Iterator[CheckResult]:
     from refold.registry.client_sessions import folders
 
-    found = {name: path for name in PROGRAM_OF_FORMAT.values() if (path := shutil.which(name))}
+    places = {format.removesuffix("-code"): place for format, place in folders().items()}
+    found = {name: path for name in places if (path := shutil.which(name))}
     with ThreadPoolExecutor() as pool:
         versions = dict(zip(found, pool.map(_version, found.values()), strict=True))
-    for format, place in folders().items():
-        name = PROGRAM_OF_FORMAT[format]
+    for name, place in places.items():
         kept = f"; sessions: {place}" if place.exists() else ""
         if name in versions:
             yield CheckResult("programs", "ok", f"{name} {versions[name]}{kept}")

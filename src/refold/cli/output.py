@@ -142,7 +142,6 @@ def indented(text: str, by: int) -> Padding:
 def text_table(
     headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()
 ) -> Table:
-    """A plain table of texts."""
     from rich.table import Table
     from rich.text import Text
 

@@ -25,7 +25,6 @@ FORMAT_NAMES = {
 
 
 MAX_OFFERED = 30
-"""Number of conversations offered at once."""
 
 
 def open_session(file: str) -> Session:

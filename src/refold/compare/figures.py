@@ -50,8 +50,6 @@ class TurnUsage(msgspec.Struct):
 
 
 class LargeResult(msgspec.Struct, frozen=True):
-    """A tool result."""
-
     entry_id: str
     tool: str
     subject: str

@@ -30,7 +30,6 @@ FORM_WORDS: dict[MessageForm, str] = {
     "lines": "as one line",
     "gone": "not shown",
 }
-"""The forms in words."""
 MIN_SENTENCE_CHARS = 12
 """Minimum length of a sentence; shorter ones occur by chance."""
 PROBED_SENTENCES = 8

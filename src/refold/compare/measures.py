@@ -53,8 +53,6 @@ NEEDED_CUT = 0.75
 
 
 class CountOf(msgspec.Struct, frozen=True):
-    """A number out of a total."""
-
     kept: int
     of: int
 
@@ -105,8 +103,6 @@ def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> LogFacts
 
 
 class _Reader:
-    """Reads messages one by one."""
-
     def __init__(self, with_identifiers: bool) -> None:
         self.with_identifiers = with_identifiers
         self.typed: dict[str, int] = {}

@@ -111,7 +111,6 @@ class Paid(msgspec.Struct, frozen=True):
         return self.none.dollars - self.usual.dollars
 
     def row(self) -> dict[str, Any]:
-        """As JSON."""
         thresholds = {
             str(threshold): {
                 "cost": round(bill.dollars, 6),
@@ -200,7 +199,6 @@ def _pause(before: float, now: float) -> float:
 
 
 def view_sizes(items: Sequence[Item], sizes: Sequence[int]) -> ViewSizes:
-    """The sizes of a folded view."""
     put = [index for index, item in enumerate(items) if item.fold is not None]
     first = put[0] if put else len(items)
     record = sum(sizes[index] for index in put)

@@ -179,7 +179,6 @@ class PathCounter:
         return file
 
     def _forget(self, changed: set[str], folder: str) -> None:
-        """Forgets readings of a changed file."""
         for key, (made, reading) in list(self._readings.items()):
             if any(posixpath.join(folder, path) in changed for path in made.paths):
                 self._done.append(reading)

@@ -47,7 +47,6 @@ from refold.text.lenient_json import JsonObject
 
 T = TypeVar("T")
 STORE_POLL_SECONDS = 1.0
-"""Interval of checks of the stores."""
 SYNC_SECONDS = 3.0
 """Interval of checks of other programs' files; longer if that takes long."""
 QUIET_SECONDS = 15.0
@@ -55,7 +54,6 @@ QUIET_SECONDS = 15.0
 MAX_QUEUED_EVENTS = 64
 """Number of events that a page may be behind before it must reload everything."""
 MAX_SUMMARIES = 100
-"""Maximum number of sessions per request for summaries."""
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 HTTP_STATUS = {"gone": 404, "changed": 409, "damaged": 500, "closed": 503, "usage": 400}
 HEADERS = {
@@ -73,8 +71,6 @@ PAGE = files("refold.explorer").joinpath("page")
 
 
 class Asked(NamedTuple):
-    """The parameters of a request."""
-
     values: MultiMapping[str]
 
     def text(self, name: str) -> str:

@@ -33,7 +33,6 @@ from refold.session.edits import active_folds
 from refold.text.lenient_json import JsonObject
 
 MAX_HITS_PER_COLLECTION = 200
-"""Maximum number of hits of a search in one collection."""
 SUMMARIES = 50_000
 TIMELINES = 6
 RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}

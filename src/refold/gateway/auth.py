@@ -74,8 +74,6 @@ def refusal_response(refusal: RequestRefused, path: str) -> web.Response:
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The sender of a request."""
-
     owner: str = ""
     """Owner of the key; empty if no keys are required."""
     hidden: frozenset[str] = frozenset()
@@ -131,7 +129,6 @@ class Auth:
         )
 
     def _owner(self, token: str) -> str | None:
-        """The owner of a key."""
         hashed, owner = _hashed(token), None
         for known, wanted in self.settings.keys.items():  # all of them, whichever it is
             if secrets.compare_digest(hashed, wanted):

@@ -109,8 +109,6 @@ _MARKS = (b"[refold record ", *(row.mark for row in COMPACTION_PROMPTS))
 
 
 class CompactionCall(NamedTuple):
-    """A compaction call."""
-
     row: CompactionPrompt
     asked: ConversationRequest
     """The request without the text that asks."""

@@ -15,7 +15,6 @@ import msgspec
 from refold.registry.configuration import GatewaySettings
 
 READ_AHEAD_BYTES = 1 << 20
-"""Bytes to read ahead of a packet."""
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,6 @@ NOTES_DIVISOR = 3
 WINDOW_STEP = 4096
 """Granularity of windows smaller than the model's own."""
 MAX_ENGINES = 64
-"""Maximum number of engines kept."""
 
 
 class _Apart(Wrapped):

@@ -48,8 +48,6 @@ T = TypeVar("T")
 
 @dataclass
 class OpenSession:
-    """An open session."""
-
     session: Session
     size: int = 0
     watch: Watch | None = None
@@ -59,8 +57,6 @@ class OpenSession:
 
 @dataclass
 class RecordedTurn:
-    """A recorded request."""
-
     asked: ConversationRequest
     leaf: str | None
     """Entry after which the answer is appended."""

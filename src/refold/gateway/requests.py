@@ -89,8 +89,6 @@ def identifying_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class ConversationRequest(msgspec.Struct, frozen=True):
-    """A parsed conversation request."""
-
     dialect: str
     body: JsonObject
     wire: Sequence[JsonObject]
@@ -98,7 +96,6 @@ class ConversationRequest(msgspec.Struct, frozen=True):
     given: Sequence[Given]
     """Its messages, without the leading prompts."""
     session: str
-    """Id of its session."""
     size: int = 0
     """Size of the request in bytes."""
     since: str | None = None
@@ -163,7 +160,6 @@ class ConversationRequest(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, body=body)
 
     def with_messages(self, wire: Sequence[JsonObject]) -> bytes:
-        """The body with other messages."""
         field = dialects.get(self.dialect).field
         return msgspec.json.encode({**self.body, field: [*self.wire[: self.prompts], *wire]})
 

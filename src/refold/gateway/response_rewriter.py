@@ -47,7 +47,6 @@ class ResponseRewriter(ABC):
         return self.ended and asked and not self._odd and not self._failed
 
     def begin(self) -> None:
-        """Starts another round."""
         self.round += 1
         self.calls = self.recalls = 0
         self.ended = self._said_end = False

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Coroutine
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import msgspec
 
@@ -121,14 +123,14 @@ async def _serve(listening: socket.socket) -> None:
         await asyncio.to_thread(sys.stdin.buffer.read)
 
 
-def _main() -> None:
-    listening = socket.socket(fileno=int(sys.argv[1]))
+def run_loop(work: Coroutine[Any, Any, None]) -> None:
+    """Runs on uvloop if available; there is none for Windows."""
     try:
         from uvloop import run
     except ImportError:
         from asyncio import run
-    run(_serve(listening))
+    run(work)
 
 
 if __name__ == "__main__":
-    _main()
+    run_loop(_serve(socket.socket(fileno=int(sys.argv[1]))))

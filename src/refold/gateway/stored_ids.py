@@ -69,8 +69,6 @@ def _unreadable() -> RequestRefused:
 
 
 class References(msgspec.Struct, frozen=True):
-    """The ids that a request refers to."""
-
     body: bytes
     """The request as it was parsed. Duplicate keys are removed, because others may read them differently."""
     kept: Sequence[str] = ()

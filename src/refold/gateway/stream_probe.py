@@ -33,7 +33,6 @@ class StreamOpening:
     head: bytes = b""
     """Bytes read so far, to be passed on first."""
     error: bytes = b""
-    """The upstream's error message."""
 
 
 async def next_piece(answered: aiohttp.ClientResponse) -> bytes:

@@ -236,7 +236,6 @@ async def relay(
     done: str,
     head: bytes = b"",
 ) -> web.StreamResponse:
-    """Passes an answer on as it arrives."""
     handing = AnswerStream(request, upstream, answer, done)
     handing.response.content_length = upstream.content_length
     await handing.write(b"")

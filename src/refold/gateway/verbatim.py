@@ -22,8 +22,6 @@ from refold.text.lenient_json import JsonObject
 
 
 class RenderedView(msgspec.Struct, frozen=True):
-    """A view as it is sent."""
-
     items: Sequence[Item | Given]
     more: int = 0
     """Tokens of fields that the log does not store."""
@@ -104,7 +102,6 @@ def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
 
 
 def list_of(shown: RenderedView, dialect: str, *, cache: bool = False) -> list[JsonObject]:
-    """The view as a list of messages."""
     if dialect != "anthropic":
         return WIRES[dialect].render(shown.items)
     return WIRES["anthropic"].render(shown.items, cache=cache)["messages"]

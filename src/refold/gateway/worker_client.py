@@ -54,7 +54,6 @@ BEAT_SECONDS, DEAD_SECONDS = 5.0, 30.0
 ROOM_SECONDS = 5.0
 """How long a request waits for a worker that writes nothing while the spool is full."""
 ANSWER_SECONDS = 300.0
-"""Seconds to wait for an answer of the worker."""
 
 
 class WorkerClient:
@@ -81,7 +80,6 @@ class WorkerClient:
         self._drained = asyncio.Event()
         """Set when the worker has received everything, or will not receive more."""
         self._unsent: deque[int] = deque()
-        """Packets that the worker has not received."""
         self._waiting = 0
         """Bytes of those that it has received."""
         self._writer: asyncio.StreamWriter | None = None

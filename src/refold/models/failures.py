@@ -19,7 +19,6 @@ from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
 from refold.text.truncate import one_line
 
 MAX_ERROR_CHARS = 600
-"""Maximum characters of a provider's error text."""
 HIDDEN = "•••"
 
 _LATER = {408, 409, 425, 429}

@@ -12,14 +12,13 @@ import msgspec
 
 from refold.errors import ModelError, PluginGuard, Transient, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Content, Stop, Text, Thinking, Usage
-from refold.models.retry import NO_RETRY, Retry
+from refold.models.retry import Retry
 from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
 from refold.session.validation import kept, validated
 
 YIELD_EVERY_EVENTS = 256
 """Number of events after which other tasks may run."""
 MAX_EVENTS, MAX_CHARS = 2_000_000, 2**26
-"""Maximum number of events and of characters of a reply."""
 
 
 class AwaitedPluginGuard(PluginGuard):
@@ -109,10 +108,8 @@ async def collect(model: Model, request: Request) -> Reply:
         async with closing(model.stream(request)) as events:
             async for event in events:
                 collector.add(event)
-                if (
-                    collector.events % YIELD_EVERY_EVENTS == 0
-                ):  # a stream that never waits would block the loop
-                    await asyncio.sleep(0)
+                if collector.events % YIELD_EVERY_EVENTS == 0:
+                    await asyncio.sleep(0)  # a stream that never waits would block the loop
                 if collector.events > MAX_EVENTS or collector.size > MAX_CHARS:
                     raise ModelError(f"{model.name}: the reply did not end; it was abandoned")
         if collector.stop is None:
@@ -180,15 +177,3 @@ async def _within(seconds: float | None, model: Model, request: Request) -> Repl
 
 def _late(model: Model, seconds: float | None) -> Transient:
     return Transient(f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time")
-
-
-__all__ = [
-    "NO_RETRY",
-    "AwaitedPluginGuard",
-    "Collector",
-    "Reply",
-    "checked_model",
-    "closing",
-    "collect",
-    "complete",
-]

@@ -33,7 +33,6 @@ from refold.models.scripted import Scripted, ScriptedReply
 
 
 def read_script(file: str | Path, **options: Any) -> Scripted:
-    """The scripted model of a file."""
     path = Path(file).expanduser()
     try:
         text = path.read_text("utf-8")
@@ -62,8 +61,6 @@ def parse_script(text: str, where: str = "script") -> tuple[list[ScriptedReply],
 
 
 class _Reply:
-    """A reply being read."""
-
     def __init__(self, where: str) -> None:
         self.where = where
         self.begun = False

@@ -63,8 +63,6 @@ def install_session(exported: Resumable, folder: Path | None = None) -> Path:
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of writing a file."""
-
     file: Path
     backup: Path
     added: int

@@ -91,14 +91,13 @@ def preset(
     *,
     budget: int | None = None,
     config: Configuration | None = None,
-    environment: Mapping[str, str] | None = None,
 ) -> Preset:
     """The preset of a name (default: the configuration's) with the settings of this machine. Settings
     given here take precedence over the environment, and that over the configuration file."""
-    config = config or configuration.load_configuration(environment)
+    config = config or configuration.load_configuration()
     name = name or config.preset or "refold"
     known = [setting.name for setting in presets.settings_of(name)]
-    configured = config.preset_settings(name, known, environment)
+    configured = config.preset_settings(name, known)
     return presets.make(name, {**configured, **(settings or {})}, budget=budget)
 
 

@@ -165,8 +165,7 @@ def _settled(seen: Seen) -> JsonObject:
 
 
 def _problems(path: str, body: JsonObject) -> list[str]:
-    missing = [key for key in ("model",) if not isinstance(body.get(key), str)]
-    found = [f"{key}: field required" for key in missing]
+    found = [] if isinstance(body.get("model"), str) else ["model: field required"]
     match path:
         case "/v1/chat/completions":
             return found + validate_openai(body.get("messages") or [], body.get("tools"))
@@ -178,11 +177,8 @@ def _problems(path: str, body: JsonObject) -> list[str]:
             return found + validate_anthropic(body)
         case "/v1/messages/count_tokens":
             unwanted = [key for key in ("max_tokens", "stream", "temperature") if key in body]
-            return (
-                found
-                + [f"{key}: extra inputs are not permitted" for key in unwanted]
-                + validate_anthropic(body)
-            )
+            found += [f"{key}: extra inputs are not permitted" for key in unwanted]
+            return found + validate_anthropic(body)
         case _:
             return [f"no such address: {path}"]
 

@@ -97,7 +97,6 @@ class ToolContext:
     unconfined: bool = False
     """True if the user allowed this call to run without a sandbox."""
     network: bool = False
-    """True if the user allowed network access."""
     variables: tuple[str, ...] = ()
     """Further variables of the user that commands may see."""
     scratch: Path | None = None

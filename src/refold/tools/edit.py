@@ -17,7 +17,6 @@ from refold.tools.read import encoding_of
 from refold.tools.workspace import ToolRefused, Version, Workspace
 
 MAX_EDITED_BYTES = 20_000_000
-"""Size limit of an edited file."""
 DIFF_LINES = 200
 PREVIEW = 30
 """First lines of a written file that the result shows (E4)."""

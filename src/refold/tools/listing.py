@@ -22,7 +22,6 @@ from refold.tools.safe_open import open_beneath
 from refold.tools.workspace import ToolRefused, Workspace
 
 MAX_LISTED_FILES = 200_000
-"""Maximum number of files listed."""
 MAX_ENTRIES, MAX_PATHS = 1_000, 500
 """Maximum number of entries that LS and Glob show."""
 DEEPEST = 100

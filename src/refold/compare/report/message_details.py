@@ -61,8 +61,6 @@ class ShownText(NamedTuple):
 
 
 class ReportMessage(NamedTuple):
-    """A message of the transcript for the page."""
-
     id: str
     message: Message
     text: str
