@@ -13,7 +13,6 @@ from refold.cli.output import echo, emit, first_line, print_answer
 from refold.cli.session_argument import own_session
 
 if TYPE_CHECKING:
-    from refold.compaction.plan import Failed
     from refold.engine.branch import Branched
 
 
@@ -42,7 +41,9 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     engine = Engine(model=named_model(model), summariser="same", hooks=Hooks.installed())
     done = loop.run(engine.branch(session, to, summarize=summarize, instructions=focus))
     if isinstance(done, Failed):
-        _refused(done, session.leaf, as_json)
+        if as_json:
+            emit({"leaf": session.leaf, "failed": {"code": done.code, "text": done.text}})
+        echo(f"refold: not moved: {first_line(done.text, 300)}", err=True)
         sys.exit(1)
     tokens = engine.view(session).tokens
     print_answer(branch_json(done, tokens), _told(done, tokens), as_json, next=f"show {quote(file)} --tree")
@@ -66,12 +67,6 @@ def branch_json(done: Branched, tokens: int) -> dict[str, Any]:
         "requests": done.requests,
         "tokens": tokens,
     }
-
-
-def _refused(failed: Failed, leaf: str | None, as_json: bool) -> None:
-    if as_json:
-        emit({"leaf": leaf, "failed": {"code": failed.code, "text": failed.text}})
-    echo(f"refold: not moved: {first_line(failed.text, 300)}", err=True)
 
 
 def _told(done: Branched, tokens: int) -> str:

@@ -210,7 +210,12 @@ async def _restore(t: Terminal, which: str) -> None:
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
     if not which:
         rows = [
-            (at, _time(entry.time), entry.value["snapshot"][:12], _words(t, entry.target))
+            (
+                at,
+                f"{datetime.fromtimestamp(entry.time, UTC):%H:%M:%S}",
+                entry.value["snapshot"][:12],
+                _words(t, entry.target),
+            )
             for at, entry in enumerate(noted, 1)
         ]
         t.screen.print(text_table(("", "taken", "snapshot", "after"), rows) if rows else "No snapshots yet")
@@ -226,10 +231,6 @@ async def _restore(t: Terminal, which: str) -> None:
         t.screen.print(left, style="yellow")
     if chosen.target is not None:
         await _tree(t, chosen.target)
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
 
 
 def _words(t: Terminal, id: str | None) -> str:

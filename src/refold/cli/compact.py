@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from refold.compaction.preset import Preset
     from refold.compare.forms import MessageForm
     from refold.compare.replay import Replayed
-    from refold.registry.client_sessions import InPlace, Written
+    from refold.registry.client_sessions import InPlace
     from refold.registry.engine import Engine
     from refold.session import Session, View
 
@@ -117,7 +117,8 @@ def command(
     forms = Counter(message_forms(done.session, preset.accepts).values())
     new = _exported(done.session, resume) if resume and fits else None
     if as_json:
-        more = {"forms": forms, "in_place": written and _fields(written), "resume": new}
+        paths = {"file": str(written.file), "backup": str(written.backup)} if written else {}
+        more = {"forms": forms, "in_place": written and {**asdict(written), **paths}, "resume": new}
         emit({**fold_json(done, view, limit, passes or 1, fits, why), **more})
     else:
         tell_problems(session)
@@ -171,10 +172,6 @@ def _exported(session: Session, program: str) -> dict[str, str]:
         return {"id": made.id, "file": str(file), "command": f"cd {quote(folder)} && {command}"}
     made = resumable(session, RESUME_FORMATS[program])
     return {"id": made.id, "file": str(install_session(made)), "command": made.command}
-
-
-def _fields(written: Written) -> dict[str, Any]:
-    return {**asdict(written), "file": str(written.file), "backup": str(written.backup)}
 
 
 async def _perform(engine: Engine, session: Session, passes: int | None, focus: str | None) -> Replayed:

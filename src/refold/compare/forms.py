@@ -89,7 +89,7 @@ def stretch_forms(session: Session, stretch: Stretch, record: FoldRecord) -> dic
     return dict(_in_record(said, record))
 
 
-def copies(session: Session, stretch: Stretch, record: FoldRecord) -> dict[int, str]:
+def copied_messages(session: Session, stretch: Stretch, record: FoldRecord) -> dict[int, str]:
     """Which of the inserted messages stand for one message each, by their place: its id."""
     said, edit = _said(session, stretch), stretch.edit
     if edit.kind == e.LEFT:
@@ -109,15 +109,11 @@ def _in_record(said: Mapping[str, Message], record: FoldRecord) -> Iterator[tupl
     calls: dict[str, bool] = {}
     for id, message in said.items():
         form = record.form(message)
-        if form == "gone" and calls.get(_answers(message)):
+        if form == "gone" and isinstance(message, Result) and calls.get(message.call_id):
             form = "lines"
         if isinstance(message, Assistant):
             calls |= {call.id: form != "gone" for call in message.calls}
         yield id, form
-
-
-def _answers(message: Message) -> str:
-    return message.call_id if isinstance(message, Result) else ""
 
 
 class FoldRecord:

@@ -24,7 +24,7 @@ from refold.registry.sessions import named_session
 from refold.session import Session
 from refold.stores import is_store
 from refold.transcripts.base import problem_sentences
-from refold.transcripts.importing import ImportOutcome, ReadConversation, conversations, find_transcripts
+from refold.transcripts.importing import ImportOutcome, conversations, find_transcripts
 
 SessionOrError: TypeAlias = Session | RefoldError | OSError
 """A session, or the reason why there is none."""
@@ -131,14 +131,11 @@ def sessions(
         except (RefoldError, OSError) as error:
             yield file, error
         return
-    found = [one for one in conversations(Path(file), named=False) if not _is_skipped(one)]
+    every = conversations(Path(file), named=False)
+    found = [one for one in every if not (isinstance(one, ImportOutcome) and one.state == "skipped")]
     for number, one in enumerate(found):
         name = f"{file}#{number}" if len(found) > 1 else file
         yield name, StorageError(one.text) if isinstance(one, ImportOutcome) else one.session
-
-
-def _is_skipped(one: ReadConversation | ImportOutcome) -> bool:
-    return isinstance(one, ImportOutcome) and one.state == "skipped"
 
 
 def _one(file: str, session: SessionOrError, plan: ComparisonPlan) -> Compared:

@@ -268,6 +268,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
         summaries = money.summarising(done.all_folds, model.name if model else "", t.model)
         paid = money.pay(t.steps, t.model.prices, t.none, limit, shape, summaries)
     fits, why = done.verdict(engine, view, limit)
+    asked = (*done.all_folds, *done.session.annotations(e.Failure))
     return replace(
         blank,
         tokens=view.tokens,
@@ -276,7 +277,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
         forms=forms_of(done.session, t.steps.sizes),
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
-        requests=_requests(done.session),
+        requests=sum(one.requests for one in asked),
         error=why,
         paid=paid,
         done=done,
@@ -303,11 +304,6 @@ async def _folded(
         failed = done.failures[-1]
         raise ModelError(f"{failed.code}: {failed.text}")
     return engine, done, engine.view(done.session)
-
-
-def _requests(session: Session) -> int:
-    made = (*session.annotations(e.Fold), *session.annotations(e.Failure))
-    return sum(one.requests for one in made)
 
 
 def blanks(file: str, plan: ComparisonPlan, error: str) -> list[Cell]:

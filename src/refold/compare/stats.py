@@ -163,15 +163,13 @@ class PathCounter:
         shown = shown_by(call)
         if shown == "bash":  # a command may change what it names
             line = command_line(call)
-            changed.update(path for path in self._read_files() if posixpath.basename(path) in line)
+            read = {path for made, _ in self._readings.values() for path in made.paths}
+            changed.update(path for path in read if posixpath.basename(path) in line)
         if changed:
             self._forget({posixpath.join(folder, path) for path in changed}, folder)
         reading = "" if changed or shown != "read" else reading_of(call, paths, folder)
         self._open[call.id] = _Call(call, paths, reading, size)
         return size
-
-    def _read_files(self) -> set[str]:
-        return {path for made, _ in self._readings.values() for path in made.paths}
 
     def _touch(self, path: str, tokens: int) -> FileUsage:
         file = self.files.setdefault(path, FileUsage(path))

@@ -157,7 +157,7 @@ def _verdict(listed: Sequence[PresetGroup]) -> Verdict:
     what = _listed([_of(best, name) for name in measured]) or "nothing that can be counted"
     size = f", in {best.tokens:,} tokens" if len(equal) == len(best.cells) == 1 else ""
     lines = (
-        _fits(best),
+        f"It fits {len(best.fitting)} of {len(best.cells)} conversations." if len(best.cells) > 1 else "",
         _told_apart(equal) if len(equal) > 1 else "",
         _next(next_best, measured) if next_best else "",
         _loses(best, fitting),
@@ -176,10 +176,6 @@ def _of(group: PresetGroup, name: str) -> str:
     """`12 of the 30 words you typed`."""
     count = group.total(name)
     return f"{count.kept:,} of {'the ' if name == 'words' else ''}{count.of:,} {MEASURES[name][1]}"
-
-
-def _fits(best: PresetGroup) -> str:
-    return f"It fits {len(best.fitting)} of {len(best.cells)} conversations." if len(best.cells) > 1 else ""
 
 
 def _told_apart(equal: Sequence[PresetGroup]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from refold import entries as e
 from refold.compaction.details import RefoldDetails, VerificationReport, rows
 from refold.compaction.requests import last_model
-from refold.compare.forms import FoldRecord, copies, record_of_stretch, stretch_forms
+from refold.compare.forms import FoldRecord, copied_messages, record_of_stretch, stretch_forms
 from refold.compare.measures import subject
 from refold.compare.money import prices_of
 from refold.compare.report.clip_parts import clip_pieces
@@ -194,7 +194,7 @@ class Timeline:
         first, last = self._point(stretch.first), self._point(stretch.last + 1) - 1
         record = record_of_stretch(stretch)
         forms = stretch_forms(self.session, stretch, record)
-        shown_for = copies(self.session, stretch, record)
+        shown_for = copied_messages(self.session, stretch, record)
         return {
             "first": first,
             "last": last,
@@ -237,7 +237,7 @@ class Timeline:
         record = record_of_stretch(stretch)
         told["form"] = stretch_forms(self.session, stretch, record).get(entry.id, "gone")
         told["fold"] = stretch.fold.id
-        shown_for = copies(self.session, stretch, record)
+        shown_for = copied_messages(self.session, stretch, record)
         own = next((place for place, id in shown_for.items() if id == entry.id), None)
         copy = record.copy_of(message) if own is None else own
         if copy is not None:

@@ -38,7 +38,8 @@ def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int)
     additional tokens; the newest messages come first."""
     found: list[Item | Given] = []
     more = dropped = 0
-    own, dialect = _own(turn, session), turn.asked.dialect
+    ends = [digest_at(session, turn.asked.since), *turn.ends]
+    own, dialect = dict(zip(pairwise(ends), turn.asked.given, strict=True)), turn.asked.dialect
     for item in reversed(repair(view.items, dialect)):
         given = _given(item, own, session)
         beyond = None if given is None else beyond_log(given, dialect, view.counter)
@@ -55,11 +56,6 @@ def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int)
 
 _Own = dict[tuple[bytes, bytes], Given]
 """Digests of the path before a message → its first and last position in the request."""
-
-
-def _own(turn: RecordedTurn, session: Session) -> _Own:
-    ends = [digest_at(session, turn.asked.since), *turn.ends]
-    return dict(zip(pairwise(ends), turn.asked.given, strict=True))
 
 
 def _given(item: Item, own: _Own, session: Session) -> Given | None:

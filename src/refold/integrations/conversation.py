@@ -12,6 +12,7 @@ on: a session is never touched by two threads, and calls that overlap take turns
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections import OrderedDict
@@ -35,7 +36,7 @@ from refold.registry.engine import Engine
 from refold.registry.sessions import open as open_session
 from refold.session import Session, View
 from refold.session.dialects import get, parse_list, parse_reply
-from refold.session.dialects.common import to_list
+from refold.session.dialects.common import object_or_empty, to_list
 from refold.session.invariants import repair_by
 from refold.session.merge import contents
 
@@ -240,6 +241,14 @@ def rendered_messages(view: View, dialect: str) -> list[Any]:
     """The messages of a view in a dialect that is a list, without the system prompt."""
     chosen = get(dialect)
     return chosen.render(repair_by(chosen.rules, view.items))
+
+
+def call_arguments(text: Any) -> Mapping[str, Any]:
+    """The arguments of a call from their JSON; none if it is no object."""
+    try:
+        return object_or_empty(json.loads(text))
+    except (TypeError, ValueError, RecursionError):
+        return {}
 
 
 def count_prompts(messages: Sequence[Any]) -> int:

@@ -11,7 +11,6 @@ refold reads and writes: there is nothing to convert.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Unpack, cast
 
 from agents import FunctionTool, RunConfig, SessionSettings, Tool, TResponseInputItem
@@ -22,6 +21,7 @@ from refold.integrations.conversation import (
     Conversation,
     Conversations,
     as_said,
+    call_arguments,
     rendered_messages,
 )
 from refold.loop import aside
@@ -100,12 +100,7 @@ class RefoldSession:
 
         @aside
         async def answer(_: Any, arguments: str) -> str:
-            try:
-                asked: Any = json.loads(arguments)
-            except (ValueError, RecursionError):
-                asked = None
-            given = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
-            return await (await self._conversation()).recall(given)
+            return await (await self._conversation()).recall(call_arguments(arguments))
 
         spec = recall_tool.SPEC
         schema = dict(spec.parameters)

@@ -57,8 +57,9 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
         return error
     text = secrets.hide(_text(error))
     line = one_line(text, MAX_ERROR_CHARS).rstrip(".")
-    status = _status(error)
-    if sign := overflow.in_error(_with_status(status, text)):
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else None
+    if sign := overflow.in_error(f"{status} {text}" if status and not text.startswith(str(status)) else text):
         said = f"{name}: the request is larger than the model's window: {line}"
         return Overflow(said, sign.window, certain=sign.certain)
     if _NO_CREDIT.search(f"{text} {_kind(error)}"):
@@ -109,10 +110,6 @@ def _text(error: Exception) -> str:
     return said or type(error).__name__
 
 
-def _with_status(status: int | None, text: str) -> str:
-    return f"{status} {text}" if status and not text.startswith(str(status)) else text
-
-
 def _kind(error: Exception) -> str | None:
     """The error's `type`, as both providers write it."""
     body = _body(error)
@@ -127,11 +124,6 @@ def _kind(error: Exception) -> str | None:
 def _body(error: Exception) -> dict[str, Any]:
     body = getattr(error, "body", None)
     return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-
-
-def _status(error: Exception) -> int | None:
-    status = getattr(error, "status_code", None)
-    return status if isinstance(status, int) else None
 
 
 def _headers(error: Exception) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ other line is its text (`@@` begins a line of text that starts with an `@`).
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any, get_args
 
@@ -85,8 +86,11 @@ class _Reply:
     def line(self, calls: int) -> ScriptedReply:
         """`calls` have been named before: ids go on counting through the whole script."""
         self._flush()
-        ids = iter(range(calls + 1, calls + 1 + len(self.parts)))
-        content = tuple(_with_id(p, ids) if isinstance(p, Call) else p for p in self.parts)
+        ids = count(calls + 1)
+        content = tuple(
+            msgspec.structs.replace(part, id=f"call_{next(ids)}") if isinstance(part, Call) else part
+            for part in self.parts
+        )
         return ScriptedReply(content=content, **self.fields)
 
     def _directive(self, word: str, rest: str) -> None:
@@ -126,10 +130,6 @@ class _Reply:
         if text.strip():
             self.parts.append(Text(text))
         self.text = []
-
-
-def _with_id(call: Call, ids: Any) -> Call:
-    return msgspec.structs.replace(call, id=f"call_{next(ids)}")
 
 
 def _error(kind: str, text: str) -> ModelError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
@@ -239,8 +239,9 @@ def _check_presets(config: Configuration) -> None:
 
 def _unknown_key(key: str, section: str) -> str:
     """Message for a key that its section does not have, with the closest one."""
-    known = _type_at(section).__struct_fields__
-    return f"{_place(section.replace('[...]', '.*'))}unknown key {_meant(key, known)}"
+    meant = nearest(key, _type_at(section).__struct_fields__)
+    hint = f'; did you mean "{meant}"?' if meant else ""
+    return f'{_place(section.replace("[...]", ".*"))}unknown key "{key}"{hint}'
 
 
 def _wrong_value(wrong: str, got: str | None, place: str) -> str:
@@ -260,9 +261,3 @@ def _type_at(place: str) -> Any:
 
 def _place(section: str) -> str:
     return f"[{section}] " if section else ""
-
-
-def _meant(name: str, known: Sequence[str]) -> str:
-    """The name, quoted, and the closest known one."""
-    meant = nearest(name, known)
-    return f'"{name}"' + (f'; did you mean "{meant}"?' if meant else "")

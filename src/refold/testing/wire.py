@@ -98,7 +98,7 @@ class WireServer:
         self._lock = threading.Lock()
         self._unexpected = 0
         self._done = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
         self._server.daemon_threads = True
 
     @property
@@ -290,10 +290,6 @@ _MISSHAPEN: dict[str, tuple[str | None, str]] = {
     "/v1/responses": (None, '{"type": "response.output_text.delta", "delta": {"nested": true}}'),
     "/v1/messages": ("content_block_delta", '{"type": "content_block_delta", "index": 99, "delta": {}}'),
 }
-
-
-def _handler_of(owner: WireServer) -> type[_Handler]:
-    return type("Handler", (_Handler,), {"owner": owner})
 
 
 __getattr__ = renamed(__name__, globals().__getitem__, Body="JsonObject")

@@ -36,10 +36,6 @@ def redacted_text(text: str) -> str:
     return page_safe(redact(text)[0])
 
 
-def escaped_text(value: str) -> Markup:
-    return value if isinstance(value, Markup) else Markup(html.escape(redacted_text(value)))
-
-
 def join_markup(children: Iterable[Child]) -> Markup:
     return Markup("".join(_rendered(child) for child in children))
 
@@ -54,10 +50,10 @@ def el(name: str, /, *children: Child, **attributes: str | float | bool | None) 
 
 
 def _rendered(child: Child) -> str:
-    if child is None:
-        return ""
+    if child is None or isinstance(child, Markup):
+        return child or ""
     if isinstance(child, str):
-        return escaped_text(child)
+        return html.escape(redacted_text(child))
     return str(child) if isinstance(child, int) else join_markup(child)
 
 

@@ -51,13 +51,10 @@ def colour(preset: str) -> str:
 
 def presets(rows: Sequence[PresetGroup], best: PresetGroup | None) -> Markup:
     """Best first; presets that do not fit or failed come last and have no shares."""
-    return _table("presets", [("preset", None), *PRESET_COLUMNS], [_row(group, best) for group in rows])
-
-
-def _table(cls: str, heads: Sequence[tuple[str, str | None]], rows: Sequence[Markup]) -> Markup:
-    """`heads`: names of columns, and what they mean."""
+    heads = [("preset", None), *PRESET_COLUMNS]
     named = [el("th", name, title=about, scope="col") for name, about in heads]
-    return el("table", el("thead", el("tr", named)), el("tbody", rows), cls=cls)
+    body = el("tbody", [_row(group, best) for group in rows])
+    return el("table", el("thead", el("tr", named)), body, cls="presets")
 
 
 def _row(group: PresetGroup, best: PresetGroup | None) -> Markup:
