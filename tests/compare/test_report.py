@@ -19,8 +19,8 @@ from refold import loop, presets
 from refold import messages as m
 from refold.compare import budgets
 from refold.compare.report import message_details, page
-from refold.compare.report.charts import short_number
 from refold.compare.report.html import el, redacted_text
+from refold.compare.report.page import short_number
 from refold.compare.run import Comparison, ComparisonPlan, compare
 from refold.compare.verdict import verdicts
 from refold.session import Session

@@ -25,7 +25,6 @@ from refold.text.plural import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from refold.batch import Ending
     from refold.compare.jobs import SessionOrError
     from refold.compare.run import About, Cell, Compared, Comparison, ComparisonPlan
     from refold.compare.verdict import PresetGroup
@@ -146,12 +145,11 @@ def many(
     """Compares the files with several workers; results are in the order of the files."""
     from refold.compare.jobs import endings, fingerprint, jobs, merge_compared
 
-    def failed(ending: Ending) -> bool:
-        return bool(ending.value.unread)
-
     with keeping(f"compare-{fingerprint(plan)}", kept, anew=anew) as done, working(tally.on) as on:
         ended = endings(jobs(files, plan), plan, on, done)
-        found = list(followed("comparing", ended, len(files), tally, failed))
+        found = list(
+            followed("comparing", ended, len(files), tally, lambda ending: bool(ending.value.unread))
+        )
     compared = merge_compared(ending.value for ending in sorted(found, key=lambda ending: ending.number))
     for file, note in compared.notes:
         echo(f"refold: {file}: {note}", err=True)

@@ -26,16 +26,8 @@ import msgspec
 from aiohttp import web
 from multidict import MultiMapping
 
+from refold import errors
 from refold.compare.report.html import page_safe, redacted_text
-from refold.errors import (
-    Conflict,
-    EntryNotFound,
-    FormatError,
-    RefoldError,
-    StorageError,
-    UnknownName,
-    UsageError,
-)
 from refold.explorer import gateway_stats
 from refold.explorer.session_list import SessionList
 from refold.explorer.timeline import Timeline
@@ -79,7 +71,7 @@ class Asked(NamedTuple):
     def number(self, name: str) -> int:
         given = self.values.get(name, "0")
         if not given.isascii() or not given.isdigit() or len(given) > 9:
-            raise UsageError(f"{name} must be a number, not {given[:40]!r}")
+            raise errors.UsageError(f"{name} must be a number, not {given[:40]!r}")
         return int(given)
 
     def timeline(self, session_list: SessionList) -> Timeline:
@@ -157,7 +149,7 @@ class Explorer:
         except OSError as error:
             await self._runner.cleanup()
             why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
-            raise UsageError(f"Port {self.port} {why}; choose another with --port") from None
+            raise errors.UsageError(f"Port {self.port} {why}; choose another with --port") from None
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}{place}/"
         self._looking = asyncio.ensure_future(self._look())
@@ -221,7 +213,7 @@ class Explorer:
         """The answer, or the error as a sentence."""
         try:
             told, status = await work(request), 200
-        except (RefoldError, OSError, ValueError) as error:
+        except (errors.RefoldError, OSError, ValueError) as error:
             kind = _kind(error)
             told, status = {"error": redacted_text(str(error)), "kind": kind}, HTTP_STATUS[kind]
         return web.Response(body=_encoded(told), status=status, content_type="application/json")
@@ -277,7 +269,7 @@ class Explorer:
         found: list[Session] = []
         for collection in self.session_list.collections.by_name.values():
             if collection.writable:
-                with suppress(RefoldError, OSError):
+                with suppress(errors.RefoldError, OSError):
                     infos = [one for one in collection.store.sessions() if one.updated >= since]
                     named = [one.id for one in infos if gateway_stats.GATEWAY_ID.search(one.id)]
                     found += [stored(collection.store, id) for id in named]
@@ -360,10 +352,10 @@ def _visible(value: Any) -> Any:
 def _kind(error: Exception) -> str:
     """`gone`; `changed` meanwhile; `damaged`; `closed`: it cannot be read or written now, usually because
     another program has locked it; `usage`: a wrong request."""
-    if isinstance(error, (UnknownName, EntryNotFound)):
+    if isinstance(error, (errors.UnknownName, errors.EntryNotFound)):
         return "gone"
-    if isinstance(error, Conflict):
+    if isinstance(error, errors.Conflict):
         return "changed"
-    if isinstance(error, FormatError):
+    if isinstance(error, errors.FormatError):
         return "damaged"
-    return "closed" if isinstance(error, (StorageError, OSError)) else "usage"
+    return "closed" if isinstance(error, (errors.StorageError, OSError)) else "usage"

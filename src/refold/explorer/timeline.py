@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from refold import entries as e
@@ -302,7 +303,9 @@ class Timeline:
         about = known(model) if model else None
         if about is None or about.prices is None or not fold.tokens_after:
             return ""
-        requests = [reply.time for reply in self._replies_before(fold)]
+        before = takewhile(lambda entry: entry.id != fold.id, self.session.entries)
+        replies = (entry for entry in before if isinstance(entry, e.MessageEntry))
+        requests = [entry.time for entry in replies if entry.message.role == "assistant"]
         even = break_even(
             fold.tokens_before,
             fold.tokens_after,
@@ -317,13 +320,6 @@ class Timeline:
             f"At list prices of {about.name}: {once} ${abs(even.now):.4f} in cache at once, "
             f"saves {later} with each later request{paid}."
         )
-
-    def _replies_before(self, fold: e.Fold) -> Iterator[e.MessageEntry]:
-        for entry in self.session.entries:
-            if entry.id == fold.id:
-                return
-            if isinstance(entry, e.MessageEntry) and entry.message.role == "assistant":
-                yield entry
 
 
 def _in_words(call: Call) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import NoneType
 from typing import cast
@@ -157,23 +157,15 @@ async def complete(  # the limit covers all attempts together, so it is ours to 
     Cancelling closes the connection.
     """
 
+    async def within(seconds: float | None, work: Callable[[], Awaitable[Reply]]) -> Reply:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work()
+        except TimeoutError as error:
+            text = f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time"
+            raise Transient(text) from error
+
     async def attempt() -> Reply:
-        return await _within(request.timeout, model, request)
+        return await within(request.timeout, lambda: collect(model, request))
 
-    try:
-        async with asyncio.timeout(timeout):
-            return await retries.call(attempt)
-    except TimeoutError as error:
-        raise _late(model, timeout) from error
-
-
-async def _within(seconds: float | None, model: Model, request: Request) -> Reply:
-    try:
-        async with asyncio.timeout(seconds):
-            return await collect(model, request)
-    except TimeoutError as error:
-        raise _late(model, seconds) from error
-
-
-def _late(model: Model, seconds: float | None) -> Transient:
-    return Transient(f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time")
+    return await within(timeout, lambda: retries.call(attempt))
