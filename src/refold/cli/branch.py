@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
+from refold import loop
 from refold.cli.options import json_option, named_model, own_argument
 from refold.cli.output import echo, emit, first_line, print_answer
 from refold.cli.session_argument import own_session
-
-if TYPE_CHECKING:
-    from refold.engine.branch import Branched
+from refold.compaction.plan import Failed
+from refold.engine.branch import Branched
+from refold.hooks import Hooks
+from refold.registry.engine import Engine
+from refold.session import redacted
 
 
 @click.command("branch")
@@ -30,11 +34,6 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     message of yours, the session moves to the point before it and prints the message, so that you can
     rephrase it. Nothing is lost: the branch you leave stays in the log.
     """
-    from refold import loop
-    from refold.compaction.plan import Failed
-    from refold.hooks import Hooks
-    from refold.registry.engine import Engine
-
     if not summarize and (model or focus):
         raise click.UsageError("--model and --focus need --summarize")
     session = own_session(file)
@@ -51,10 +50,6 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
 
 def branch_json(done: Branched, tokens: int) -> dict[str, Any]:
     """The documented JSON."""
-    import msgspec
-
-    from refold.session import redacted
-
     made = done.summary
     return {
         "from": done.origin,
