@@ -89,8 +89,7 @@ class ChatOptions(ChatSettings, frozen=True, kw_only=True):
     preset: str | None = None
     preset_settings: Mapping[str, Any] = {}
     summariser: str | None = None
-    """A model's name, `same` (the conversation's model) or `digest`; None: from the configuration, or the
-    digest."""
+    """A model's name, `same` (the conversation's) or `digest`; None: as configured, or the digest."""
     own_rules: tuple[Path, ...] = ()
     """The user's own rule files, for every project."""
     notes: Callable[[], str] = lambda: ""
@@ -493,8 +492,7 @@ class Chat:
             return None
 
     def _engine(self, model: Model | None) -> Engine:
-        """The engine for a model. Every preset gets the layers of E1 and E2, and falls back to the digest if
-        its own folds leave too much."""
+        """The engine for a model. Every preset gets the layers of E1 and E2, and falls back to the digest."""
         given = {"fallback": DIGEST_SUMMARISER, "layers": True, **self.settings.preset_settings}
         window = given.pop("window", None) or self._window(model)
         preset = registry.preset(self.settings.preset, given, config=self.config)

@@ -318,8 +318,7 @@ def _call(name: str, rest: str, tool: ToolSpec | None) -> tuple[Call, int]:
 
 
 def _value(text: str) -> tuple[Any, int]:
-    """The JSON value at the beginning of a text, small errors forgiven, and its length; None if there is
-    none."""
+    """The JSON value at the beginning, small errors forgiven, and its length; None if there is none."""
     start = len(text) - len(text.lstrip())
     with suppress(ValueError, RecursionError):
         return json.JSONDecoder(strict=False).raw_decode(text, start)
@@ -348,8 +347,7 @@ def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
 
 
 def _only(text: str, tool: ToolSpec) -> tuple[dict[str, Any] | None, int]:
-    """The single argument of a call such as `Read[src/a.py]`, on one line; None if there is none, or the tool
-    does not take just one."""
+    """The argument of a call such as `Read[src/a.py]`; None if there is none, or the tool takes more."""
     name = next(iter(tool.parameters.get("required") or tool.parameters.get("properties", {})), "")
     kind = tool.parameters.get("properties", {}).get(name, {}).get("type")
     written = _ONLY.match(text)

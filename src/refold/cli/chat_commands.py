@@ -170,8 +170,7 @@ def _money(dollars: float | None) -> str:
 
 
 async def _tree(t: Terminal, rest: str) -> None:
-    """`/tree` shows the tree; `/tree KEY` goes to an entry; `/tree KEY summary [focus]` also leaves a
-    summary."""
+    """`/tree` shows the tree, `/tree KEY` goes to an entry, `/tree KEY summary [focus]` summarises."""
     session, engine = t.chat.session, t.chat.engine
     if not rest:
         show.print_tree(t.screen, show.tree_value(engine, session), False)

@@ -81,8 +81,7 @@ def command(
 
 
 def _run(line: list[str], environment: dict[str, str]) -> int:
-    """Runs the program in the foreground. It gets keyboard signals from the terminal, and other signals from
-    here."""
+    """Runs the program in the foreground: it gets the terminal's signals, and other signals from here."""
     process: subprocess.Popen[bytes] | None = None
     early: list[int] = []
     """Signals that arrive while it is being started."""

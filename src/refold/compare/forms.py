@@ -75,8 +75,7 @@ def form_counts(counts: Mapping[MessageForm, int]) -> str:
 
 
 def record_of_stretch(stretch: Stretch) -> FoldRecord:
-    """The replacement of a stretch; for messages that left their place alone, the record of the fold, its
-    first edit."""
+    """The replacement of a stretch; of messages that left alone, the fold's record: its first edit."""
     edit = stretch.fold.edits[0] if stretch.edit.kind == e.LEFT else stretch.edit
     return FoldRecord(edit.put)
 

@@ -63,8 +63,7 @@ class Task:
 
 
 def transcript_files(names: Iterable[str]) -> list[tuple[str, bool]]:
-    """The files without duplicates, and whether each was given by name; a folder stands for all transcripts
-    in it."""
+    """The files of names and folders without duplicates, and whether each was given by name."""
     found: dict[Path, tuple[str, bool]] = {}
     for name in names:
         if Path(name).is_dir():
@@ -83,8 +82,7 @@ def jobs(files: Iterable[tuple[str, bool]], plan: ComparisonPlan) -> Iterator[Jo
 
 
 def fingerprint(plan: ComparisonPlan) -> str:
-    """Identifies the results of a plan: presets with their settings, budgets, passes, model, prices, and the
-    release."""
+    """Identifies the results of a plan: everything that is set in it, and the release."""
     model = plan.model if isinstance(plan.model, str | None) else plan.model.name
     settings = [_settings(name) for name in plan.presets]
     return short_digest(release(), settings, list(plan.budgets), list(plan.passes), model, plan.prices)

@@ -49,8 +49,7 @@ class LogFacts(msgspec.Struct, frozen=True):
     typed: dict[str, int]
     """Sentences that the user typed, with their word counts."""
     files: frozenset[str]
-    """Files that a call changed or created, by the shortest path suffix that is unique among touched files.
-    """
+    """Files that a call changed or created, by their shortest suffix unique among touched files."""
     paths: frozenset[str]
     """Files that a call read, changed, moved or deleted, in the same form."""
     calls: frozenset[tuple[str, ...]]

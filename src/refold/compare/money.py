@@ -214,8 +214,7 @@ def bill(
     shape: ViewSizes | None = None,
     summarising: Summarising = Summarising(),
 ) -> ReplayBill:
-    """The bill of the whole conversation, folded to `shape` whenever a request would exceed `threshold`;
-    without these, unfolded."""
+    """The bill of the conversation, folded to `shape` where a request would exceed `threshold`, if given."""
     run = _Run(conversation, prices, summarising)
     for step in conversation.steps:
         if threshold is not None and shape is not None and run.size(step) > threshold:
@@ -291,8 +290,7 @@ class _Run:
         self.folds += 1
 
     def request(self, step: ReplayedRequest) -> None:
-        """Bills a request by a cache of the longest common prefix, where every prompt continues the previous
-        one."""
+        """Bills a request by a cache of the longest prefix: every prompt continues the previous one."""
         size = self.size(step)
         warm = min(self.warm, size) if step.pause < CACHE_SECONDS["5m"] else 0
         usage = self.prices.prompt(warm, size - warm)

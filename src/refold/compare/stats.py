@@ -218,8 +218,7 @@ class PathCounter:
 
 
 def reading_of(call: m.Call, paths: Sequence[str], folder: str) -> str:
-    """Which part of which files a call reads; empty if it names none. Reading a whole file is the same with
-    any tool, and with `cat`."""
+    """Which part of which files a call reads; empty if none. Whole files are the same with any tool."""
     if not paths:
         return ""
     whole = "\n".join(posixpath.join(folder, path) for path in paths)

@@ -1,5 +1,4 @@
-"""The rows of a comparison over all logs, and its verdict: which preset keeps most, why, where it loses, what
-it costs."""
+"""The rows of a comparison over all logs, and its verdict: which preset keeps most, and why."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class PresetGroup(NamedTuple):
 
 
 def preset_groups(cells: Iterable[Cell]) -> list[PresetGroup]:
-    """Best first, for each budget and number of passes. Logs that already fit do not count, and presets with
-    equal figures are one group."""
+    """Best first, by budget and passes, of logs that do not fit; presets with equal figures are one."""
     found: dict[Any, PresetGroup] = {}
     for (asked, passes, preset), listed in _by_kind(cell for cell in cells if cell.needs_folding).items():
         figures = tuple((x.file, x.tokens, x.fits, *x.counts.values(), x.cost, x.requests) for x in listed)

@@ -317,8 +317,7 @@ class Explorer:
                 waiting.put_nowait(b"event: behind\ndata: {}\n\n")
 
     def _sync(self, synced: SyncedSessions) -> None:
-        """Keeps reading what another program writes, in a daemon thread, because the first reading may take
-        minutes."""
+        """Keeps reading what another program writes; the first reading may take minutes."""
         while not self._ended.is_set():
             began = time.monotonic()
             synced.refresh()

@@ -373,8 +373,7 @@ def _pieces(source: str, clip: str) -> tuple[tuple[int, int] | str, ...]:
 
 
 def _beside(source: str, clip: str) -> JsonObject:
-    """Both texts in pieces: [text, 1 where it was cut] of the source, [text, 1 where it is a mark] of the
-    clip."""
+    """Both texts in pieces: [text, 1 where the source was cut], [text, 1 where the clip has a mark]."""
     kept: Sequence[tuple[int, int] | str] = _pieces(source, clip)
     before: list[list[Any]] = []
     after: list[list[Any]] = []

@@ -59,8 +59,7 @@ DEFAULT_TRIGGER = 150_000
 
 
 def context_edits_of(dialect: str, body: JsonObject) -> ContextEdits | None:
-    """The changes that a request asks for, or None; raises `RequestRefused` for those that are not
-    supported."""
+    """The changes that a request asks for, or None; refuses those that are not supported."""
     given = body.get("context_management")
     if given is None:
         return None
@@ -80,8 +79,7 @@ def context_edits_of(dialect: str, body: JsonObject) -> ContextEdits | None:
 def cleared(
     wire: Sequence[JsonObject], edits: ContextEdits, count: TokenCount
 ) -> tuple[Sequence[JsonObject], list[JsonObject]]:
-    """The messages with tool results or thinking cleared, and the applied edits as the provider reports
-    them."""
+    """The messages with results or thinking cleared, and the edits as the provider reports them."""
     applied: list[JsonObject] = []
     for edit in edits.clearing:
         if isinstance(edit, ClearThinking):
@@ -103,8 +101,7 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
 
 
 def _thinking(wire: Sequence[JsonObject], edit: ClearThinking) -> tuple[Sequence[JsonObject], int]:
-    """Clears thinking of older turns. A turn of the assistant continues over tool results and ends at the
-    user's next message."""
+    """Clears thinking of older turns. A turn ends at the user's next message, not at tool results."""
     if edit.keep == "all" or edit.keep.type == "all":
         return wire, 0
     turns: list[list[int]] = [[]]

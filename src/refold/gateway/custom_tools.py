@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.session.dialects.common import MALFORMED, list_or_empty
+from refold.session.dialects.common import MALFORMED, list_or_empty, object_or_empty
 from refold.text.lenient_json import JsonObject
 
 
@@ -20,9 +20,9 @@ def restore_custom_calls(wire: Sequence[JsonObject], tools: Any) -> list[JsonObj
 
 
 def _names(tools: Any) -> set[str]:
-    kept = [cast("JsonObject", tool) for tool in list_or_empty(tools) if isinstance(tool, dict)]
-    own = [tool.get("custom") or tool for tool in kept if tool.get("type") == "custom"]
-    return {str(cast("JsonObject", tool).get("name")) for tool in own if isinstance(tool, dict)}
+    custom = [tool for tool in map(object_or_empty, list_or_empty(tools)) if tool.get("type") == "custom"]
+    own = (object_or_empty(tool.get("custom") or tool) for tool in custom)
+    return {str(tool.get("name")) for tool in own if tool}
 
 
 def _is_custom(item: JsonObject, names: set[str]) -> bool:

@@ -83,8 +83,7 @@ class RequestExchange:
         return ipc.UpstreamReply(number=self.number)
 
     async def _own(self, raw: bytes) -> bytes:
-        """The body, after checking that everything it refers to belongs to the caller. Ids in its answer
-        will, too."""
+        """The body, once everything it refers to is the caller's. Ids in its answer will be, too."""
         self.answer.issued = self.worker.issuing(self.caller.owner)
         if not may_refer(self.request.path, raw, self.request.headers.get("content-encoding", "")):
             return raw
@@ -95,8 +94,7 @@ class RequestExchange:
     async def _ask(
         self, raw: bytes, order: ipc.SendUpstream, *, doubtful: bool = False
     ) -> web.StreamResponse:
-        """Passes the request on. If the upstream says that it is too long, it is folded and sent once
-        more."""
+        """Passes the request on. If the upstream finds it too long, it is folded and sent once more."""
         self.answer.before_end = self._tell_reply if order.number else None
         try:
             async with self._sent(raw, order) as answered:
@@ -119,8 +117,7 @@ class RequestExchange:
             self.worker.tell(self.answer.reply(self.number))
 
     def _tell_note(self) -> None:
-        """Sends the request to the worker once it is answered, because recording it earlier would delay the
-        answer."""
+        """Sends the answered request to the worker: recording it earlier would delay the answer."""
         if self._note is not None:
             self.worker.tell(self._note)
             self._note = None
@@ -203,8 +200,7 @@ class RequestExchange:
         return folded if isinstance(folded, ipc.SendUpstream) else None
 
     def _order(self, raw: bytes, answer: ipc.FromWorker, marked: bool) -> ipc.SendUpstream:
-        """What to send upstream; raises `RequestRefused`. If the worker fails, a request that may fit is
-        passed on unchanged."""
+        """What to send upstream, or a refusal. If the worker fails, what may fit is passed on unchanged."""
         if isinstance(answer, ipc.SendUpstream):
             return answer
         if isinstance(answer, ipc.RefusedAnswer):

@@ -83,8 +83,7 @@ class ModelRouting:
         return engine
 
     def recorder(self, model: str, notes: str = "") -> Engine:
-        """The engine that makes the record for a compaction call: with a model's notes, or without a
-        model."""
+        """The engine that makes the record for a compaction call, with or without a model's notes."""
         tokens = self.settings.record_tokens or min(RECORD, self.of(model) // 8)
         engine = self._engines.get(("", tokens))
         if engine is None:

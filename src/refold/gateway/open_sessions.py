@@ -139,8 +139,7 @@ class OpenSessions:
 
     @contextmanager
     def grouped(self) -> Generator[CommitGroup]:
-        """Writes within the block form one commit if the store supports that. If it fails, opened sessions
-        are reread."""
+        """Writes within the block are one commit, if the store can; if it fails, sessions are reread."""
         group = CommitGroup(self)
         try:
             store = self.store

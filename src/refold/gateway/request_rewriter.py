@@ -300,8 +300,7 @@ class RequestRewriter:
         return ipc.ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     def _told_session(self, call: CompactionCall) -> CoveredHistory | None:
-        """For a call that contains the conversation as text: the session of the same name that it covers
-        best."""
+        """Of the sessions of the same name, the one that a call with the conversation as text covers best."""
         beside = self._open_sessions.beside(call.asked)
         return max(filter(None, (told_until(call, session) for session in beside)), default=None)
 
@@ -362,8 +361,7 @@ class RequestRewriter:
         return [result(call.id, text, name=COMPACT_TOOL_NAME) for call in own]
 
     def fits(self, question: ipc.RewriteRequest) -> bool:
-        """True if the body has fewer bytes than the window has tokens and contains nothing that has to be
-        read."""
+        """True if the body has fewer bytes than the window has tokens and nothing that must be read."""
         marked = compaction.is_marked(self.settings, question.path, question.raw)
         marked = marked or self.settings.compact_tool
         known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)

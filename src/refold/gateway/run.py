@@ -42,8 +42,7 @@ class ProgramGateway:
 
     @property
     def url(self) -> str:
-        """The address with the key in it, because every program has a setting for an address but not for a
-        header."""
+        """The address with the key in it: every program has a setting for an address, not for a header."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}/key/{self._key}"
 
     def __enter__(self) -> ProgramGateway:

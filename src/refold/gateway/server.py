@@ -209,8 +209,7 @@ class Gateway:
         return response
 
     async def _body(self, request: web.Request) -> bytes:
-        """All of it. Every byte that arrives gives more time, so that a slow line is waited for and a client
-        that has stopped is not."""
+        """All of it. Every byte gives more time: a slow line is waited for, a stopped client is not."""
         body, now = bytearray(), asyncio.get_running_loop().time
         try:
             async with asyncio.timeout(BODY_SECONDS) as limit:

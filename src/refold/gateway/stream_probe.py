@@ -44,8 +44,7 @@ async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
 
 
 def look_after(answered: aiohttp.ClientResponse) -> None:
-    """Closes an answer whose connection has broken: aiohttp closes the connection after invalid data but does
-    not wake the reader."""
+    """Closes an answer whose connection has broken: aiohttp does not wake its reader."""
     content, connection = answered.content, answered.connection
     transport = None if connection is None else connection.transport
     lost = transport is None or transport.is_closing()

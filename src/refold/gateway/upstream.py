@@ -122,8 +122,7 @@ class Upstream:
     async def asked(
         self, request: web.Request, body: bytes, caller: Caller, *, plain: bool = False
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The upstream's answer to this request with this body. `plain`: not compressed. Leaving the context
-        early closes it."""
+        """The upstream's answer; `plain`: not compressed. Leaving the context early closes it."""
         assert self._client is not None
         url = URL(f"{self.base}{request.rel_url.raw_path_qs}", encoded=True)
         data = io.BytesIO(body) if request.can_read_body or body else None  # written piece by piece

@@ -88,8 +88,7 @@ class GatewayWorker:
     # ── writing down ────────────────────────────────────────────────────────────────────────────
 
     async def _write(self) -> None:
-        """Writes packets in order, many in one commit. A packet that has to wait for a fold of its session is
-        overtaken."""
+        """Writes packets in order, many in one commit. One that waits for a fold is overtaken."""
         while self._unwritten:
             if isinstance(self._unwritten[0], ipc.RewriteRequest):
                 question = cast("ipc.RewriteRequest", self._next())
@@ -145,8 +144,7 @@ class GatewayWorker:
         turns: dict[int, RecordedTurn | None],
         sessions: CommitGroup,
     ) -> OpenSession | None:
-        """Writes a packet and returns its session; None if there is nothing to write. Raises
-        `SessionBusy`."""
+        """Writes a packet; its session, or None if there is nothing to write. Raises `SessionBusy`."""
         number = packet.number
         before = self._turn(number) if isinstance(packet, ipc.PassedRequest) else self._turns.get(number)
         if number not in turns and before is not None and before.done():
@@ -245,8 +243,7 @@ class GatewayWorker:
         return answer
 
     def _keep(self, packet: ipc.Issued) -> None:
-        """Records ids at once, since the next packet may refer to them. If they cannot be written, this
-        process remembers them."""
+        """Records ids at once: the next packet may refer to them. Else this process remembers them."""
         try:
             self._ids.put(packet.owner, packet.ids)
         except (RefoldError, OSError):

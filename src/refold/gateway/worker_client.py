@@ -122,8 +122,7 @@ class WorkerClient:
         return next(self._numbers)
 
     async def room(self) -> None:
-        """Waits while the spool is full and the worker makes progress; otherwise requests are passed on
-        anyway."""
+        """Waits while the spool is full and the worker makes progress; then requests are passed on."""
         with suppress(TimeoutError):
             while self._spool.is_crowded:
                 self._progress.clear()

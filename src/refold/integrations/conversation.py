@@ -62,8 +62,7 @@ class ModelCall:
     conversation: Conversation
 
     async def answered(self, raw: Any) -> None:
-        """Append the reply. Where that fails the caller still has it, and hands it over with the next
-        list."""
+        """Append the reply. Where that fails, it comes with the caller's next list."""
         session = self.place.session
         try:
             reply = raw if isinstance(raw, CollectedReply) else CollectedReply(*parse_reply(raw))
@@ -143,8 +142,7 @@ class Conversation:
         return to_list(shown if isinstance(shown, list) else shown["messages"])
 
     async def recall(self, arguments: Mapping[str, Any]) -> str:
-        """What the recall tool answers to these arguments: of the path alone. Another branch is another list,
-        which may be another user's."""
+        """What the recall tool answers, of the path alone: another branch may be another user's."""
         return recall_tool.tool_answer(index_of_path(self.session, self.session.leaf), arguments)
 
 

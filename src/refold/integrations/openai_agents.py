@@ -33,8 +33,7 @@ Items = list[TResponseInputItem]
 
 
 class RefoldSession:
-    """A conversation, by its id in a store. Objects with one stored id are one conversation, in one process
-    or in several."""
+    """A conversation by its id in a store: the same one for all objects, in one process or several."""
 
     def __init__(self, session_id: str, **options: Unpack[AdapterOptions]) -> None:
         self.session_id = session_id
@@ -86,8 +85,7 @@ class RefoldSession:
 
     @aside
     async def filter(self, data: CallModelData[Any]) -> ModelInputData:
-        """For `RunConfig(call_model_input_filter=…)`: what the runner would send goes in, what fits comes
-        out."""
+        """For `RunConfig(call_model_input_filter=…)`: of what the runner would send, what fits."""
         given, system = data.model_data.input, data.model_data.instructions
         tools = [spec for tool in data.agent.tools if (spec := _spec(tool))]
         turn = await (await self._conversation()).take(given, system=system, tools=tools)

@@ -32,8 +32,7 @@ class Injected(msgspec.Struct, frozen=True):
 
 
 class Chaos:
-    """`rate` of the requests get one of `faults`, chosen only by the seed. `injected` lists them
-    afterwards."""
+    """`rate` of the requests get one of `faults`, chosen by the seed; `injected` lists them."""
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from refold.compaction import overflow
 from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
+from refold.session.dialects.common import object_or_empty
 from refold.text.truncate import one_line
 
 MAX_ERROR_CHARS = 600
@@ -100,12 +101,10 @@ def _passes(error: Exception, status: int | None) -> bool:
 
 def _text(error: Exception) -> str:
     body = _body(error)
-    for holder in (body.get("error"), body):
-        if isinstance(holder, dict):
-            message = cast("dict[str, Any]", holder).get("message")
-            code = cast("dict[str, Any]", holder).get("code")
-            if isinstance(message, str) and message:
-                return f"{message} ({code})" if isinstance(code, str) and code else message
+    for holder in (object_or_empty(body.get("error")), body):
+        message, code = holder.get("message"), holder.get("code")
+        if isinstance(message, str) and message:
+            return f"{message} ({code})" if isinstance(code, str) and code else message
     said = str(error).strip()
     return said or type(error).__name__
 
@@ -113,8 +112,7 @@ def _text(error: Exception) -> str:
 def _kind(error: Exception) -> str | None:
     """The error's `type`, as both providers write it."""
     body = _body(error)
-    inner = body.get("error")
-    holder = cast("dict[str, Any]", inner) if isinstance(inner, dict) else body
+    holder = object_or_empty(body.get("error")) or body
     for key in ("type", "code"):
         if isinstance(holder.get(key), str) and holder[key] != "error":
             return holder[key]
@@ -122,8 +120,7 @@ def _kind(error: Exception) -> str | None:
 
 
 def _body(error: Exception) -> dict[str, Any]:
-    body = getattr(error, "body", None)
-    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    return object_or_empty(getattr(error, "body", None))
 
 
 def _headers(error: Exception) -> Mapping[str, str]:

@@ -22,8 +22,7 @@ MAX_EVENTS, MAX_CHARS = 2_000_000, 2**26
 
 
 class AwaitedPluginGuard(PluginGuard):
-    """A plug-in guard around an await. A plug-in that cancels itself has failed; a cancellation from
-    outside is passed on."""
+    """A plug-in guard around an await: a plug-in that cancels itself has failed."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         task = asyncio.current_task()

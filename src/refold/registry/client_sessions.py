@@ -101,8 +101,7 @@ class InPlace:
         return move + self._writer.resume_command(self._ticket.id)
 
     def write(self) -> Written | None:
-        """Appends what was folded since the file was read; None if nothing was. A file that has changed,
-        or is in use, is not touched."""
+        """Appends what was folded since the file was read; None if nothing was. A changed file is refused."""
         entries = self.session.entries[self._known :]
         if not any(isinstance(entry, Fold) for entry in entries):
             return None

@@ -136,8 +136,7 @@ def _own(
 
 
 def _configured(about: KnownModel | None, settings: Provider) -> dict[str, Any]:
-    """What is set for a model: its window from the table or the configuration, and how to reach its
-    provider."""
+    """What is set for a model: its window, and how to reach its provider."""
     given: dict[str, Any] = {
         "api_key": settings.api_key,
         "base_url": settings.base_url,

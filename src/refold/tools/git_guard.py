@@ -174,8 +174,7 @@ class Scanner:
 
 
 def _named(root: Path, folder: Path, value: str) -> list[Path]:
-    """Paths in the workspace that the words of a setting may mean, relative to its root or to the
-    configuration."""
+    """Paths in the workspace that a setting may mean, relative to the root or the configuration."""
     words = {word for word in re.split(r"[\s\"';&|=]+", value) if word and not word.startswith("-")}
     paths = {Path(os.path.normpath(base / word)) for word in words for base in (root, folder)}
     return [path for path in paths if path != root and path.is_relative_to(root) and ".git" not in path.parts]
@@ -325,8 +324,7 @@ class GitGuard:
                 self._held = None
 
     def left_over(self) -> str | None:
-        """The command that ran when an agent was killed and whose changes are undecided; None if there is
-        none."""
+        """The command of a killed agent whose changes are undecided; None if there is none."""
         if self._saved is None or not self._path().exists():
             return None
         with suppress(OSError), open(self._path(".lock"), "ab") as file:

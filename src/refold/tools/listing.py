@@ -196,8 +196,7 @@ WAYS = 64
 
 @lru_cache(maxsize=64)
 def pattern(glob: str) -> re.Pattern[str]:
-    """A regular expression for `*`, `?`, `[a-z]`, `{a,b}` and `**`. A pattern without a slash matches
-    only the name."""
+    """A regular expression for `*`, `?`, `[a-z]`, `{a,b}`, `**`; without a slash for the name alone."""
     bare = glob.removeprefix("./").lstrip("/")
     try:
         ways = [f"**/{way}" if "/" not in way else way for way in _ways(bare)]

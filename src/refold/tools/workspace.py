@@ -262,8 +262,7 @@ _SENTENCES = {
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The beginning of a file outside the workspace; raises `OSError` for a pipe or a device, which could
-    block."""
+    """The beginning of a file anywhere; `OSError` for a pipe or a device, which could block."""
     with open(os.open(path, _READ), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "is not a file", str(path))
@@ -271,8 +270,7 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def read_contained(root: Path, name: str, most: int) -> bytes:
-    """The beginning of a file in a folder, opened as tools do; empty if it is not a regular file inside
-    the folder."""
+    """The beginning of a regular file inside a folder, opened as tools do; empty if it is none."""
     try:
         workspace = Workspace(root)
     except OSError:

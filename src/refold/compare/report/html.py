@@ -41,8 +41,7 @@ def join_markup(children: Iterable[Child]) -> Markup:
 
 
 def el(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. `cls` is its class; an underscore in other names is a hyphen; None and False omit an
-    attribute."""
+    """An element. `cls` is its class; underscores are hyphens; None and False omit an attribute."""
     given = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Markup(f"<{name}{given}>")
