@@ -19,12 +19,12 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold import registry, tools
-from refold.agent import events, permissions, pictures
+from refold.agent import events, permissions
 from refold.agent.events import Tell
 from refold.agent.folded_files import bring_back
 from refold.agent.loop import Agent
 from refold.agent.mcp_servers import Servers, ServerTool
-from refold.agent.mentions import mentioned, reminder
+from refold.agent.mentions import is_picture, mentioned, pasted_pictures, picture_parts, reminder
 from refold.agent.permissions import Allow, NeedsPermission, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.rule_files import rule_files
@@ -181,8 +181,8 @@ class Chat:
             parts.append(m.attached(attached))
         from_user = text if typed else ""
         named = mentioned(from_user, self._exists)
-        parts += self._pictures(from_user, [name for name in named if pictures.is_picture(name)])
-        files = [name for name in named if not pictures.is_picture(name)]
+        parts += self._pictures(from_user, [name for name in named if is_picture(name)])
+        files = [name for name in named if not is_picture(name)]
         notes = (reminder(files), self._changes())
         parts += [m.text(note, "program") for note in notes if note]
         reply = await self.agent.turn(parts)
@@ -192,12 +192,12 @@ class Chat:
 
     def _pictures(self, text: str, named: list[str]) -> list[m.AnyPart]:
         """Pictures that the user mentions; a model without pictures gets their names."""
-        whole = pictures.pasted(text)
+        whole = pasted_pictures(text)
         if not named and not whole:
             return []
         about = known(self.model.name, self.config.models) if self.model else None
         if about is not None and about.images:
-            return pictures.parts(self.place.workspace, named, whole)
+            return picture_parts(self.place.workspace, named, whole)
         names = ", ".join((*named, *map(str, whole)))
         name = self.model.name if self.model else "no model"
         self.tell(

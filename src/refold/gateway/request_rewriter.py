@@ -31,12 +31,11 @@ from refold.gateway.context_management import (
     cleared,
     context_edits_of,
 )
-from refold.gateway.custom_tools import restore_custom_calls
 from refold.gateway.model_routing import ModelRouting
 from refold.gateway.open_sessions import OpenSession, OpenSessions, RecordedTurn
 from refold.gateway.requests import COMPACT_PATH, WIRES, ConversationRequest, model_named, read_request, since
 from refold.gateway.signed_reference import ReferenceSigner
-from refold.gateway.verbatim import RenderedView, beyond_log, list_of
+from refold.gateway.verbatim import RenderedView, beyond_log, list_of, restore_custom_calls
 from refold.messages import Message, result, user
 from refold.recall import tool
 from refold.recall.search import index_of_path
@@ -132,9 +131,9 @@ class RequestRewriter:
         view = await self._fitting(engine, asked, opened)
         turn.leaf = session.leaf
         if fold is not None and edits and edits.compact and edits.compact.pause_after_compaction:
-            return self._paused(
-                question, asked, self._item(question, asked, opened, view), before, view
-            ), turn
+            item, stream = self._item(question, asked, opened, view), bool(asked.body.get("stream"))
+            paused = compaction.compaction_message(item, asked.name, stream=stream)
+            return _compacted(question, paused, before, view.tokens), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
         shown = verbatim.render_verbatim(view, turn, session, preset.window - view.tokens)
@@ -228,19 +227,6 @@ class RequestRewriter:
         body = asked.with_messages(wire)
         return ipc.SendUpstream(number=question.number, body=body, done=done, extras=extras, counts=counts)
 
-    def _paused(
-        self,
-        question: ipc.RewriteRequest,
-        asked: ConversationRequest,
-        item: JsonObject,
-        before: int,
-        view: View,
-    ) -> ipc.ReadyAnswer:
-        stream = bool(asked.body.get("stream"))
-        body, kind = compaction.compaction_message(item, asked.name, stream=stream)
-        done = f"compact {before} {view.tokens}"
-        return ipc.ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
-
     async def _compact(
         self, question: ipc.RewriteRequest, asked: ConversationRequest, opened: OpenSession
     ) -> ipc.ReadyAnswer:
@@ -254,11 +240,10 @@ class RequestRewriter:
             raise RequestRefused(400, "there is nothing to compact", "invalid_request_error")
         signed = self._signer.sign(session.id, session.leaf, question.owner)
         whole, stream = question.path == COMPACT_PATH, bool(asked.body.get("stream"))
-        body, kind = compaction.compaction_response(
+        reference = compaction.compaction_response(
             signed, asked.name, before, after, whole=whole, stream=stream
         )
-        done = f"compact {before} {after}"
-        return ipc.ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        return _compacted(question, reference, before, after)
 
     async def _record(self, question: ipc.RewriteRequest, call: CompactionCall) -> ipc.ReadyAnswer | None:
         """A record of the conversation that answers a compaction call; None if none fits."""
@@ -293,11 +278,9 @@ class RequestRewriter:
         if view.tokens > engine.preset.budget or not record:
             return None
         text, stream = call.row.answer.format(record=record), bool(asked.body.get("stream"))
-        body, kind = compaction.TEXTS[asked.dialect](
-            text, asked.name, engine.counter.text(text), stream=stream
-        )
-        done = f"compact {before} {view.tokens}"
-        return ipc.ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        made_of, tokens = compaction.TEXTS[asked.dialect], engine.counter.text(text)
+        answer = made_of(text, asked.name, tokens, stream=stream)
+        return _compacted(question, answer, before, view.tokens)
 
     def _told_session(self, call: CompactionCall) -> CoveredHistory | None:
         """Of the sessions of the same name, the one that a call with the conversation as text covers best."""
@@ -372,6 +355,14 @@ class RequestRewriter:
         if asked.size > self.routing.of(asked.name):
             engine = self.routing.engine_for(asked.name)
             open_sessions.watched(opened, engine).consider(Outlook(system=asked.beside, model=asked.model))
+
+
+def _compacted(
+    question: ipc.RewriteRequest, answer: tuple[bytes, str], before: int, after: int
+) -> ipc.ReadyAnswer:
+    """An answer of the gateway itself (its body and content type) to a request for compaction."""
+    done, (body, kind) = f"compact {before} {after}", answer
+    return ipc.ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
 
 def request_messages(shown: RenderedView, asked: ConversationRequest) -> list[JsonObject]:

@@ -183,17 +183,12 @@ def _problems(path: str, body: JsonObject) -> list[str]:
             return [f"no such address: {path}"]
 
 
-_STREAMS = {
-    "/v1/chat/completions": streams.chat,
-    "/v1/responses": streams.responses,
-    "/v1/messages": streams.messages,
+_ANSWERS = {
+    "/v1/chat/completions": (streams.chat, whole.chat),
+    "/v1/responses": (streams.responses, whole.responses),
+    "/v1/messages": (streams.messages, whole.messages),
 }
-
-_WHOLE = {
-    "/v1/chat/completions": whole.chat,
-    "/v1/responses": whole.responses,
-    "/v1/messages": whole.messages,
-}
+"""Path → how a line is answered: as a stream, as a whole."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -224,7 +219,8 @@ class _Handler(BaseHTTPRequestHandler):
             line = msgspec.structs.replace(line, cut=True)
         if not seen.body.get("stream"):
             return self._whole(line, seen)
-        self._stream(_STREAMS[seen.path](line, seen.body["model"], len(self.owner.requests)))
+        stream, _ = _ANSWERS[seen.path]
+        self._stream(stream(line, seen.body["model"], len(self.owner.requests)))
         if broken:
             self._break(broken, seen.path)
         elif line.stalls:
@@ -237,7 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _whole(self, line: ScriptedReply, seen: Seen) -> None:
         if not streams.ends(line):
             return self._plain(Http.error(400, "this server breaks off only where it streams"))
-        return self._plain(Http(200, _WHOLE[seen.path](line, seen.body["model"], len(self.owner.requests))))
+        _, answer = _ANSWERS[seen.path]
+        return self._plain(Http(200, answer(line, seen.body["model"], len(self.owner.requests))))
 
     def _plain(self, answer: Http) -> None:
         page = isinstance(answer.body, str)
