@@ -63,7 +63,7 @@ def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, 
 @click.argument("words", nargs=-1)
 @json_option
 @click.pass_obj
-def listparse(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
+def list_notes(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
     """List the notes with their numbers, oldest first; with WORDS only those that contain all of them."""
     wanted = [word.lower() for word in words]
     numbered = [

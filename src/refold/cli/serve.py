@@ -9,6 +9,8 @@ import msgspec
 
 from refold.cli.options import Tokens, WholeNumber
 from refold.cli.output import echo
+from refold.registry import configuration
+from refold.stores import store_kind
 
 
 @click.command("serve")
@@ -38,9 +40,6 @@ def command(config: str | None, **given: str | int | None) -> None:
         raise click.UsageError(
             f'the gateway needs `pip install "refold[gateway]"` ({error.name} is missing)'
         ) from error
-    from refold.registry import configuration
-    from refold.stores import store_kind
-
     if config is not None:
         os.environ["REFOLD_CONFIG"] = config
     chosen = {key: value for key, value in given.items() if value is not None}

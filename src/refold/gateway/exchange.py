@@ -52,18 +52,14 @@ class RequestExchange:
         marked = is_marked(self.routing.settings, self.request.path, raw)
         if not marked and self.request.path == COMPACT_PATH:
             return await self._ask(raw, ipc.SendUpstream(number=0))
-        looked_at = marked or is_candidate(self.routing.settings, raw)
+        looked_at, asked = marked or is_candidate(self.routing.settings, raw), self._asked(raw)
         if not looked_at and len(raw) < MAX_READ_BYTES and len(raw) < self.routing.of(model_named(raw)):
-            self._note = ipc.PassedRequest(**self._asked(raw))
+            self._note = ipc.PassedRequest(**asked)
             return await self._ask(raw, ipc.SendUpstream(number=self.number))
-        answer = await self.worker.ask(ipc.RewriteRequest(**self._asked(raw)))
+        answer = await self.worker.ask(ipc.RewriteRequest(**asked))
         if isinstance(answer, ipc.SendUpstream) and answer.notes:
-            answer = await self.worker.ask(
-                ipc.RewriteRequest(**self._asked(raw), notes=await self._notes(raw))
-            )
-        self._note = ipc.PassedRequest(
-            **self._asked(raw)
-        )  # a worker that comes after this one does not know it
+            answer = await self.worker.ask(ipc.RewriteRequest(**asked, notes=await self._notes(raw)))
+        self._note = ipc.PassedRequest(**asked)  # a worker that comes after this one does not know it
         if isinstance(answer, ipc.ReadyAnswer):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -130,9 +130,8 @@ def _own(
     facts = {**configured, **({"cache": None} if configured.get("cache") == "off" else {})}
     if about:
         facts |= {"temperature": about.temperature, "reasoning": about.reasoning}
-    module, _, factory = kind.factory.partition(":")
     told = {key: value for key, value in facts.items() if key in kind.told}
-    return getattr(import_module(module), factory)(name, **{**told, **given})
+    return resolve_name(kind.factory)(name, **{**told, **given})
 
 
 def _configured(about: KnownModel | None, settings: Provider) -> dict[str, Any]:

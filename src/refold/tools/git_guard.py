@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from difflib import unified_diff
 from pathlib import Path
+from textwrap import indent
 from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
@@ -349,7 +350,8 @@ class GitGuard:
         """The changes as text, one per line."""
         names = self._names(changes)
         rows = [
-            f"{name}: {visible(change.what)}" + (f"\n{_indented(change.text)}" if change.text else "")
+            f"{name}: {visible(change.what)}"
+            + (f"\n{indent(visible(change.text), '    ')}" if change.text else "")
             for name, change in zip(names, changes, strict=True)
         ]
         return middle("\n".join(rows), _SHOWN)
@@ -503,7 +505,3 @@ def _locked(file: BinaryIO, how: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in visible(text).splitlines())
