@@ -33,7 +33,7 @@ SHARED = {
     "Engine": "the engine; `registry` gives it the models of the configuration",
     "result": "a result message; of the recall tool for its calls",
     "message_of": "the message that a record or an entry holds",
-    "as_object, as_count": "a foreign value as an object or a count; what is none is empty or 0",
+    "as_count": "a foreign value as a count; what is none is 0",
     "log": "the logger of refold",
     "Sleep": "a function that waits",
     "STYLE": "the form of a strategy's summaries",

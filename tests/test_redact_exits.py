@@ -324,7 +324,7 @@ def test_a_store_without_sessions_is_named_without_its_password(monkeypatch: pyt
         assert spec == address
         return MemoryStore(), None
 
-    monkeypatch.setattr("refold.stores.open_store", empty)
+    monkeypatch.setattr("refold.registry.sessions.open_store", empty)
     with pytest.raises(StorageError, match="contains no session") as raised:
         named_session(address)
     assert HIDDEN not in str(raised.value)

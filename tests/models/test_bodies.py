@@ -14,7 +14,7 @@ from refold.messages import assistant, call, result, user
 from refold.models import complete
 from refold.models.anthropic import Anthropic
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.models.reply import NO_RETRY
+from refold.models.retry import NO_RETRY
 from refold.protocols import Request
 from refold.testing.wire import WireServer
 

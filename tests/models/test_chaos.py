@@ -12,7 +12,7 @@ from refold.errors import ModelError, Overflow, Transient
 from refold.messages import Usage, user
 from refold.models import Retry, Scripted, complete, say
 from refold.models.chaos import FAULTS, Chaos
-from refold.models.reply import NO_RETRY
+from refold.models.retry import NO_RETRY
 from refold.protocols import Request
 from refold.testing.model_contract import ModelContract
 

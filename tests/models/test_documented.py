@@ -41,10 +41,11 @@ def test_every_setting_is_described() -> None:
     assert not [field for field in fields if not re.search(rf"\b{field}\b", CONFIGURATION)]
 
 
-def test_the_example_file_is_valid() -> None:
+def test_the_example_file_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     [example] = re.findall(r"```toml\n(.*?)```", CONFIGURATION, re.DOTALL)
     parsed = configuration.parse_configuration(example)
-    assert parsed.provider("ollama", {"OLLAMA_KEY": "k"}).api_key == "k"
+    monkeypatch.setenv("OLLAMA_KEY", "k")
+    assert parsed.provider("ollama").api_key == "k"
 
 
 def test_the_example_script_is_valid() -> None:

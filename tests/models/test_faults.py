@@ -16,7 +16,7 @@ from refold.models import Retry, complete, say
 from refold.models.anthropic import Anthropic
 from refold.models.failures import retry_after
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.models.reply import NO_RETRY
+from refold.models.retry import NO_RETRY
 from refold.protocols import Request
 from refold.testing.wire import Broken, Http, WireServer
 

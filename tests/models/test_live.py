@@ -12,7 +12,7 @@ from refold.compaction.requests import cached_prefix
 from refold.errors import Overflow
 from refold.messages import user
 from refold.models import complete
-from refold.models.reply import NO_RETRY
+from refold.models.retry import NO_RETRY
 from refold.protocols import Request, ToolSpec
 
 pytestmark = pytest.mark.live

@@ -12,7 +12,8 @@ import pytest
 from refold.errors import ModelUnavailable, Overflow
 from refold.messages import user
 from refold.models.local import Local, weights
-from refold.models.reply import NO_RETRY, complete
+from refold.models.reply import complete
+from refold.models.retry import NO_RETRY
 from refold.protocols import Request
 
 TALK = """User: The login page fails with error 500 when the password has an umlaut. Please fix it.

@@ -173,9 +173,13 @@ def test_configuration_shows_no_key() -> None:
 
 
 def test_where_the_file_is(tmp_path, monkeypatch) -> None:
-    assert configuration.configuration_path({"XDG_CONFIG_HOME": "/x"}).as_posix() == "/x/refold/config.toml"
-    assert configuration.configuration_path({"REFOLD_CONFIG": "/y.toml"}).as_posix() == "/y.toml"
-    assert configuration.configuration_path({}).as_posix() == f"{tmp_path}/home/.config/refold/config.toml"
+    for name in ("REFOLD_CONFIG", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert configuration.configuration_path().as_posix() == f"{tmp_path}/home/.config/refold/config.toml"
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    assert configuration.configuration_path().as_posix() == "/x/refold/config.toml"
+    monkeypatch.setenv("REFOLD_CONFIG", "/y.toml")
+    assert configuration.configuration_path().as_posix() == "/y.toml"
     monkeypatch.setenv("REFOLD_CONFIG", str(tmp_path))  # a folder cannot be read
     with pytest.raises(SettingError):
         configuration.load_configuration()

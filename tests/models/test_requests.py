@@ -12,7 +12,7 @@ from refold.messages import assistant, user
 from refold.models import complete, say
 from refold.models.anthropic import Anthropic
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.models.reply import NO_RETRY
+from refold.models.retry import NO_RETRY
 from refold.testing.wire import WireServer
 
 from .histories import HISTORIES, request

@@ -9,7 +9,7 @@ import pytest
 from refold.errors import FormatError, ModelUnavailable, Overflow, Transient
 from refold.messages import Call, Text, Thinking, Usage, user
 from refold.models import complete
-from refold.models.reply import NO_RETRY
+from refold.models.retry import NO_RETRY
 from refold.models.script_file import parse_script, read_script
 from refold.protocols import Request
 

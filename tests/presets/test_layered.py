@@ -724,25 +724,29 @@ limits = { read_lines = 50 }
 """
 
 
-def test_E15_settings_come_from_a_file_or_variables_and_flags_win(tmp_path: Path) -> None:
+def test_E15_settings_come_from_a_file_or_variables_and_flags_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "config.toml"
     path.write_text(FILE)
     env = {"REFOLD_CONFIG": str(path), "REFOLD_LAYERED_KEEP_ROUNDS": "7", "REFOLD_LAYERED_THRESHOLD": "0.5"}
-    settings = registry.preset("layered", {"threshold": 0.9}, environment=env).settings
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    settings = registry.preset("layered", {"threshold": 0.9}).settings
     assert (settings.window, settings.keep_rounds, settings.threshold) == (100_000, 7, 0.9)
     assert (settings.summary_model, settings.limits.read_lines, settings.limits.ls_entries) == (
         "anthropic:small",
         50,
         10,
     )
-    limits = {"REFOLD_CONFIG": str(tmp_path / "none"), "REFOLD_LAYERED_LIMITS": '{"glob_hits": 3}'}
-    assert registry.preset("layered", environment=limits).settings.limits.glob_hits == 3
+    monkeypatch.setenv("REFOLD_CONFIG", str(tmp_path / "none"))
+    monkeypatch.setenv("REFOLD_LAYERED_LIMITS", '{"glob_hits": 3}')
+    assert registry.preset("layered").settings.limits.glob_hits == 3
 
 
-def test_E15_mistakes_name_the_setting(tmp_path: Path) -> None:
+def test_E15_mistakes_name_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFOLD_LAYERED_KEEP_ROUNDS", "x")
     with pytest.raises(SettingError, match="keep_rounds"):
-        registry.preset(
-            "layered", config=configuration.Configuration(), environment={"REFOLD_LAYERED_KEEP_ROUNDS": "x"}
-        )
+        registry.preset("layered", config=configuration.Configuration())
     with pytest.raises(SettingError, match=r"\[presets.layered\] rounds: no such setting"):
         configuration.parse_configuration("[presets.layered]\nrounds = 3\n")

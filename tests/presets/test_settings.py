@@ -169,8 +169,9 @@ def test_a_registered_preset_is_on_the_command_line_and_in_the_comparison(tmp_pa
 
 
 @pytest.mark.usefixtures("mine")
-def test_a_registered_preset_is_configured_like_any_other() -> None:
-    assert registry.preset("mine", environment={"REFOLD_MINE_KEEP": "7"}).settings == Mine(keep=7)
+def test_a_registered_preset_is_configured_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFOLD_MINE_KEEP", "7")
+    assert registry.preset("mine").settings == Mine(keep=7)
 
 
 class NoDefault(Settings, frozen=True, kw_only=True):

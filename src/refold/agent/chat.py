@@ -12,19 +12,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from refold import entries as e
 from refold import messages as m
 from refold import registry, tools
-from refold.agent import events, permissions, pictures
+from refold.agent import events, permissions
 from refold.agent.events import Tell
 from refold.agent.folded_files import bring_back
 from refold.agent.loop import Agent
 from refold.agent.mcp_servers import Servers, ServerTool
-from refold.agent.mentions import mentioned, reminder
+from refold.agent.mentions import is_picture, mentioned, pasted_pictures, picture_parts, reminder
 from refold.agent.permissions import Allow, NeedsPermission, Refuse
 from refold.agent.prompt import changes, project_layers, system_prompt
 from refold.agent.rule_files import rule_files
@@ -83,21 +83,13 @@ async def deny_all(call: Call, question: NeedsPermission) -> permissions.Permiss
     return "no"
 
 
-@runtime_checkable
-class Closes(Protocol):
-    """A model with connections."""
-
-    async def aclose(self) -> None: ...
-
-
 class ChatOptions(ChatSettings, frozen=True, kw_only=True):
     """The user's choices for a conversation; None: from the configuration, or the default."""
 
     preset: str | None = None
     preset_settings: Mapping[str, Any] = {}
     summariser: str | None = None
-    """A model's name, `same` (the conversation's model) or `digest`; None: from the configuration, or the
-    digest."""
+    """A model's name, `same` (the conversation's) or `digest`; None: as configured, or the digest."""
     own_rules: tuple[Path, ...] = ()
     """The user's own rule files, for every project."""
     notes: Callable[[], str] = lambda: ""
@@ -189,8 +181,8 @@ class Chat:
             parts.append(m.attached(attached))
         from_user = text if typed else ""
         named = mentioned(from_user, self._exists)
-        parts += self._pictures(from_user, [name for name in named if pictures.is_picture(name)])
-        files = [name for name in named if not pictures.is_picture(name)]
+        parts += self._pictures(from_user, [name for name in named if is_picture(name)])
+        files = [name for name in named if not is_picture(name)]
         notes = (reminder(files), self._changes())
         parts += [m.text(note, "program") for note in notes if note]
         reply = await self.agent.turn(parts)
@@ -200,12 +192,12 @@ class Chat:
 
     def _pictures(self, text: str, named: list[str]) -> list[m.AnyPart]:
         """Pictures that the user mentions; a model without pictures gets their names."""
-        whole = pictures.pasted(text)
+        whole = pasted_pictures(text)
         if not named and not whole:
             return []
         about = known(self.model.name, self.config.models) if self.model else None
         if about is not None and about.images:
-            return pictures.parts(self.place.workspace, named, whole)
+            return picture_parts(self.place.workspace, named, whole)
         names = ", ".join((*named, *map(str, whole)))
         name = self.model.name if self.model else "no model"
         self.tell(
@@ -217,7 +209,6 @@ class Chat:
 
     @property
     def store(self) -> Store | None:
-        """Store for conversations."""
         return self._store() if self._store is not None else None
 
     def keep(self, first: str) -> None:
@@ -273,8 +264,8 @@ class Chat:
         """Also closes connections."""
         await self.leave()
         for model in self._models:
-            if isinstance(model, Closes):
-                await model.aclose()
+            if close := getattr(model, "aclose", None):
+                await close()
 
     def system(self) -> str:
         """The system prompt, constant for the whole conversation; `CODE_LAW.md` follows it."""
@@ -501,8 +492,7 @@ class Chat:
             return None
 
     def _engine(self, model: Model | None) -> Engine:
-        """The engine for a model. Every preset gets the layers of E1 and E2, and falls back to the digest if
-        its own folds leave too much."""
+        """The engine for a model. Every preset gets the layers of E1 and E2, and falls back to the digest."""
         given = {"fallback": DIGEST_SUMMARISER, "layers": True, **self.settings.preset_settings}
         window = given.pop("window", None) or self._window(model)
         preset = registry.preset(self.settings.preset, given, config=self.config)

@@ -28,8 +28,7 @@ def resumed(store: Store, root: Path, id: str) -> Session:
 
 
 def here(store: Store, root: Path) -> list[SessionInfo]:
-    """The conversations in this folder, the one that was used last first; those of sub-agents belong to
-    theirs."""
+    """The conversations in this folder without those of sub-agents, the one used last first."""
     infos = [s for s in store.sessions() if s.cwd == str(root) and not s.id.startswith(SUB_AGENT)]
     return sorted(infos, key=lambda info: -info.updated)
 

@@ -134,8 +134,6 @@ class ServerTool:
 
 
 class Servers:
-    """All configured servers."""
-
     def __init__(self, servers: Mapping[str, McpServer]) -> None:
         self._connections = [Connection(name, server) for name, server in servers.items()]
 

@@ -207,8 +207,7 @@ def _covers(grant: Grant, wish: _Wish) -> bool:
 
 
 def _grants(wishes: Sequence[_Wish]) -> tuple[Grant, ...]:
-    """What "always" means: the programs of a command that only displays, the folder of a file; otherwise
-    exactly that command or file."""
+    """ "Always": the programs of a command that only displays, a file's folder; else exactly that."""
     first = wishes[0]
     words = [_shown_by(wish) if wish.tool == COMMAND_TOOL else wish.words for wish in wishes]
     if first.text and not all(words):

@@ -46,8 +46,7 @@ def system_prompt(root: Path, layers: Mapping[str, str]) -> str:
 
 
 def project_layers(rules: Sequence[RuleFile], *, notes: str = "") -> dict[str, str]:
-    """The layers by name: long-term notes and rule files as they are now. Of files with the same text, only
-    the first."""
+    """The layers by name: notes and rule files as they are now, of equal files only the first."""
     found: dict[str, str] = {NOTES: notes} if notes.strip() else {}
     texts: set[str] = set()
     for file in rules:

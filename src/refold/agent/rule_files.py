@@ -37,8 +37,7 @@ def own_files(configuration: Path) -> list[Path]:
 
 
 def _around(root: Path) -> Iterator[Path]:
-    """The parent folders within the same project, nearest first: up to the root of the repository, or below
-    the user's home."""
+    """The parents, nearest first, up to the root of the repository, or below the user's home."""
     chain = [root, *root.parents]
     top = next((at for at, folder in enumerate(chain) if (folder / ".git").exists()), None)
     if top is None:

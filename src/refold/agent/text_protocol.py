@@ -202,7 +202,6 @@ class Reading:
             self._text = text
 
     def end(self) -> Iterator[Event]:
-        """The parts of the reply."""
         thought, self.calls, answer = read_text_reply(self._text, self._tools, self._messages)
         if thought:
             yield PartDone(Text(thought))
@@ -228,7 +227,8 @@ def read_text_reply(
             return thought, [_unreadable("there is no Action")], ""
         return "", [], thought
     calls: list[Call] = []
-    results = [_lines(each) for message in messages if isinstance(message, Result) for each in _said(message)]
+    answers = [_fields(message) for message in messages if isinstance(message, Result)]
+    results = [_lines(text) for text in m.leaves(answers)]
     while action and len(calls) < MAX_ACTIONS:
         name, rest = action["name"] or "", text[action.end() :]
         if name.casefold() == FINISH.casefold():
@@ -264,18 +264,6 @@ def _is_quoted(source: str, results: Sequence[str]) -> bool:
 
 def _lines(text: str) -> str:
     return "\n".join(line.strip() for line in text.split("\n"))
-
-
-def _said(message: Result) -> Iterator[str]:
-    """The texts of a result."""
-    waiting: list[Any] = [_fields(message)]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict | list):
-            values = cast("dict[str, Any] | list[Any]", value)
-            waiting += values.values() if isinstance(values, dict) else values
 
 
 def _unfenced(text: str) -> str:
@@ -330,8 +318,7 @@ def _call(name: str, rest: str, tool: ToolSpec | None) -> tuple[Call, int]:
 
 
 def _value(text: str) -> tuple[Any, int]:
-    """The JSON value at the beginning of a text, small errors forgiven, and its length; None if there is
-    none."""
+    """The JSON value at the beginning, small errors forgiven, and its length; None if there is none."""
     start = len(text) - len(text.lstrip())
     with suppress(ValueError, RecursionError):
         return json.JSONDecoder(strict=False).raw_decode(text, start)
@@ -360,8 +347,7 @@ def _keywords(text: str) -> tuple[dict[str, Any] | None, int]:
 
 
 def _only(text: str, tool: ToolSpec) -> tuple[dict[str, Any] | None, int]:
-    """The single argument of a call such as `Read[src/a.py]`, on one line; None if there is none, or the tool
-    does not take just one."""
+    """The argument of a call such as `Read[src/a.py]`; None if there is none, or the tool takes more."""
     name = next(iter(tool.parameters.get("required") or tool.parameters.get("properties", {})), "")
     kind = tool.parameters.get("properties", {}).get(name, {}).get("type")
     written = _ONLY.match(text)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from refold.batch import Ending, Executor, StoredResults, open_executor
+from refold.batch.results import forget_old
 from refold.cli.options import combined_options
 from refold.cli.output import console, echo, progress_bar
 from refold.errors import StorageError
+from refold.stores import default_database, open_store
 from refold.text.plural import counted
-
-if TYPE_CHECKING:
-    from refold.batch import Ending, Executor, StoredResults
-
 
 IN_PROCESS_FILES = 8
 """Number of files up to which no worker process is started."""
@@ -36,8 +34,6 @@ batch_options = combined_options(
 
 
 class BatchTally(msgspec.Struct):
-    """Counts of a batch."""
-
     on: str
     jobs: int = 0
     kept: int = 0
@@ -62,9 +58,7 @@ class BatchTally(msgspec.Struct):
 @contextmanager
 def working(on: str) -> Generator[Executor]:
     """The executor. Messages of others (Ray, about dead workers) are kept off standard output."""
-    from refold import batch
-
-    with redirect_stdout(console(stderr=True).file), batch.open_executor(on) as executor:
+    with redirect_stdout(console(stderr=True).file), open_executor(on) as executor:
         yield executor
 
 
@@ -76,9 +70,6 @@ def usual_executor(files: int) -> str:
 @contextmanager
 def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[StoredResults | None]:
     """Stored results under that id. If none can be stored, a warning is printed and the work continues."""
-    from refold.batch.results import StoredResults, forget_old
-    from refold.stores import default_database, open_store
-
     try:
         store = open_store(spec or f"sqlite:{default_database().with_name('batch.db')}").store
         forget_old(store, time.time())

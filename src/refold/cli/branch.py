@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
+from refold import loop
 from refold.cli.options import json_option, named_model, own_argument
 from refold.cli.output import echo, emit, first_line, print_answer
 from refold.cli.session_argument import own_session
-
-if TYPE_CHECKING:
-    from refold.compaction.plan import Failed
-    from refold.engine.branch import Branched
+from refold.compaction.plan import Failed
+from refold.engine.branch import Branched
+from refold.hooks import Hooks
+from refold.registry.engine import Engine
+from refold.session import redacted
 
 
 @click.command("branch")
@@ -31,18 +34,15 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     message of yours, the session moves to the point before it and prints the message, so that you can
     rephrase it. Nothing is lost: the branch you leave stays in the log.
     """
-    from refold import loop
-    from refold.compaction.plan import Failed
-    from refold.hooks import Hooks
-    from refold.registry.engine import Engine
-
     if not summarize and (model or focus):
         raise click.UsageError("--model and --focus need --summarize")
     session = own_session(file)
     engine = Engine(model=named_model(model), summariser="same", hooks=Hooks.installed())
     done = loop.run(engine.branch(session, to, summarize=summarize, instructions=focus))
     if isinstance(done, Failed):
-        _refused(done, session.leaf, as_json)
+        if as_json:
+            emit({"leaf": session.leaf, "failed": {"code": done.code, "text": done.text}})
+        echo(f"refold: not moved: {first_line(done.text, 300)}", err=True)
         sys.exit(1)
     tokens = engine.view(session).tokens
     print_answer(branch_json(done, tokens), _told(done, tokens), as_json, next=f"show {quote(file)} --tree")
@@ -50,10 +50,6 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
 
 def branch_json(done: Branched, tokens: int) -> dict[str, Any]:
     """The documented JSON."""
-    import msgspec
-
-    from refold.session import redacted
-
     made = done.summary
     return {
         "from": done.origin,
@@ -66,12 +62,6 @@ def branch_json(done: Branched, tokens: int) -> dict[str, Any]:
         "requests": done.requests,
         "tokens": tokens,
     }
-
-
-def _refused(failed: Failed, leaf: str | None, as_json: bool) -> None:
-    if as_json:
-        emit({"leaf": leaf, "failed": {"code": failed.code, "text": failed.text}})
-    echo(f"refold: not moved: {first_line(failed.text, 300)}", err=True)
 
 
 def _told(done: Branched, tokens: int) -> str:

@@ -158,8 +158,7 @@ def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as
 
 
 def _piped(prompt: str | None) -> str | None:
-    """Text piped to standard input. With a prompt, only a pipe or a file is read, since other input may never
-    end."""
+    """Piped text. With a prompt, only a pipe or a file is read, since other input may never end."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return None
     if prompt is not None and not _is_fed():

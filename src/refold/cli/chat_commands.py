@@ -39,7 +39,6 @@ from refold.transcripts.export import targets
 CHART = 50
 """Characters of the longest bar."""
 MAX_LISTED = 20
-"""Maximum number of conversations listed."""
 
 
 class ChatContext(Protocol):
@@ -187,8 +186,7 @@ def _money(dollars: float | None) -> str:
 
 
 async def _tree(t: ChatContext, rest: str) -> None:
-    """`/tree` shows the tree; `/tree KEY` goes to an entry; `/tree KEY summary [focus]` also leaves a
-    summary."""
+    """`/tree` shows the tree, `/tree KEY` goes to an entry, `/tree KEY summary [focus]` summarises."""
     session, engine = t.chat.session, t.chat.engine
     if not rest:
         show.print_tree(t.screen, show.tree_value(engine, session), False)

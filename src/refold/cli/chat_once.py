@@ -91,8 +91,7 @@ def run_once(chat: Chat, text: str, attached: str, *, printer: Printer | None) -
 
 
 def _leaves_nothing(chat: Chat, first: int) -> bool:
-    """Deletes a new conversation that failed before its first reply, since it has only the prompt. Returns
-    whether it did."""
+    """Deletes a new conversation that failed before its first reply; returns whether it did."""
     entries = chat.session.entries
     if first or any(isinstance(x, e.MessageEntry) and isinstance(x.message, Assistant) for x in entries):
         return False

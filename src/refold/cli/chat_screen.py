@@ -58,8 +58,7 @@ class Waiting:
 
 
 class Printer:
-    """Prints events of a turn. The screen cleans all output, so that texts of models and tools cannot control
-    the terminal."""
+    """Prints events of a turn. The screen cleans all output: no text can control the terminal."""
 
     def __init__(self, screen: Console, verbosity: Verbosity = "full") -> None:
         self.screen = screen
@@ -228,8 +227,7 @@ class Printer:
             self._line(mark, (call.name, "bold"), "\n", (self._part(text), "dim"))
 
     def _arguments(self, call: Call) -> str:
-        """Arguments for a terminal: a path or command in full (an edit is shown as a diff), others shortened
-        to one line."""
+        """Arguments for a terminal: a path or command in full, others shortened to one line."""
         whole = arguments_json(call)
         if not self.screen.is_terminal:
             return whole
@@ -272,7 +270,6 @@ class Printer:
 
 
 def final_text(reply: Assistant) -> str:
-    """The last text of a reply."""
     texts = [part.text for part in reply.content if isinstance(part, Said) and part.text.strip()]
     return texts[-1] if texts else ""
 

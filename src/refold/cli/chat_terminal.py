@@ -308,8 +308,7 @@ async def _answer(prompt: str, more: bool) -> PermissionAnswer | Literal["detail
 
 
 def _keys() -> KeyBindings:
-    """Key bindings: Enter sends (Ctrl-J is what Enter sends before the prompt appears); Alt-Enter starts a
-    new line."""
+    """Enter sends (as Ctrl-J before the prompt appears); Alt-Enter starts a new line."""
     keys = KeyBindings()
 
     @keys.add("enter")

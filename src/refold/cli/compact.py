@@ -6,11 +6,12 @@ import os
 from collections import Counter
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from refold import loop
 from refold.cli.options import (
     WholeNumber,
     file_argument,
@@ -33,15 +34,21 @@ from refold.cli.output import (
 )
 from refold.cli.session_argument import open_session, tell_problems
 from refold.cli.show import about_fold, view_dict
-
-if TYPE_CHECKING:
-    from refold.compaction.preset import Preset
-    from refold.compare.forms import MessageForm
-    from refold.compare.replay import Replayed
-    from refold.registry.client_sessions import InPlace, Written
-    from refold.registry.engine import Engine
-    from refold.session import Session, View
-
+from refold.compaction.details import LayeredDetails, VerificationReport
+from refold.compaction.preset import Preset
+from refold.compare.forms import MessageForm, forms_sentence, message_forms
+from refold.compare.replay import Replayed, one_pass, replay
+from refold.engine.maintenance import maintain
+from refold.entries import Fold
+from refold.hooks import Hooks
+from refold.registry.client_sessions import InPlace, install_session
+from refold.registry.engine import Engine
+from refold.registry.sessions import save
+from refold.session import Session, View
+from refold.stores import data_folder
+from refold.transcripts.export import export
+from refold.transcripts.opencode_write import Importable
+from refold.transcripts.resume import resumable
 
 RESUME_FORMATS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
 """Name of a program on the command line → its format."""
@@ -91,12 +98,6 @@ def command(
     With --in-place, Claude Code or Codex continues from the fold when the session is resumed: the file is
     backed up, its content stays, and a session that is in use is not changed.
     """
-    from refold import loop
-    from refold.compare.forms import message_forms
-    from refold.hooks import Hooks
-    from refold.registry.engine import Engine
-    from refold.registry.sessions import save
-
     if resume and in_place:
         raise click.UsageError("--in-place and --resume cannot be combined: choose one")
     if run and (resume is None or as_json):
@@ -117,7 +118,8 @@ def command(
     forms = Counter(message_forms(done.session, preset.accepts).values())
     new = _exported(done.session, resume) if resume and fits else None
     if as_json:
-        more = {"forms": forms, "in_place": written and _fields(written), "resume": new}
+        paths = {"file": str(written.file), "backup": str(written.backup)} if written else {}
+        more = {"forms": forms, "in_place": written and {**asdict(written), **paths}, "resume": new}
         emit({**fold_json(done, view, limit, passes or 1, fits, why), **more})
     else:
         tell_problems(session)
@@ -141,8 +143,6 @@ def command(
 
 
 def _in_place(file: str, passes: int | None) -> InPlace:
-    from refold.registry.client_sessions import InPlace
-
     if passes is not None:
         raise click.UsageError("--passes replays the transcript and cannot be combined with --in-place")
     if not Path(file).expanduser().exists():
@@ -155,12 +155,6 @@ def _in_place(file: str, passes: int | None) -> InPlace:
 
 def _exported(session: Session, program: str) -> dict[str, str]:
     """Writes a new session of the program into its own folder."""
-    from refold.registry.client_sessions import install_session
-    from refold.stores import data_folder
-    from refold.transcripts.export import export
-    from refold.transcripts.opencode_write import Importable
-    from refold.transcripts.resume import resumable
-
     if program == "opencode":  # its database is its own: a command of its own takes the file
         made = export(session, program)
         assert isinstance(made, Importable)
@@ -173,17 +167,7 @@ def _exported(session: Session, program: str) -> dict[str, str]:
     return {"id": made.id, "file": str(install_session(made)), "command": made.command}
 
 
-def _fields(written: Written) -> dict[str, Any]:
-    return {**asdict(written), "file": str(written.file), "backup": str(written.backup)}
-
-
 async def _perform(engine: Engine, session: Session, passes: int | None, focus: str | None) -> Replayed:
-    from msgspec.structs import replace
-
-    from refold.compare.replay import one_pass, replay
-    from refold.engine.maintenance import maintain
-    from refold.entries import Fold
-
     if passes is None:
         with waiting("summarising …" if engine.model else "folding …"):
             known = len(session.annotations(Fold))
@@ -199,8 +183,6 @@ async def _perform(engine: Engine, session: Session, passes: int | None, focus: 
 def fold_json(
     done: Replayed, view: View, limit: int, passes: int, fits: bool, why: str | None
 ) -> dict[str, Any]:
-    from refold.compaction.details import LayeredDetails, VerificationReport
-
     return {
         "view": view_dict(view),
         "fits": fits,
@@ -230,9 +212,6 @@ def _print(
     fits: bool,
     why: str | None,
 ) -> None:
-    from refold.compaction.details import LayeredDetails
-    from refold.compare.forms import forms_sentence
-
     out = console()
     if done.folds:
         rows = (
@@ -259,7 +238,6 @@ def _print(
 
 
 def _last_strategy(done: Replayed) -> str:
-    """The last strategy that the preset tried."""
     tried = [failed.strategy for failed in done.failures if failed.strategy] or [
         fold.strategy for fold in done.folds
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refold import loop, presets
 from refold.cli.batch import BatchTally, batch_options, followed, keeping, working
 from refold.cli.options import (
     force_option,
@@ -19,16 +20,37 @@ from refold.cli.options import (
 )
 from refold.cli.output import console, echo, emit, first_line, progress_bar, waiting, write_private
 from refold.cli.session_argument import open_session, tell_problems
+from refold.compare.budgets import parse_budgets
+from refold.compare.forms import FORM_WORDS
+from refold.compare.jobs import (
+    SessionOrError,
+    endings,
+    fingerprint,
+    jobs,
+    merge_compared,
+    sessions,
+    transcript_files,
+)
+from refold.compare.measures import MEASURES
+from refold.compare.money import priced
+from refold.compare.report import page
+from refold.compare.run import (
+    VARIANTS,
+    About,
+    Cell,
+    Compared,
+    Comparison,
+    ComparisonPlan,
+    compare,
+    row,
+    variant,
+)
+from refold.compare.verdict import PresetGroup, budget, change, dollars, percent, preset_groups, verdicts
 from refold.errors import UnknownName
 from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from refold.batch import Ending
-    from refold.compare.jobs import SessionOrError
-    from refold.compare.run import About, Cell, Compared, Comparison, ComparisonPlan
-    from refold.compare.verdict import PresetGroup
 
 MAX_SHOWN_FILES = 20
 """Number of transcripts up to which each has its own table, and of unread files that are listed."""
@@ -87,9 +109,6 @@ def command(
     it keeps verbatim; shares of messages that are whole or gone; cost of the whole transcript, and the
     difference to not folding.
     """
-    from refold.compare.jobs import transcript_files
-    from refold.compare.run import row
-
     plan = _plan(names, budgets, passes, model, prices)
     refuse_existing(html, force)
     found = transcript_files(files)
@@ -122,10 +141,6 @@ def command(
 
 
 def _plan(names: str, budgets: str, passes: str, model: str | None, prices: str | None) -> ComparisonPlan:
-    from refold.compare.budgets import parse_budgets
-    from refold.compare.money import priced
-    from refold.compare.run import ComparisonPlan
-
     named_model(model)  # a wrong name is reported before the work
     if prices:
         priced(prices)
@@ -144,14 +159,11 @@ def many(
     anew: bool,
 ) -> Compared:
     """Compares the files with several workers; results are in the order of the files."""
-    from refold.compare.jobs import endings, fingerprint, jobs, merge_compared
-
-    def failed(ending: Ending) -> bool:
-        return bool(ending.value.unread)
-
     with keeping(f"compare-{fingerprint(plan)}", kept, anew=anew) as done, working(tally.on) as on:
         ended = endings(jobs(files, plan), plan, on, done)
-        found = list(followed("comparing", ended, len(files), tally, failed))
+        found = list(
+            followed("comparing", ended, len(files), tally, lambda ending: bool(ending.value.unread))
+        )
     compared = merge_compared(ending.value for ending in sorted(found, key=lambda ending: ending.number))
     for file, note in compared.notes:
         echo(f"refold: {file}: {note}", err=True)
@@ -160,17 +172,12 @@ def many(
 
 def run_comparison(files: Sequence[tuple[str, bool]], plan: ComparisonPlan) -> Comparison:
     """Compares the files one by one in this process, and keeps the folded sessions."""
-    from refold import loop
-    from refold.compare.run import compare
-
     with progress_bar("comparing", 1.0) as tell:
         return loop.run(compare(_opened(files), plan, tell))
 
 
 def write_report(done: Comparison, path: str) -> None:
     """Writes the report, readable only by its owner; the folder is created."""
-    from refold.compare.report import page
-
     with waiting("writing the report …"):
         document = page(done).encode()
     write_private(Path(path), document)
@@ -178,8 +185,6 @@ def write_report(done: Comparison, path: str) -> None:
 
 def print_tables(out: Console, done: Compared) -> None:
     """Prints a table per transcript if there are few, the totals if there are several, and the verdict."""
-    from refold.compare.verdict import verdicts
-
     for file, error in done.unread[:MAX_SHOWN_FILES]:
         named = error if error.startswith(str(file)) else f"{file}: {error}"
         out.print(first_line(named, 300))
@@ -200,9 +205,6 @@ def print_tables(out: Console, done: Compared) -> None:
 
 
 def _print_transcript(out: Console, about: About, cells: Sequence[Cell]) -> None:
-    from refold.compare.measures import MEASURES
-    from refold.compare.verdict import dollars
-
     holds = [f"{about.holds[name]:,} {words}" for name, (_, words) in MEASURES.items() if about.holds[name]]
     out.print(f"\n{first_line(about.file, 120)}", style="bold")
     told = (
@@ -224,8 +226,6 @@ def _fitting_as_is(cells: Sequence[Cell], asked: str, rows: Sequence[PresetGroup
 
 def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
     """A table for each budget and number of passes."""
-    from refold.compare.verdict import budget, preset_groups
-
     listed = preset_groups(cells)
     for asked, passes in dict.fromkeys((cell.asked, cell.passes) for cell in cells):
         rows = [group for group in listed if group.kind == (asked, passes)]
@@ -245,10 +245,6 @@ def _print_table(out: Console, rows: Sequence[PresetGroup]) -> None:
     """One row per preset, best first; presets that do not fit have no shares."""
     from rich.table import Table
     from rich.text import Text
-
-    from refold.compare.forms import FORM_WORDS
-    from refold.compare.measures import MEASURES
-    from refold.compare.verdict import change, dollars
 
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
     names = [name for name in MEASURES if name not in ("paths", "identifiers")]
@@ -281,15 +277,10 @@ def _print_table(out: Console, rows: Sequence[PresetGroup]) -> None:
 
 
 def _percent(share: float | None) -> str:
-    from refold.compare.verdict import percent
-
     return "–" if share is None else percent(share)
 
 
 def _presets(text: str) -> tuple[str, ...]:
-    from refold import presets
-    from refold.compare.run import VARIANTS, variant
-
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = presets.names()
     if chosen == ("all",):
@@ -313,8 +304,6 @@ def _passes(text: str) -> tuple[int, ...]:
 
 
 def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, SessionOrError]]:
-    from refold.compare.jobs import sessions
-
     for file, named in files:
         for name, session in sessions(file, named, open_session):
             if not isinstance(session, Exception):

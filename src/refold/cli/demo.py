@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from refold import presets
+from refold.cli.compare import print_tables, run_comparison, write_report
+from refold.cli.console import Screen
 from refold.cli.options import json_option
 from refold.cli.output import console, first_line, indented, print_answer, program, styled, write_private
+from refold.compaction.path_index import path_index
+from refold.compare.budgets import parse_budget
+from refold.compare.run import Cell, Comparison, ComparisonPlan, row
+from refold.facts.state_text import verdict_text
 from refold.text.plural import counted
-
-if TYPE_CHECKING:
-    from refold.cli.console import Screen
-    from refold.compare.run import Cell, Comparison
+from refold.text.truncate import one_line
 
 DEMO_BUDGET = "10k"
 DEMO_FORMS = {
@@ -24,7 +27,6 @@ DEMO_FORMS = {
     "lines": ("as lines", "one line each, in a record"),
     "gone": ("not shown", "`refold recall` finds them"),
 }
-"""Forms of a message, in words."""
 
 
 @click.command("demo")
@@ -38,11 +40,6 @@ DEMO_FORMS = {
 @json_option
 def command(out: str, as_json: bool) -> None:
     """Fold a bundled coding session of 100k tokens to 10k, and compare all presets on it."""
-    from refold import presets
-    from refold.cli.compare import run_comparison, write_report
-    from refold.compare.budgets import parse_budget
-    from refold.compare.run import ComparisonPlan, row
-
     session = unpack(Path(out) / "sample.jsonl")
     screen = console()
     if not as_json:
@@ -57,8 +54,6 @@ def command(out: str, as_json: bool) -> None:
 
 
 def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None:
-    from refold.cli.compare import print_tables
-
     _tell_kept(screen, next(cell for cell in done.cells if cell.preset == "refold"), done)
     screen.print("\nAll presets on the same session", style="bold")
     print_tables(screen, done)
@@ -78,10 +73,6 @@ def unpack(path: Path) -> Path:
 
 
 def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
-    from refold.compaction.path_index import path_index
-    from refold.facts.state_text import verdict_text
-    from refold.text.truncate import one_line
-
     if cell.done is None:
         raise click.ClickException(cell.error or "The sample could not be folded")
     whole = done.transcripts[0].tokens

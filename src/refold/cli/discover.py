@@ -6,13 +6,14 @@ import io
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from refold.batch.results import release, short_digest
 from refold.cli.batch import BatchTally, followed, keeping, usual_executor, working
 from refold.cli.compact import RESUME_FORMATS
+from refold.cli.console import Screen
 from refold.cli.options import json_option
 from refold.cli.output import (
     byte_size,
@@ -27,11 +28,11 @@ from refold.cli.output import (
     write_private,
 )
 from refold.cli.session_argument import FORMAT_NAMES
+from refold.discover import jobs, summary
+from refold.discover.summary import DiscoverySummary
+from refold.registry.client_sessions import folders
 from refold.text.plural import counted
-
-if TYPE_CHECKING:
-    from refold.cli.console import Screen
-    from refold.discover.summary import DiscoverySummary
+from refold.transcripts.importing import find_transcripts
 
 MAX_ROWS, MAX_TOOLS, MAX_NAMED = 8, 6, 3
 """Number of compactions, tools and other names shown."""
@@ -66,11 +67,6 @@ def command(folder: str | None, html: str | None, as_json: bool) -> None:
 
 def scan_folder(folder: str | None) -> DiscoverySummary:
     """Reads everything and adds it up."""
-    from refold.batch.results import release, short_digest
-    from refold.discover import jobs, summary
-    from refold.registry.client_sessions import folders
-    from refold.transcripts.importing import find_transcripts
-
     places = [folder] if folder else [path for path in folders().values() if path.exists()]
     files = [path for path, _ in find_transcripts(places)]
     tally = BatchTally(usual_executor(len(files)))

@@ -23,8 +23,10 @@ from refold.cli.output import console, emit, first_line, program, styled
 from refold.entries import Failure
 from refold.errors import RefoldError
 from refold.registry import configuration
+from refold.registry.client_sessions import folders, home
 from refold.registry.configuration import ENVIRONMENT, Configuration
 from refold.registry.setting_check import check_settings
+from refold.stores import default_database, open_store
 from refold.text.plural import counted
 from refold.text.redact import redact
 from refold.transcripts.values import as_object
@@ -50,11 +52,6 @@ EXTRAS = {
     "pydantic-ai": "pydantic_ai",
 }
 """Extra → a module that it installs."""
-PROGRAM_OF_FORMAT = {
-    "claude-code": "claude", "codex": "codex", "pi": "pi", "gemini": "gemini", "opencode": "opencode",
-    "copilot": "copilot",
-}  # fmt: skip
-"""Format → the program that writes it."""
 ENTRY_POINT_GROUPS = ("refold.hooks", "refold.models", "refold.presets", "refold.stores")
 CHECKED_SESSIONS = 5
 """Number of sessions whose last failures are shown."""
@@ -116,8 +113,6 @@ def _python() -> Iterator[CheckResult]:
 
 
 def _store() -> Iterator[CheckResult]:
-    from refold.stores import default_database, open_store
-
     path = default_database()
     if not path.exists():
         yield CheckResult("store", "absent", f"{path}: no sessions yet", f"{program()} import")
@@ -177,13 +172,11 @@ def _gateway(config: Configuration) -> Iterator[CheckResult]:
 
 
 def _programs() -> Iterator[CheckResult]:
-    from refold.registry.client_sessions import folders
-
-    found = {name: path for name in PROGRAM_OF_FORMAT.values() if (path := shutil.which(name))}
+    places = {format.removesuffix("-code"): place for format, place in folders().items()}
+    found = {name: path for name in places if (path := shutil.which(name))}
     with ThreadPoolExecutor() as pool:
         versions = dict(zip(found, pool.map(_version, found.values()), strict=True))
-    for format, place in folders().items():
-        name = PROGRAM_OF_FORMAT[format]
+    for name, place in places.items():
         kept = f"; sessions: {place}" if place.exists() else ""
         if name in versions:
             yield CheckResult("programs", "ok", f"{name} {versions[name]}{kept}")
@@ -202,8 +195,6 @@ def _version(path: str) -> str:
 
 
 def _mcp() -> Iterator[CheckResult]:
-    from refold.registry.client_sessions import home
-
     if find_spec("mcp") is None:
         return  # named among the extras
     claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()) / ".claude.json"

@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refold.cli.mcp import open_collections
+from refold.cli.memory import default_path
 from refold.cli.options import WholeNumber, session_names
 from refold.cli.output import echo
 from refold.errors import UnknownName
+from refold.explorer.session_list import SessionList
+from refold.mcp.collections import Collection, Collections
+from refold.mcp.synced_sessions import SyncedSessions
+from refold.registry import configuration
+from refold.registry.sessions import find_session
+from refold.stores import is_store, open_store, without_password
+from refold.stores.memory_file import MemoryFile
 
 if TYPE_CHECKING:
     from refold.explorer.server import Explorer
-    from refold.explorer.session_list import SessionList
-    from refold.mcp.collections import Collections
 
 GATEWAY_KEY_VARIABLE = "REFOLD_GATEWAY_KEY"
 
@@ -46,8 +53,6 @@ def command(place: str | None, own: bool, port: int, gateway: str | None, no_bro
         raise click.UsageError(
             f'the explorer needs `pip install "refold[gateway]"` ({error.name} is missing)'
         ) from error
-    from refold.registry import configuration
-
     settings = configuration.load_configuration().gateway
     address = (gateway or f"http://{settings.host}:{settings.port}").rstrip("/")
     if not address.startswith(("http://", "https://")):
@@ -67,11 +72,6 @@ def command(place: str | None, own: bool, port: int, gateway: str | None, no_bro
 
 def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[SessionList, str]:
     """The sessions to show, and the first one."""
-    from refold.cli.mcp import open_collections
-    from refold.explorer.session_list import SessionList
-    from refold.registry.sessions import find_session
-    from refold.stores import is_store, open_store, without_password
-
     if place is None:
         return SessionList(open_collections((), own)), ""
     path, _, id = place.rpartition("#")
@@ -93,11 +93,6 @@ def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[Sessi
 
 def _synced(path: Path, stack: ExitStack) -> Collections:
     """A file or folder of transcripts; the search database is deleted when the process ends."""
-    from refold.cli.memory import default_path
-    from refold.mcp.collections import Collection, Collections
-    from refold.mcp.synced_sessions import SyncedSessions
-    from refold.stores.memory_file import MemoryFile
-
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="refold-explore-"))
     synced = SyncedSessions("files", path.absolute(), Path(folder) / "files.db")
     stack.callback(synced.store.close)

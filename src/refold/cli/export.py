@@ -13,7 +13,11 @@ import click
 from refold.cli.options import NameChoice, file_argument, force_option, json_option, refuse_existing
 from refold.cli.output import echo, emit, waiting, write_private
 from refold.cli.session_argument import open_session, tell_problems
+from refold.registry.client_sessions import install_session
 from refold.text.terminal import escaped
+from refold.transcripts.export import export
+from refold.transcripts.opencode_write import Importable
+from refold.transcripts.resume import Resumable
 
 
 @click.command("export")
@@ -61,11 +65,6 @@ def command(
     For Claude Code, Codex and opencode it is a new session that they can resume: all messages, their own
     record of a compaction, and the current view. opencode imports the file with a command.
     """
-    from refold.registry.client_sessions import install_session
-    from refold.transcripts.export import export
-    from refold.transcripts.opencode_write import Importable
-    from refold.transcripts.resume import Resumable
-
     if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
         raise click.UsageError(f"{output} is the source file; choose another name")
     refuse_existing(output, force)

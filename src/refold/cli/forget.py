@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 from msgspec.structs import asdict
 
+from refold.cli.chat_history import forget_prompts
 from refold.cli.options import json_option, own_argument
 from refold.cli.output import echo, emit, first_line, say_next
 from refold.cli.session_argument import own_session
+from refold.entries import Fold
+from refold.protocols import Placed
+from refold.session import Session
+from refold.session.edits import said_by
+from refold.session.forget import Forgotten, forget, quotes
 from refold.text.plural import counted
-
-if TYPE_CHECKING:
-    from refold.entries import Fold
-    from refold.session import Session
-    from refold.session.forget import Forgotten
+from refold.text.redact import redact
 
 
 @click.command("forget")
@@ -33,9 +35,6 @@ def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_js
     with the same id stays. Folds, lines and notes that contain the content lose it too; prompts of
     `refold chat` that repeat a line of it are deleted. This cannot be undone.
     """
-    from refold.cli.chat_history import forget_prompts
-    from refold.session.forget import forget, quotes
-
     session = own_session(file)
     found = forget(session, entries, dry_run=True)
     quoting, remains, prompts = quotes(session, found.entries), _remains(session), 0
@@ -64,8 +63,6 @@ def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_js
 
 def _remains(session: Session) -> list[str]:
     """Files of damaged lines, which `refold sessions doctor` moved out of the store."""
-    from refold.protocols import Placed
-
     if not isinstance(session.store, Placed):
         return []
     path = Path(str(session.store.path))
@@ -74,9 +71,6 @@ def _remains(session: Session) -> list[str]:
 
 
 def _tell(session: Session, found: Forgotten) -> None:
-    from refold.session.edits import said_by
-    from refold.text.redact import redact
-
     for id in found.entries:
         message = said_by(session[id])
         text = redact(message.text)[0] if message else ""

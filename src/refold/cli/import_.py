@@ -98,8 +98,7 @@ def _imported(
     tally: BatchTally,
     kept: StoredResults | None,
 ) -> list[ImportOutcome]:
-    """Workers read the files; this process stores them in order, so that of two with the same id the first
-    wins."""
+    """Workers read the files; this process stores them in order: of two with the same id the first wins."""
     importer = Importer(target)
 
     def finish(job: Job, found: Any) -> Any:

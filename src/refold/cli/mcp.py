@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import TYPE_CHECKING
 
 import click
 
+from refold.cli.memory import default_path
 from refold.cli.options import WholeNumber
 from refold.cli.output import echo
-
-if TYPE_CHECKING:
-    from refold.mcp.collections import Collections
+from refold.mcp.collections import Collection, Collections
+from refold.mcp.synced_sessions import synced_collections
+from refold.stores import open_store
+from refold.stores.memory_file import MemoryFile
 
 TOKEN = "REFOLD_MCP_TOKEN"
 
@@ -57,17 +58,10 @@ def command(specs: tuple[str, ...], own: bool, port: int | None) -> None:
 
 
 def open_collections(specs: tuple[str, ...], own: bool) -> Collections:
-    from refold.cli.memory import default_path
-    from refold.mcp.collections import Collection, Collections
-    from refold.mcp.synced_sessions import synced_collections
-    from refold.stores import open_store
-    from refold.stores.memory_file import MemoryFile
-
-    collection_list = [
+    found = [
         Collection("refold" if number == 0 else f"refold-{number + 1}", open_store(spec).store)
         for number, spec in enumerate(specs or ("sqlite:",))
     ]
-    collection_list += (
-        [] if own else [Collection(synced.program, synced.store, synced) for synced in synced_collections()]
-    )
-    return Collections(collection_list, MemoryFile(default_path()))
+    others = [] if own else synced_collections()
+    found += [Collection(each.program, each.store, each) for each in others]
+    return Collections(found, MemoryFile(default_path()))

@@ -10,11 +10,15 @@ from typing import Any
 import click
 from msgspec.structs import asdict, replace
 
+from refold import registry
 from refold.cli import CommandGroup
 from refold.cli.options import WholeNumber, json_option
 from refold.cli.output import console, echo, emit, print_answer, say_next, styled, text_table
+from refold.engine.maintenance import asker
+from refold.loop import run
 from refold.memory import Compressed, MemoryNote, check, note, parse_notes
 from refold.memory.notes import note_lines
+from refold.presets.parameters import memory_params
 from refold.stores import data_folder
 from refold.stores.memory_file import MemoryFile
 from refold.text.plural import counted
@@ -59,7 +63,7 @@ def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, 
 @click.argument("words", nargs=-1)
 @json_option
 @click.pass_obj
-def listparse(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
+def list_notes(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
     """List the notes with their numbers, oldest first; with WORDS only those that contain all of them."""
     wanted = [word.lower() for word in words]
     numbered = [
@@ -142,11 +146,6 @@ def compress(
     file: MemoryFile, model: str | None, params: Any, force: bool, as_json: bool, **given: int | str | None
 ) -> None:
     """Merge notes until fewer say the same. If anything fails, the memory stays as it was."""
-    from refold import registry
-    from refold.engine.maintenance import asker
-    from refold.loop import run
-    from refold.presets.parameters import memory_params
-
     shipped = memory_params(params.read() if params else "")
     params = replace(shipped, **{name: value for name, value in given.items() if value is not None})
     for warning in () if as_json else check(params):

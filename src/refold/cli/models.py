@@ -14,6 +14,7 @@ from refold.costs import KnownModel, known, known_models, window_of
 from refold.errors import SettingError, nearest
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
+from refold.registry.models import model_names
 
 DOUBLES = ("chaos", "scripted")
 """Models for tests."""
@@ -60,8 +61,6 @@ def _require_known(name: str, config: Configuration) -> None:
 
 
 def _providers(config: Configuration) -> list[dict[str, Any]]:
-    from refold.registry.models import model_names
-
     rows: list[dict[str, Any]] = []
     for name in model_names():
         settings = config.provider(name)

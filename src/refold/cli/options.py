@@ -151,8 +151,6 @@ class NameChoice(TextType):
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within bounds."""
-
     name = "n"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:

@@ -97,8 +97,7 @@ def waiting(what: str) -> Generator[None]:
 
 @contextmanager
 def progress_bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[float, str], None]]:
-    """A progress bar on standard error, if it is a terminal. Yields a function that takes the number done and
-    a few words."""
+    """A progress bar on a terminal. Yields a function that takes the number done and a few words."""
     out = console(stderr=True)
     if not (show and out.is_terminal and _for_people()):
         yield lambda _, __: None
@@ -142,7 +141,6 @@ def indented(text: str, by: int) -> Padding:
 def text_table(
     headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()
 ) -> Table:
-    """A plain table of texts."""
     from rich.table import Table
     from rich.text import Text
 

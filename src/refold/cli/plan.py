@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -10,14 +10,16 @@ import msgspec
 from refold.cli.options import file_argument, json_option, preset_options
 from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.cli.session_argument import open_session, tell_problems
+from refold.compaction.plan import Plan, Reason
+from refold.compaction.plan_context import Due
+from refold.compaction.planning import Money, cost
+from refold.compaction.preset import Preset
+from refold.entries import Files
+from refold.messages import Assistant
+from refold.registry.engine import Engine
+from refold.session import Session, redacted
+from refold.session.edits import said_by
 from refold.text.plural import counted
-
-if TYPE_CHECKING:
-    from refold.compaction.plan import Plan, Reason
-    from refold.compaction.plan_context import Due
-    from refold.compaction.preset import Preset
-    from refold.registry.engine import Engine
-    from refold.session import Session
 
 
 @click.command("plan")
@@ -30,10 +32,6 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
 
     Plans a fold even if the trigger of the preset has not fired; the output says whether it has.
     """
-    from refold.compaction.plan import Plan
-    from refold.registry.engine import Engine
-    from refold.session import redacted
-
     session = open_session(file)
     engine = Engine(preset)
     with waiting("counting …"):
@@ -49,10 +47,6 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
 
 def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | Reason:
     """The trigger that has fired, if there is something to do."""
-    from refold.compaction.plan import Plan, Reason
-    from refold.compaction.plan_context import Due
-    from refold.messages import Assistant
-
     if not due:
         return due
     if not isinstance(plan, Plan):
@@ -71,10 +65,6 @@ def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | 
 
 def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
     """The documented JSON of a plan, with the same keys if there is nothing to do."""
-    from refold.compaction.plan import Plan
-    from refold.compaction.planning import Money, cost
-    from refold.entries import Files
-
     tokens = engine.view(session).tokens
     told: dict[str, Any] = {
         "preset": engine.preset.name,
@@ -115,10 +105,6 @@ def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | 
 
 
 def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:
-    from refold.compaction.plan import Plan
-    from refold.session import redacted
-    from refold.session.edits import said_by
-
     out = console()
     trigger = ("due", "yellow") if due else "not due"
     name, measure = engine.preset.name, engine.preset.measure
@@ -164,8 +150,6 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
 
 
 def _money(plan: Plan) -> str:
-    from refold.compaction.planning import cost
-
     money = cost(plan)
     if money.now is None or money.per_turn is None:
         return f"money: price unknown for {money.model or 'this log: it names no model'}"

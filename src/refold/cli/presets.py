@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from refold import presets
 from refold.cli.options import json_option, preset_names, warned
 from refold.cli.output import console, echo, emit, first_line, print_answer, styled, text_table
+from refold.compaction.preset import Settings
 from refold.errors import UsageError
-
-if TYPE_CHECKING:
-    from refold.compaction.preset import Settings
 
 
 @click.command("presets")
@@ -38,8 +37,6 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
 
 def _all_rows() -> Iterator[dict[str, Any]]:
     """One row per preset; a broken plug-in is reported and does not hide others."""
-    from refold import presets
-
     for name in presets.names():
         try:
             yield _row(name, None)
@@ -48,8 +45,6 @@ def _all_rows() -> Iterator[dict[str, Any]]:
 
 
 def _row(name: str, params: Any) -> dict[str, Any]:
-    from refold import presets
-
     row: dict[str, Any] = {
         "name": name,
         "idea": " ".join((presets.class_of(name).__doc__ or "").split()),
@@ -64,8 +59,6 @@ def _row(name: str, params: Any) -> dict[str, Any]:
 
 def _chosen(name: str, text: str) -> tuple[Settings, list[str]]:
     """The settings in the JSON, and what was ignored."""
-    from refold import presets
-
     made, ignored = warned(lambda: presets.make(name, {"params": text} if text else {}))
     return made.settings, ignored
 

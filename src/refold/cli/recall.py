@@ -7,16 +7,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from refold.cli.options import Tokens, WholeNumber, file_argument, json_option
 from refold.cli.output import console, echo, emit, styled, waiting
 from refold.cli.session_argument import open_session, tell_problems
+from refold.recall import Hit, LogIndex, index_of, search, within_budget
+from refold.recall.query import DEFAULT_HITS, MAX_HITS
+from refold.session import redacted
 from refold.text.terminal import clean
+from refold.text.words import search_words, stem
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-    from refold.recall import Hit, LogIndex
 
 _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "magenta"}
 
@@ -58,9 +61,6 @@ def command(
     QUERY is plain text: words, a question, a path, an identifier. Conditions narrow it down and may be
     used without a query.
     """
-    from refold.recall import index_of, search, within_budget
-    from refold.recall.query import DEFAULT_HITS, MAX_HITS
-
     if not (query.strip() or keys or turns or tool or path or since or until):
         raise click.UsageError("give a query, or --keys, --turns, --tool, --path, --since, --until")
     session = open_session(file)
@@ -111,18 +111,12 @@ def print_hits(hits: list[Hit], query: str) -> None:
 
 
 def _whole(hit: Hit, index: LogIndex) -> Hit:
-    import msgspec
-
-    from refold.session import redacted
-
     doc = index.doc(hit.entry_id)
     return msgspec.structs.replace(hit, text=redacted.message_text(doc.message)) if doc else hit
 
 
 def marked(text: str, query: str) -> Text:
     """The text with the words of the query highlighted."""
-    from refold.text.words import search_words, stem
-
     said = styled(clean(text))
     stems = {re.escape(stem(word)) for word in search_words(query)}
     if stems:

@@ -18,6 +18,13 @@ import msgspec
 
 from refold.cli.options import NameChoice, Tokens
 from refold.cli.output import echo
+from refold.compare.money import folds_saved
+from refold.errors import RefoldError
+from refold.gateway.client_settings import PROGRAMS, Start
+from refold.gateway.run import ProgramGateway
+from refold.registry import configuration
+from refold.registry.sessions import stored
+from refold.stores import open_store
 from refold.text.plural import counted
 
 
@@ -45,10 +52,6 @@ def command(
     """
     if find_spec("aiohttp") is None:
         raise click.UsageError('the gateway needs `pip install "refold[gateway]"` (aiohttp is missing)')
-    from refold.gateway.client_settings import PROGRAMS, Start
-    from refold.gateway.run import ProgramGateway
-    from refold.registry import configuration
-
     about, binary = PROGRAMS[program], shutil.which(program)
     if binary is None:
         raise click.UsageError(f"{program} is not on the PATH; install it with `{about.install}`")
@@ -78,8 +81,7 @@ def command(
 
 
 def _run(line: list[str], environment: dict[str, str]) -> int:
-    """Runs the program in the foreground. It gets keyboard signals from the terminal, and other signals from
-    here."""
+    """Runs the program in the foreground: it gets the terminal's signals, and other signals from here."""
     process: subprocess.Popen[bytes] | None = None
     early: list[int] = []
     """Signals that arrive while it is being started."""
@@ -115,11 +117,6 @@ def _run(line: list[str], environment: dict[str, str]) -> int:
 
 def _account(spec: str, since: float) -> str:
     """Folds since then, and what they saved."""
-    from refold.compare.money import folds_saved
-    from refold.errors import RefoldError
-    from refold.registry.sessions import stored
-    from refold.stores import open_store
-
     try:
         store = open_store(spec).store
         touched = [stored(store, info.id) for info in store.sessions() if info.updated >= since]

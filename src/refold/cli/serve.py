@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine
-from typing import Any
 
 import click
 import msgspec
 
 from refold.cli.options import Tokens, WholeNumber
 from refold.cli.output import echo
+from refold.registry import configuration
+from refold.stores import store_kind
 
 
 @click.command("serve")
@@ -34,14 +34,12 @@ def command(config: str | None, **given: str | int | None) -> None:
     output is the address it listens on; the log, on standard error, holds no contents.
     """
     try:
+        from refold.gateway.run import run_loop
         from refold.gateway.server import serve
     except ImportError as error:
         raise click.UsageError(
             f'the gateway needs `pip install "refold[gateway]"` ({error.name} is missing)'
         ) from error
-    from refold.registry import configuration
-    from refold.stores import store_kind
-
     if config is not None:
         os.environ["REFOLD_CONFIG"] = config
     chosen = {key: value for key, value in given.items() if value is not None}
@@ -49,13 +47,4 @@ def command(config: str | None, **given: str | int | None) -> None:
     if settings.upstream is None:
         raise click.UsageError("missing --upstream URL (for example https://api.anthropic.com)")
     store_kind(settings.store)  # a store that cannot be reached does not stop a gateway; a wrong name does
-    _run(serve(settings, say=echo))
-
-
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs on uvloop if available; there is none for Windows."""
-    try:
-        from uvloop import run
-    except ImportError:
-        from asyncio import run
-    run(work)
+    run_loop(serve(settings, say=echo))

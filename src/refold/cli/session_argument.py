@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from refold.cli.output import echo, first_line, progress, waiting
-
-if TYPE_CHECKING:
-    from refold.session import Session
+from refold.entries import MessageEntry
+from refold.facts.words import typed
+from refold.registry import sessions as opening
+from refold.session import Session
+from refold.transcripts import read_all
+from refold.transcripts.base import SEVERAL_CONVERSATIONS, problem_sentences
 
 FORMAT_NAMES = {
     "claude-code": "Claude Code",
@@ -25,15 +27,11 @@ FORMAT_NAMES = {
 
 
 MAX_OFFERED = 30
-"""Number of conversations offered at once."""
 
 
 def open_session(file: str) -> Session:
     """A session from any supported file or store. Refold's own are opened for writing. If a file has several,
     a user at a terminal chooses."""
-    from refold.registry import sessions as opening
-    from refold.transcripts.base import SEVERAL_CONVERSATIONS
-
     with waiting(f"reading {file} …"):
         session = opening.named_session(file)
     several = any(problem.where == SEVERAL_CONVERSATIONS for problem in session.problems)
@@ -47,10 +45,6 @@ def is_interactive() -> bool:
 
 
 def _picked(file: str) -> int:
-    from refold.entries import MessageEntry
-    from refold.facts.words import typed
-    from refold.transcripts import read_all
-
     titles: list[str] = []
     for _, loaded in progress("reading", list(read_all(file))):
         messages = (entry.message for entry in loaded.entries if isinstance(entry, MessageEntry))
@@ -89,7 +83,5 @@ def own_session(file: str) -> Session:
 
 def tell_problems(session: Session) -> None:
     """Prints to standard error what could not be read, or was not chosen."""
-    from refold.transcripts.base import problem_sentences
-
     for sentence in problem_sentences(session.problems):
         echo(f"refold: {sentence}", err=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import asdict
@@ -29,14 +29,17 @@ from refold.cli.output import (
     styled,
     text_table,
 )
+from refold.cli.recall import marked
 from refold.errors import StorageError
 from refold.protocols import Backups, Placed, SessionInfo, Store
+from refold.recall import Hit
+from refold.registry.search import search_store
+from refold.registry.sessions import find_session, session_title
+from refold.session import redacted
 from refold.stores import default_database, open_store, transfer, without_password
+from refold.stores.doctor import examine
 from refold.text.plural import counted
 from refold.text.terminal import clean
-
-if TYPE_CHECKING:
-    from refold.recall import Hit
 
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 _HITS = 3
@@ -113,8 +116,6 @@ def command(
 @click.pass_obj
 def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool, as_json: bool) -> None:
     """Delete sessions for good. ID may be the beginning of one."""
-    from refold.registry.sessions import find_session, session_title
-
     if as_json and not yes:
         raise click.UsageError("--json cannot ask for confirmation; add --yes")
     with existing_store(spec or above) as store:
@@ -144,8 +145,6 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 
     The exit code is 1 if something is left to do.
     """
-    from refold.stores.doctor import examine
-
     with existing_store(spec or above) as store:
         findings = examine(store, repair=repair)
     counts = Counter(finding.state for finding in findings)
@@ -171,8 +170,6 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 @click.pass_obj
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
-    from refold.registry.sessions import find_session
-
     with existing_store(spec or above) as store:
         chosen = find_session(store, id).id
         other = open_store(target).store
@@ -229,15 +226,11 @@ def moment(text: str | None, now: Callable[[], float] = time.time) -> float | No
 
 
 def _titles(store: Store, infos: Sequence[SessionInfo]) -> dict[str, str]:
-    from refold.registry.sessions import session_title
-
     return {info.id: session_title(store, info) for info in progress("reading", infos)}
 
 
 def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the list without secrets. Its id stays: refold makes ids, and other commands take them."""
-    from refold.session import redacted
-
     own = {key: value for key, value in row.items() if value == row["id"]}
     return {**redacted.values(row), **own}
 
@@ -258,8 +251,6 @@ def _said(
     store: Store, text: str, infos: Sequence[SessionInfo], limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """The number of sessions with these words, and the best of them, each with its best hits."""
-    from refold.registry.search import search_store
-
     known = {info.id: info for info in infos}
     result = search_store(store, text, limit=limit * _HITS, each=_HITS, sessions=known.keys())
     best: dict[str, list[Hit]] = {}
@@ -309,8 +300,6 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
-    from refold.cli.recall import marked
-
     out = console()
     for row in rows:
         about = f"  {_day(row['updated'])}  {first_line(row['title'], 60)}"

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 from msgspec.structs import asdict
 
+from refold import entries as e
 from refold.cli.options import NameChoice, file_argument, json_option, preset_option
 from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.cli.session_argument import FORMAT_NAMES, open_session, tell_problems
+from refold.compaction.details import LineSource, RefoldDetails, rows
+from refold.compaction.exchanges import sequence_numbers
+from refold.compaction.path_index import path_index
+from refold.compaction.transcript import messages_between
+from refold.compare.forms import FORM_WORDS, forms_sentence, message_forms
+from refold.entries import Fold, PathEntry, key
+from refold.facts.abridged import OutlineLimits, groups, xml
+from refold.facts.state_text import render
+from refold.messages import Call, Result, arguments_json
+from refold.registry.engine import Engine
+from refold.session import Session, View, redacted
+from refold.session.edits import active_folds, edit_stretches, said_by
 from refold.text.plural import counted
+from refold.text.redact import redact
 from refold.text.terminal import clean
 from refold.text.truncate import in_short
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from refold.compaction.details import LineSource
-    from refold.entries import Fold
-    from refold.registry.engine import Engine
-    from refold.session import Session, View
 
 
 def _aspect(name: str, text: str) -> Any:
@@ -46,8 +53,6 @@ def _aspect(name: str, text: str) -> Any:
 @json_option
 def command(file: str, wire: str | None, preset: str, full: bool, as_json: bool, **aspects: bool) -> None:
     """Show a session or a transcript."""
-    from refold.registry.engine import Engine
-
     asked = [name for name in ASPECTS if aspects[name]] or ["view"]
     if wire and asked != ["view"]:  # the view is what is sent
         asked.append("wire")
@@ -92,23 +97,16 @@ def about_fold(fold: Fold) -> dict[str, Any]:
 
 
 def _view(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.exchanges import sequence_numbers
-    from refold.compare.forms import message_forms
-
     view = engine.view(session)
     shown = view_dict(view)
     shown["entries"] = len(session)
     shown["forms"] = Counter(message_forms(session, engine.preset.accepts).values())
-    for message, key in zip(shown["messages"], sequence_numbers(session, view.items), strict=True):
-        message["sequence"] = key
+    for message, number in zip(shown["messages"], sequence_numbers(session, view.items), strict=True):
+        message["sequence"] = number
     return shown
 
 
 def tree_value(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
-    from refold.entries import PathEntry
-    from refold.session.edits import said_by
-    from refold.text.redact import redact
-
     labels, pins, active = session.labels, set(session.pins), {entry.id for entry in session.path}
     rows: list[dict[str, Any]] = []
     for entry in session.entries:
@@ -137,8 +135,6 @@ def _words(message: Any) -> str:
 
 
 def _about(entry: Any) -> str:
-    from refold import entries as e
-
     match entry:
         case e.Fold():
             sizes = f"{entry.tokens_before:,} → {entry.tokens_after:,} tokens"
@@ -157,9 +153,6 @@ def _about(entry: Any) -> str:
 
 def _what(session: Session, id: str) -> str:
     """An entry in words: its role and beginning."""
-    from refold.messages import Result
-    from refold.session.edits import said_by
-
     message = said_by(session[id]) if id in session else None
     if message is None:
         return "no longer in the log"
@@ -169,8 +162,6 @@ def _what(session: Session, id: str) -> str:
 
 def _origin(session: Session, fold: Fold) -> str | None:
     """A note on a fold of another program, which recorded neither what left nor why."""
-    from refold.session.edits import edit_stretches, said_by
-
     imported, _, format = fold.author.partition("import:")
     if imported or not format:
         return None
@@ -188,12 +179,6 @@ def _origin(session: Session, fold: Fold) -> str | None:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.details import rows
-    from refold.compare.forms import message_forms
-    from refold.entries import Fold
-    from refold.session import redacted
-    from refold.session.edits import active_folds
-
     active = {fold.id for fold in active_folds(session.path)}
     forms = message_forms(session, engine.preset.accepts)
     shown = {
@@ -215,20 +200,12 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
 
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
-    from refold.compaction.transcript import messages_between
-    from refold.facts.abridged import OutlineLimits, groups, xml
-    from refold.session import redacted
-
     found = groups(messages_between(session))
     shown = {"turns": found, "text": xml(found, OutlineLimits(total_chars_limit=1_000_000))}
     return redacted.values(msgspec.to_builtins(shown))
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.path_index import path_index
-    from refold.facts.state_text import render
-    from refold.session import redacted
-
     state = path_index(session).state
     shown = {"files": state.files(), "trail": state.facts(), "text": render(state, 1_000_000, engine.counter)}
     return redacted.values(msgspec.to_builtins(shown))
@@ -236,10 +213,6 @@ def _trail(engine: Engine, session: Session) -> dict[str, Any]:
 
 def _why(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     """The records of folds in the view, and the sources of their lines."""
-    from refold.compaction.details import RefoldDetails
-    from refold.entries import Fold
-    from refold.session.edits import active_folds
-
     active = {fold.id for fold in active_folds(session.path)}
     shown: list[dict[str, Any]] = []
     for fold in session.annotations(Fold):
@@ -257,8 +230,6 @@ def _why(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
 
 
 def _sourced(record: str, sources: Sequence[LineSource]) -> list[dict[str, Any]]:
-    from refold.entries import key
-
     rows = [
         {"line": number, "text": row, "ids": list[str](), "keys": list[str](), "through": False}
         for number, row in enumerate(record.split("\n"))
@@ -290,8 +261,6 @@ def _print_why(out: Any, value: dict[str, Any], full: bool) -> None:
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
-    from refold.compare.forms import forms_sentence
-
     for row in value["messages"]:
         body = "\n".join(getattr(part, "text", "") or _part(part) for part in row["content"])
         role = (f"{row['role']:9}", "bold magenta" if "fold" in row else "bold")
@@ -303,8 +272,6 @@ def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
 
 
 def _part(part: Any) -> str:
-    from refold.messages import Call, arguments_json
-
     if isinstance(part, Call):
         return f"→ {part.name}({arguments_json(part)})"
     return f"[{type(part).__name__.lower()}]"
@@ -337,8 +304,6 @@ def print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
 
 
 def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
-    from refold.compare.forms import FORM_WORDS, forms_sentence
-
     if not value["folds"]:
         out.print("no folds: nothing has left the view")
     else:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from refold import tokens
 from refold.cli.options import WholeNumber, file_argument, json_option
 from refold.cli.output import console, emit, first_line, path_end, styled, waiting
 from refold.cli.session_argument import open_session, tell_problems
+from refold.compare.stats import Stats, stats
+from refold.session import redacted
 from refold.text.plural import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-    from refold.compare.stats import Stats
 
 MAX_BARS = 40
 """Number of bars of the growth chart; longer conversations are grouped."""
@@ -30,9 +31,6 @@ MAX_BARS = 40
 @json_option
 def command(file: str, counter: str, top: int, as_json: bool) -> None:
     """Show where the tokens go: by role, tool and file; growth, repeated reads, largest results."""
-    from refold import tokens
-    from refold.compare.stats import stats
-
     session = open_session(file)
     with waiting("counting …"):
         found = _without_secrets(stats(session, tokens.get(counter), top=top))
@@ -56,8 +54,6 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
 
 def _without_secrets(found: Stats) -> Stats:
     """The figures without secrets, also in names of files and commands."""
-    from refold.session import redacted
-
     files = {redacted.without_secrets(path): size for path, size in found.by_file.items()}
     clean = redacted.values({**msgspec.to_builtins(found), "by_file": files})
     return msgspec.convert(clean, type(found))

@@ -10,6 +10,7 @@ import click
 from refold.cli.options import json_option, own_argument
 from refold.cli.output import print_answer
 from refold.cli.session_argument import own_session
+from refold.registry.engine import Engine
 
 
 def _of_fold(deed: Literal["undo", "redo"], about: str, which: str) -> click.Command:
@@ -20,8 +21,6 @@ def _of_fold(deed: Literal["undo", "redo"], about: str, which: str) -> click.Com
     @click.argument("fold", required=False)
     @json_option
     def command(file: str, fold: str | None, as_json: bool) -> None:
-        from refold.registry.engine import Engine
-
         session, engine = own_session(file), Engine()
         mark = engine.undo(session, fold) if deed == "undo" else engine.redo(session, fold)
         tokens = engine.view(session).tokens
@@ -38,8 +37,6 @@ def _of_entry(deed: Literal["pin", "unpin"], about: str) -> click.Command:
     @click.argument("entry")
     @json_option
     def command(file: str, entry: str, as_json: bool) -> None:
-        from refold.registry.engine import Engine
-
         session, engine = own_session(file), Engine()
         mark = engine.pin(session, entry) if deed == "pin" else engine.unpin(session, entry)
         told = f"{deed}ned {mark.target}; {len(session.pins):,} pinned now"

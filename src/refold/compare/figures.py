@@ -1,5 +1,4 @@
-"""Where the tokens of a conversation go, as values, and suggestions: one small rule per habit that costs
-tokens."""
+"""Where the tokens of a conversation go, and suggestions: one rule per habit that costs tokens."""
 
 from __future__ import annotations
 
@@ -50,8 +49,6 @@ class TurnUsage(msgspec.Struct):
 
 
 class LargeResult(msgspec.Struct, frozen=True):
-    """A tool result."""
-
     entry_id: str
     tool: str
     subject: str

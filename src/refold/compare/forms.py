@@ -30,7 +30,6 @@ FORM_WORDS: dict[MessageForm, str] = {
     "lines": "as one line",
     "gone": "not shown",
 }
-"""The forms in words."""
 MIN_SENTENCE_CHARS = 12
 """Minimum length of a sentence; shorter ones occur by chance."""
 PROBED_SENTENCES = 8
@@ -76,35 +75,44 @@ def form_counts(counts: Mapping[MessageForm, int]) -> str:
 
 
 def record_of_stretch(stretch: Stretch) -> FoldRecord:
-    """The replacement of a stretch; for messages that left their place alone, the record of the fold, its
-    first edit."""
+    """The replacement of a stretch; of messages that left alone, the fold's record: its first edit."""
     edit = stretch.fold.edits[0] if stretch.edit.kind == e.LEFT else stretch.edit
     return FoldRecord(edit.put)
 
 
 def stretch_forms(session: Session, stretch: Stretch, record: FoldRecord) -> dict[str, MessageForm]:
     """The forms of a stretch's messages in its replacement."""
-    entries = session.path[stretch.first : stretch.last + 1]
-    said = {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
-    put = stretch.edit.put
+    said, put = _said(session, stretch), stretch.edit.put
     if len(said) == 1 and put and stretch.edit.kind not in ("summary", "line"):
         return {id: "whole" if put == (message,) else "clipped" for id, message in said.items()}
     return dict(_in_record(said, record))
+
+
+def copied_messages(session: Session, stretch: Stretch, record: FoldRecord) -> dict[int, str]:
+    """Which of the inserted messages stand for one message each, by their place: its id."""
+    said, edit = _said(session, stretch), stretch.edit
+    if edit.kind == e.LEFT:
+        return {}
+    if len(said) == len(edit.put) == 1 and edit.kind not in ("summary", "line"):
+        return dict(enumerate(said))
+    places = ((record.copy_of(message), id) for id, message in said.items())
+    return {place: id for place, id in places if place is not None}
+
+
+def _said(session: Session, stretch: Stretch) -> dict[str, Message]:
+    entries = session.path[stretch.first : stretch.last + 1]
+    return {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
 
 
 def _in_record(said: Mapping[str, Message], record: FoldRecord) -> Iterator[tuple[str, MessageForm]]:
     calls: dict[str, bool] = {}
     for id, message in said.items():
         form = record.form(message)
-        if form == "gone" and calls.get(_answers(message)):
+        if form == "gone" and isinstance(message, Result) and calls.get(message.call_id):
             form = "lines"
         if isinstance(message, Assistant):
             calls |= {call.id: form != "gone" for call in message.calls}
         yield id, form
-
-
-def _answers(message: Message) -> str:
-    return message.call_id if isinstance(message, Result) else ""
 
 
 class FoldRecord:

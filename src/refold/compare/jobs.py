@@ -24,7 +24,7 @@ from refold.registry.sessions import named_session
 from refold.session import Session
 from refold.stores import is_store
 from refold.transcripts.base import problem_sentences
-from refold.transcripts.importing import ImportOutcome, ReadConversation, conversations, find_transcripts
+from refold.transcripts.importing import ImportOutcome, conversations, find_transcripts
 
 SessionOrError: TypeAlias = Session | RefoldError | OSError
 """A session, or the reason why there is none."""
@@ -63,8 +63,7 @@ class Task:
 
 
 def transcript_files(names: Iterable[str]) -> list[tuple[str, bool]]:
-    """The files without duplicates, and whether each was given by name; a folder stands for all transcripts
-    in it."""
+    """The files of names and folders without duplicates, and whether each was given by name."""
     found: dict[Path, tuple[str, bool]] = {}
     for name in names:
         if Path(name).is_dir():
@@ -83,8 +82,7 @@ def jobs(files: Iterable[tuple[str, bool]], plan: ComparisonPlan) -> Iterator[Jo
 
 
 def fingerprint(plan: ComparisonPlan) -> str:
-    """Identifies the results of a plan: presets with their settings, budgets, passes, model, prices, and the
-    release."""
+    """Identifies the results of a plan: everything that is set in it, and the release."""
     model = plan.model if isinstance(plan.model, str | None) else plan.model.name
     settings = [_settings(name) for name in plan.presets]
     return short_digest(release(), settings, list(plan.budgets), list(plan.passes), model, plan.prices)
@@ -131,14 +129,11 @@ def sessions(
         except (RefoldError, OSError) as error:
             yield file, error
         return
-    found = [one for one in conversations(Path(file), named=False) if not _is_skipped(one)]
+    every = conversations(Path(file), named=False)
+    found = [one for one in every if not (isinstance(one, ImportOutcome) and one.state == "skipped")]
     for number, one in enumerate(found):
         name = f"{file}#{number}" if len(found) > 1 else file
         yield name, StorageError(one.text) if isinstance(one, ImportOutcome) else one.session
-
-
-def _is_skipped(one: ReadConversation | ImportOutcome) -> bool:
-    return isinstance(one, ImportOutcome) and one.state == "skipped"
 
 
 def _one(file: str, session: SessionOrError, plan: ComparisonPlan) -> Compared:

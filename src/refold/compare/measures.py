@@ -13,27 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from refold.messages import (
-    Assistant,
-    Call,
-    Message,
-    Result,
-    Text,
-    argument_text,
-    is_typed,
-    leaves,
-    searchable,
-)
-from refold.session.toolnames import (
-    MANY_PATHS,
-    PATHS,
-    PATTERNS,
-    TARGETS,
-    argument,
-    command_line,
-    kind,
-    text_argument,
-)
+from refold import messages as m
+from refold.session import toolnames
 from refold.text.sentences import spans
 
 MEASURES = {
@@ -53,8 +34,6 @@ NEEDED_CUT = 0.75
 
 
 class CountOf(msgspec.Struct, frozen=True):
-    """A number out of a total."""
-
     kept: int
     of: int
 
@@ -70,8 +49,7 @@ class LogFacts(msgspec.Struct, frozen=True):
     typed: dict[str, int]
     """Sentences that the user typed, with their word counts."""
     files: frozenset[str]
-    """Files that a call changed or created, by the shortest path suffix that is unique among touched files.
-    """
+    """Files that a call changed or created, by their shortest suffix unique among touched files."""
     paths: frozenset[str]
     """Files that a call read, changed, moved or deleted, in the same form."""
     calls: frozenset[tuple[str, ...]]
@@ -96,7 +74,7 @@ class LogFacts(msgspec.Struct, frozen=True):
         }
 
 
-def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> LogFacts:
+def log_of(messages: Iterable[m.Message], *, identifiers: bool = True) -> LogFacts:
     """The facts of messages. `identifiers`: include these, which takes a third of the time."""
     reader = _Reader(identifiers)
     for message in messages:
@@ -105,8 +83,6 @@ def log_of(messages: Iterable[Message], *, identifiers: bool = True) -> LogFacts
 
 
 class _Reader:
-    """Reads messages one by one."""
-
     def __init__(self, with_identifiers: bool) -> None:
         self.with_identifiers = with_identifiers
         self.typed: dict[str, int] = {}
@@ -119,27 +95,29 @@ class _Reader:
         """Files that calls without a result would change."""
         self.opened: list[str] = []
 
-    def take(self, message: Message) -> None:
-        typed = [part.text for part in message.parts if isinstance(part, Text) and is_typed(message, part)]
+    def take(self, message: m.Message) -> None:
+        typed = [
+            part.text for part in message.parts if isinstance(part, m.Text) and m.is_typed(message, part)
+        ]
         for text in typed:
             sentences = (flat(text[start:end]) for start, end in spans(text))
             self.typed |= {sentence: size for sentence in sentences if (size := count_words(sentence))}
-        for text in [message.text] if isinstance(message, Assistant) else typed:
+        for text in [message.text] if isinstance(message, m.Assistant) else typed:
             self.numbers.update(numbers(text))
         for call in message.calls:
             self._call(call)
-        if isinstance(message, Result):
+        if isinstance(message, m.Result):
             changed = self.pending.pop(message.call_id, [])
             self.changed.update(() if message.is_error else changed)
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: m.Call) -> None:
         touched, changed = files_of_call(call, self.opened)
         self.opened = touched[-1:] or self.opened
         self.touched.update(touched)
         self.pending[call.id] = changed
         self.calls.append(touched or subject(call))
         if self.with_identifiers:
-            self.identifiers.update(identifiers(argument_text(call)))
+            self.identifiers.update(identifiers(m.argument_text(call)))
 
     def log(self) -> LogFacts:
         names = short_names(self.touched)
@@ -160,19 +138,22 @@ _PATCH = re.compile(r"(?m)^\*\*\* (Add File|Update File|Delete File|Move to): (.
 _CHANGES = frozenset({"edit", "write", "create"})
 
 
-def files_of_call(call: Call, opened: Sequence[str]) -> tuple[list[str], list[str]]:
+def files_of_call(call: m.Call, opened: Sequence[str]) -> tuple[list[str], list[str]]:
     """The files that a call names, and those it changes on success. Of shell commands only patches are read.
     An edit without a file concerns the one `opened` last."""
-    what, text = kind(call.name), argument_text(call)
+    what, text = toolnames.kind(call.name), m.argument_text(call)
     if "*** Begin Patch" in text:
         found = [(action, posixpath.normpath(path.strip())) for action, path in _PATCH.findall(text)]
         return [path for _, path in found], [path for action, path in found if action != "Delete File"]
     if what not in (*_CHANGES, "read", "delete", "move", "editor"):
         return [], []
-    many = argument(call, MANY_PATHS)
-    paths = [text_argument(call, PATHS), *(leaves(many) if isinstance(many, list) else ())]
+    many = toolnames.argument(call, toolnames.MANY_PATHS)
+    paths = [
+        toolnames.text_argument(call, toolnames.PATHS),
+        *(m.leaves(many) if isinstance(many, list) else ()),
+    ]
     named = [posixpath.normpath(path.strip()) for path in paths if path.strip()]
-    target = text_argument(call, TARGETS) if what == "move" else ""
+    target = toolnames.text_argument(call, toolnames.TARGETS) if what == "move" else ""
     if target:
         return [*named, posixpath.normpath(target)], [posixpath.normpath(target)]
     if what == "edit":
@@ -199,11 +180,11 @@ def path_suffixes(path: str) -> Iterator[str]:
     return ("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
 
 
-def subject(call: Call) -> Sequence[str]:
+def subject(call: m.Call) -> Sequence[str]:
     """The subject of a call: its command or pattern, or every argument; of a text the first line."""
-    command = command_line(call) if kind(call.name) == "bash" else ""
-    main = command or text_argument(call, PATTERNS)
-    lines = [text.strip().split("\n")[0] for text in ([main] if main else leaves(call.arguments))]
+    command = toolnames.command_line(call) if toolnames.kind(call.name) == "bash" else ""
+    main = command or toolnames.text_argument(call, toolnames.PATTERNS)
+    lines = [text.strip().split("\n")[0] for text in ([main] if main else m.leaves(call.arguments))]
     return [line if len(line) <= 200 else line[:200].rpartition(" ")[0] for line in lines]
 
 
@@ -240,14 +221,14 @@ def identifiers(text: str) -> Iterator[str]:
         )
 
 
-def needed(messages: Sequence[Message], cut: int) -> tuple[str, ...]:
+def needed(messages: Sequence[m.Message], cut: int) -> tuple[str, ...]:
     """Identifiers of calls after the cut that occur before it and were not mentioned in between."""
     before = readable_text(messages[:cut])
-    later = [searchable(message) for message in messages[cut:]]
+    later = [m.searchable(message) for message in messages[cut:]]
     after, start = "\n\n".join(later), 0
     found: dict[str, bool] = {}
     for message, text in zip(messages[cut:], later, strict=True):
-        for name in (name for call in message.calls for name in identifiers(argument_text(call))):
+        for name in (name for call in message.calls for name in identifiers(m.argument_text(call))):
             if name not in found:
                 found[name] = name in before and after.find(name) >= start
         start += len(text) + 2
@@ -278,9 +259,9 @@ def stands(name: str, text: str) -> bool:
     return False
 
 
-def readable_text(messages: Iterable[Message]) -> str:
+def readable_text(messages: Iterable[m.Message]) -> str:
     """All text that a model can read, including arguments of calls."""
-    return "\n\n".join(searchable(message) for message in messages)
+    return "\n\n".join(m.searchable(message) for message in messages)
 
 
 def flat(text: str) -> str:

@@ -46,7 +46,6 @@ class ReplayedRequest(NamedTuple):
     entries: int
     pause: float
     output: int
-    turn: int
 
 
 class RequestSeries(msgspec.Struct, frozen=True):
@@ -73,10 +72,6 @@ class ViewSizes(msgspec.Struct, frozen=True):
     kept: int
     record: int
     tail: int
-
-    @property
-    def total(self) -> int:
-        return self.kept + self.record + self.tail
 
 
 class Summarising(msgspec.Struct, frozen=True):
@@ -116,7 +111,6 @@ class Paid(msgspec.Struct, frozen=True):
         return self.none.dollars - self.usual.dollars
 
     def row(self) -> dict[str, Any]:
-        """As JSON."""
         thresholds = {
             str(threshold): {
                 "cost": round(bill.dollars, 6),
@@ -139,14 +133,13 @@ class Priced(NamedTuple):
 
     name: str
     prices: Prices
-    window: int | None
 
 
 def priced(name: str) -> Priced:
     model = known(name)
     if model is None or model.prices is None:
         raise SettingError("prices", f"no prices for {name!r}; `refold models` lists the models with prices")
-    return Priced(model.name, model.prices, model.window)
+    return Priced(model.name, model.prices)
 
 
 def prices_of(session: Session, name: str | None) -> Priced:
@@ -185,8 +178,8 @@ def folds_saved(session: Session, since: float = 0.0) -> tuple[int, int, float]:
 
 def steps(session: Session, counter: TokenCounter) -> RequestSeries:
     """The requests of a conversation; sizes are counted once per entry."""
-    sums, found, turn, fixed = [0], list[ReplayedRequest](), 0, 0
-    last = 0.0
+    sums, found = [0], list[ReplayedRequest]()
+    fixed, last = 0, 0.0
     for entry in session.path:
         message = said_by(entry)
         if message is None:
@@ -194,9 +187,8 @@ def steps(session: Session, counter: TokenCounter) -> RequestSeries:
         size = session.cached_count(entry.id, message, counter)
         if isinstance(message, System) and fixed == len(sums) - 1:
             fixed += 1
-        turn += isinstance(entry, e.MessageEntry) and message.role == "user"
         if isinstance(message, Assistant):
-            found.append(ReplayedRequest(len(sums) - 1, _pause(last, entry.time), size, turn))
+            found.append(ReplayedRequest(len(sums) - 1, _pause(last, entry.time), size))
             last = entry.time
         sums.append(sums[-1] + size)
     return RequestSeries(tuple(sums), fixed, tuple(found))
@@ -207,7 +199,6 @@ def _pause(before: float, now: float) -> float:
 
 
 def view_sizes(items: Sequence[Item], sizes: Sequence[int]) -> ViewSizes:
-    """The sizes of a folded view."""
     put = [index for index, item in enumerate(items) if item.fold is not None]
     first = put[0] if put else len(items)
     record = sum(sizes[index] for index in put)
@@ -223,8 +214,7 @@ def bill(
     shape: ViewSizes | None = None,
     summarising: Summarising = Summarising(),
 ) -> ReplayBill:
-    """The bill of the whole conversation, folded to `shape` whenever a request would exceed `threshold`;
-    without these, unfolded."""
+    """The bill of the conversation, folded to `shape` where a request would exceed `threshold`, if given."""
     run = _Run(conversation, prices, summarising)
     for step in conversation.steps:
         if threshold is not None and shape is not None and run.size(step) > threshold:
@@ -300,8 +290,7 @@ class _Run:
         self.folds += 1
 
     def request(self, step: ReplayedRequest) -> None:
-        """Bills a request by a cache of the longest common prefix, where every prompt continues the previous
-        one."""
+        """Bills a request by a cache of the longest prefix: every prompt continues the previous one."""
         size = self.size(step)
         warm = min(self.warm, size) if step.pause < CACHE_SECONDS["5m"] else 0
         usage = self.prices.prompt(warm, size - warm)

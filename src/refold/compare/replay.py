@@ -58,8 +58,7 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 def checkpoints(path: Sequence[e.AnyPathEntry], passes: int) -> list[int]:
-    """Ends of `passes` growing prefixes of a path; no call waits for its result there, and it is the start of
-    a turn if one is near."""
+    """Ends of `passes` growing prefixes, where no call waits for its result; at turns if near."""
     legal_ends = _ends(path)
     if not legal_ends:
         return [len(path)]
@@ -141,8 +140,7 @@ async def _own_folds(engine: Engine, session: Session, instructions: str | None)
 
 
 def _ids(source: Session, title: str) -> Callable[[], str]:
-    """Ids for a replay. They appear in views and reasons as keys, so they are deterministic to make replays
-    repeatable to the token."""
+    """Ids for a replay. Views and reasons name them: deterministic ones make replays repeatable."""
     numbers = count()
     return lambda: short_digest(source.id, len(source), title, next(numbers))[:12]
 

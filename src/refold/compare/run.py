@@ -37,14 +37,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     asked: str = ""
     """The budget as given."""
     log_tokens: int = 0
-    """Size of the log."""
     tokens: int | None = None
     """Size of the view; None if there is none."""
     fits: bool | None = None
     counts: dict[str, CountOf] = {}
     """How much of the log the view keeps, by measure (`measures.MEASURES`)."""
     forms: dict[MessageForm, RecordPart] | None = None
-    """Forms of the log's messages in the view."""
     cost: float | None = None
     """Dollars for the whole log, folded whenever it has grown to four budgets."""
     seconds: float | None = None
@@ -75,8 +73,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """Figures of a log."""
-
     file: str
     messages: int
     tokens: int
@@ -103,14 +99,11 @@ class Transcript(About, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """Result of a comparison."""
-
     cells: tuple[Cell, ...] = ()
     transcripts: tuple[About, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
     """Files that could not be compared, and why."""
     notes: tuple[tuple[str, str], ...] = ()
-    """Remarks on files."""
     skipped: int = 0
     """Files in folders that are not transcripts."""
 
@@ -126,8 +119,6 @@ class Comparison(Compared, frozen=True):
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """What to compare."""
-
     presets: Sequence[str]
     budgets: Sequence[Budget]
     passes: Sequence[int] = (1,)
@@ -182,7 +173,6 @@ async def compare(
 
 
 def _rows(plan: ComparisonPlan) -> list[tuple[Budget, int, str]]:
-    """Rows: all presets for each budget and number of passes."""
     return list(product(plan.budgets, plan.passes, plan.presets))
 
 
@@ -227,7 +217,6 @@ def prepare_transcript(file: str, session: Session, prices: str | None = None) -
 
 
 def session_of_entries(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
-    """A session of only these entries."""
     session = Session(id=source.id, info=source.info)
     session.share_counts(source)
     for entry in path:
@@ -279,6 +268,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
         summaries = money.summarising(done.all_folds, model.name if model else "", t.model)
         paid = money.pay(t.steps, t.model.prices, t.none, limit, shape, summaries)
     fits, why = done.verdict(engine, view, limit)
+    asked = (*done.all_folds, *done.session.annotations(e.Failure))
     return replace(
         blank,
         tokens=view.tokens,
@@ -287,7 +277,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
         forms=forms_of(done.session, t.steps.sizes),
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
-        requests=_requests(done.session),
+        requests=sum(one.requests for one in asked),
         error=why,
         paid=paid,
         done=done,
@@ -314,11 +304,6 @@ async def _folded(
         failed = done.failures[-1]
         raise ModelError(f"{failed.code}: {failed.text}")
     return engine, done, engine.view(done.session)
-
-
-def _requests(session: Session) -> int:
-    made = (*session.annotations(e.Fold), *session.annotations(e.Failure))
-    return sum(one.requests for one in made)
 
 
 def blanks(file: str, plan: ComparisonPlan, error: str) -> list[Cell]:

@@ -163,15 +163,13 @@ class PathCounter:
         shown = shown_by(call)
         if shown == "bash":  # a command may change what it names
             line = command_line(call)
-            changed.update(path for path in self._read_files() if posixpath.basename(path) in line)
+            read = {path for made, _ in self._readings.values() for path in made.paths}
+            changed.update(path for path in read if posixpath.basename(path) in line)
         if changed:
             self._forget({posixpath.join(folder, path) for path in changed}, folder)
         reading = "" if changed or shown != "read" else reading_of(call, paths, folder)
         self._open[call.id] = _Call(call, paths, reading, size)
         return size
-
-    def _read_files(self) -> set[str]:
-        return {path for made, _ in self._readings.values() for path in made.paths}
 
     def _touch(self, path: str, tokens: int) -> FileUsage:
         file = self.files.setdefault(path, FileUsage(path))
@@ -179,7 +177,6 @@ class PathCounter:
         return file
 
     def _forget(self, changed: set[str], folder: str) -> None:
-        """Forgets readings of a changed file."""
         for key, (made, reading) in list(self._readings.items()):
             if any(posixpath.join(folder, path) in changed for path in made.paths):
                 self._done.append(reading)
@@ -221,8 +218,7 @@ class PathCounter:
 
 
 def reading_of(call: m.Call, paths: Sequence[str], folder: str) -> str:
-    """Which part of which files a call reads; empty if it names none. Reading a whole file is the same with
-    any tool, and with `cat`."""
+    """Which part of which files a call reads; empty if none. Whole files are the same with any tool."""
     if not paths:
         return ""
     whole = "\n".join(posixpath.join(folder, path) for path in paths)

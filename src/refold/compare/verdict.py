@@ -1,5 +1,4 @@
-"""The rows of a comparison over all logs, and its verdict: which preset keeps most, why, where it loses, what
-it costs."""
+"""The rows of a comparison over all logs, and its verdict: which preset keeps most, and why."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class PresetGroup(NamedTuple):
 
 
 def preset_groups(cells: Iterable[Cell]) -> list[PresetGroup]:
-    """Best first, for each budget and number of passes. Logs that already fit do not count, and presets with
-    equal figures are one group."""
+    """Best first, by budget and passes, of logs that do not fit; presets with equal figures are one."""
     found: dict[Any, PresetGroup] = {}
     for (asked, passes, preset), listed in _by_kind(cell for cell in cells if cell.needs_folding).items():
         figures = tuple((x.file, x.tokens, x.fits, *x.counts.values(), x.cost, x.requests) for x in listed)
@@ -157,7 +155,7 @@ def _verdict(listed: Sequence[PresetGroup]) -> Verdict:
     what = _listed([_of(best, name) for name in measured]) or "nothing that can be counted"
     size = f", in {best.tokens:,} tokens" if len(equal) == len(best.cells) == 1 else ""
     lines = (
-        _fits(best),
+        f"It fits {len(best.fitting)} of {len(best.cells)} conversations." if len(best.cells) > 1 else "",
         _told_apart(equal) if len(equal) > 1 else "",
         _next(next_best, measured) if next_best else "",
         _loses(best, fitting),
@@ -176,10 +174,6 @@ def _of(group: PresetGroup, name: str) -> str:
     """`12 of the 30 words you typed`."""
     count = group.total(name)
     return f"{count.kept:,} of {'the ' if name == 'words' else ''}{count.of:,} {MEASURES[name][1]}"
-
-
-def _fits(best: PresetGroup) -> str:
-    return f"It fits {len(best.fitting)} of {len(best.cells)} conversations." if len(best.cells) > 1 else ""
 
 
 def _told_apart(equal: Sequence[PresetGroup]) -> str:

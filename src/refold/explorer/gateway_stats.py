@@ -27,6 +27,10 @@ GATEWAY_ID = re.compile(r"(?<=\.)[0-9a-f]{32}\Z")
 _LINE = re.compile(r'^(\w{1,200}+)(?:\{what="([^"\n]{0,200})"\})? ([0-9.e+-]{1,40})', re.MULTILINE)
 
 
+_Previous = tuple[int, int, float]
+"""The previous reply: its prompt, its size without folding, and its time."""
+
+
 class GatewayCounts(msgspec.Struct):
     """Counts of replies since a gateway was started."""
 
@@ -56,53 +60,42 @@ def counts(sessions: Iterable[Session], since: float) -> GatewayCounts:
 def _add(total: GatewayCounts, session: Session, since: float) -> None:
     total.folds += sum(fold.time >= since for fold in session.annotations(e.Fold))
     counted = reply_usage(session)
-    before: tuple[int, int, float] | None = None
-    """The previous reply: its prompt, its size without folding, and its time."""
+    before: _Previous | None = None
     active: list[e.Entry] = []
     for entry in session.path:
         if isinstance(entry, (e.Fold, e.Undo, e.Redo)):
             active.append(entry)
         if not isinstance(entry, e.MessageEntry) or entry.message.role != "assistant":
             continue
+        is_new = entry.time >= since
+        total.replies += is_new
         if entry.id not in counted:
-            total.replies += entry.time >= since
-            total.unmeasured += entry.time >= since
+            total.unmeasured += is_new
             continue
         usage = counted[entry.id][1]
         saved = sum(max(f.tokens_before - f.tokens_after, 0) for f in active_folds(active))
-        if entry.time >= since:
-            total.replies += 1
-            _count(total, usage, before)
-            _price(total, entry, usage, saved, before)
+        if is_new:
+            _count(total, entry, usage, saved, before)
         before = usage.prompt, usage.prompt + saved, entry.time
 
 
-def _count(total: GatewayCounts, usage: Usage, before: tuple[int, int, float] | None) -> None:
+def _count(
+    total: GatewayCounts, entry: e.MessageEntry, usage: Usage, saved: int, before: _Previous | None
+) -> None:
     total.prompt += usage.prompt
     total.output += usage.output
     total.cache_read += usage.cache_read
     if before and usage.prompt >= before[0] and usage.cache_read < before[0] / 2:
         total.cache_misses += 1
-
-
-def _price(
-    total: GatewayCounts,
-    entry: e.MessageEntry,
-    usage: Usage,
-    saved: int,
-    before: tuple[int, int, float] | None,
-) -> None:
     about = known(entry.model) if entry.model else None
     if about is None or about.prices is None:
         total.unpriced += 1
-        return
-    total.dollars += about.prices.cost(usage)
-    total.unfolded += _unfolded(about.prices, usage, saved, before, entry.time)
+    else:
+        total.dollars += about.prices.cost(usage)
+        total.unfolded += _unfolded(about.prices, usage, saved, before, entry.time)
 
 
-def _unfolded(
-    prices: Prices, usage: Usage, saved: int, before: tuple[int, int, float] | None, now: float
-) -> float:
+def _unfolded(prices: Prices, usage: Usage, saved: int, before: _Previous | None, now: float) -> float:
     """The cost of a request with everything that folds removed from it."""
     if not saved:
         return prices.cost(usage)

@@ -26,16 +26,8 @@ import msgspec
 from aiohttp import web
 from multidict import MultiMapping
 
+from refold import errors
 from refold.compare.report.html import page_safe, redacted_text
-from refold.errors import (
-    Conflict,
-    EntryNotFound,
-    FormatError,
-    RefoldError,
-    StorageError,
-    UnknownName,
-    UsageError,
-)
 from refold.explorer import gateway_stats
 from refold.explorer.session_list import SessionList
 from refold.explorer.timeline import Timeline
@@ -47,7 +39,6 @@ from refold.text.lenient_json import JsonObject
 
 T = TypeVar("T")
 STORE_POLL_SECONDS = 1.0
-"""Interval of checks of the stores."""
 SYNC_SECONDS = 3.0
 """Interval of checks of other programs' files; longer if that takes long."""
 QUIET_SECONDS = 15.0
@@ -55,7 +46,6 @@ QUIET_SECONDS = 15.0
 MAX_QUEUED_EVENTS = 64
 """Number of events that a page may be behind before it must reload everything."""
 MAX_SUMMARIES = 100
-"""Maximum number of sessions per request for summaries."""
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 HTTP_STATUS = {"gone": 404, "changed": 409, "damaged": 500, "closed": 503, "usage": 400}
 HEADERS = {
@@ -73,8 +63,6 @@ PAGE = files("refold.explorer").joinpath("page")
 
 
 class Asked(NamedTuple):
-    """The parameters of a request."""
-
     values: MultiMapping[str]
 
     def text(self, name: str) -> str:
@@ -83,7 +71,7 @@ class Asked(NamedTuple):
     def number(self, name: str) -> int:
         given = self.values.get(name, "0")
         if not given.isascii() or not given.isdigit() or len(given) > 9:
-            raise UsageError(f"{name} must be a number, not {given[:40]!r}")
+            raise errors.UsageError(f"{name} must be a number, not {given[:40]!r}")
         return int(given)
 
     def timeline(self, session_list: SessionList) -> Timeline:
@@ -161,7 +149,7 @@ class Explorer:
         except OSError as error:
             await self._runner.cleanup()
             why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
-            raise UsageError(f"Port {self.port} {why}; choose another with --port") from None
+            raise errors.UsageError(f"Port {self.port} {why}; choose another with --port") from None
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}{place}/"
         self._looking = asyncio.ensure_future(self._look())
@@ -225,7 +213,7 @@ class Explorer:
         """The answer, or the error as a sentence."""
         try:
             told, status = await work(request), 200
-        except (RefoldError, OSError, ValueError) as error:
+        except (errors.RefoldError, OSError, ValueError) as error:
             kind = _kind(error)
             told, status = {"error": redacted_text(str(error)), "kind": kind}, HTTP_STATUS[kind]
         return web.Response(body=_encoded(told), status=status, content_type="application/json")
@@ -281,7 +269,7 @@ class Explorer:
         found: list[Session] = []
         for collection in self.session_list.collections.by_name.values():
             if collection.writable:
-                with suppress(RefoldError, OSError):
+                with suppress(errors.RefoldError, OSError):
                     infos = [one for one in collection.store.sessions() if one.updated >= since]
                     named = [one.id for one in infos if gateway_stats.GATEWAY_ID.search(one.id)]
                     found += [stored(collection.store, id) for id in named]
@@ -329,8 +317,7 @@ class Explorer:
                 waiting.put_nowait(b"event: behind\ndata: {}\n\n")
 
     def _sync(self, synced: SyncedSessions) -> None:
-        """Keeps reading what another program writes, in a daemon thread, because the first reading may take
-        minutes."""
+        """Keeps reading what another program writes; the first reading may take minutes."""
         while not self._ended.is_set():
             began = time.monotonic()
             synced.refresh()
@@ -364,10 +351,10 @@ def _visible(value: Any) -> Any:
 def _kind(error: Exception) -> str:
     """`gone`; `changed` meanwhile; `damaged`; `closed`: it cannot be read or written now, usually because
     another program has locked it; `usage`: a wrong request."""
-    if isinstance(error, (UnknownName, EntryNotFound)):
+    if isinstance(error, (errors.UnknownName, errors.EntryNotFound)):
         return "gone"
-    if isinstance(error, Conflict):
+    if isinstance(error, errors.Conflict):
         return "changed"
-    if isinstance(error, FormatError):
+    if isinstance(error, errors.FormatError):
         return "damaged"
-    return "closed" if isinstance(error, (StorageError, OSError)) else "usage"
+    return "closed" if isinstance(error, (errors.StorageError, OSError)) else "usage"

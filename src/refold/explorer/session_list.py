@@ -33,7 +33,6 @@ from refold.session.edits import active_folds
 from refold.text.lenient_json import JsonObject
 
 MAX_HITS_PER_COLLECTION = 200
-"""Maximum number of hits of a search in one collection."""
 SUMMARIES = 50_000
 TIMELINES = 6
 RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
@@ -44,8 +43,7 @@ SETTLED_SECONDS = 2.0
 
 
 class SessionList:
-    """Sessions by name, `COLLECTION:ID`. `specs`: collection → name of its store in commands; empty: the
-    user's own."""
+    """Sessions by name, `COLLECTION:ID`. `specs`: collection → its store in commands, if not the own."""
 
     def __init__(self, collections: Collections, specs: Mapping[str, str] | None = None) -> None:
         self.collections, self.specs = collections, dict(specs or {})
@@ -206,17 +204,9 @@ class SessionList:
     def change(self, name: str, deed: str, target: str | None) -> JsonObject:
         """Undo, redo, pin or unpin, in the user's own sessions."""
         session = self.collections.session(name, writing=True)
-        match deed:
-            case "undo":
-                self.engine.undo(session, target)
-            case "redo":
-                self.engine.redo(session, target)
-            case "pin" if target:
-                self.engine.pin(session, target)
-            case "unpin" if target:
-                self.engine.unpin(session, target)
-            case _:
-                raise UsageError(f"cannot do {deed!r}: there are undo, redo, pin and unpin")
+        if deed not in ("undo", "redo") and not (deed in ("pin", "unpin") and target):
+            raise UsageError(f"cannot do {deed!r}: there are undo, redo, pin and unpin")
+        getattr(self.engine, deed)(session, target)
         return {"done": deed, "tokens": self.engine.view(session).tokens}
 
     def _commands(self, name: str) -> JsonObject:
@@ -284,8 +274,7 @@ def session_summary(session: Session, engine: Engine) -> JsonObject:
 
 
 def reply_usage(session: Session) -> dict[str, tuple[e.MessageEntry, Usage]]:
-    """Usage of the replies of a log, on every branch, including what a gateway recorded after an answer that
-    the client had sent first."""
+    """Usage of the replies on every branch, with what a gateway recorded after the client's answer."""
     noted = {state.target: state.value for state in session.annotations(e.State) if state.name == "usage"}
     found: dict[str, tuple[e.MessageEntry, Usage]] = {}
     for entry in session.annotations(e.MessageEntry):
@@ -301,8 +290,7 @@ def reply_usage(session: Session) -> dict[str, tuple[e.MessageEntry, Usage]]:
 
 
 def spent(session: Session) -> tuple[float, int]:
-    """Cost at list prices of all replies and folds with usage, and the number of replies without usage or a
-    known price."""
+    """Cost of all replies and folds at list prices, and the number of replies that cannot be priced."""
     dollars, unpriced = 0.0, 0
     counted = reply_usage(session)
     for entry in session.annotations(e.MessageEntry):

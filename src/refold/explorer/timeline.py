@@ -11,11 +11,13 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from refold import entries as e
 from refold.compaction.details import RefoldDetails, VerificationReport, rows
-from refold.compare.forms import FoldRecord, record_of_stretch, stretch_forms
+from refold.compaction.requests import last_model
+from refold.compare.forms import FoldRecord, copied_messages, record_of_stretch, stretch_forms
 from refold.compare.measures import subject
 from refold.compare.money import prices_of
 from refold.compare.report.clip_parts import clip_pieces
@@ -131,13 +133,13 @@ class Timeline:
         }
 
     def folds(self) -> list[JsonObject]:
-        path, session = self.session.path, self.session
+        path = self.session.path
         active = {fold.id for fold in active_folds(path)}
         gone = [fold.id for fold in undone_folds(path)]
         return [
             {
                 "id": fold.id,
-                "at": self._point(session.position(fold.id) or 0),
+                "at": self._point_of(fold.id),
                 "active": fold.id in active,
                 "undone": fold.id in gone,
                 "preset": redacted_text(fold.preset),
@@ -158,6 +160,9 @@ class Timeline:
     def _point(self, position: int) -> int:
         """The point at a position of the path, or the next one."""
         return bisect_left(self.points, position)
+
+    def _point_of(self, id: str) -> int:
+        return self._point(self.session.position(id) or 0)
 
     def _entry(self, point: int) -> e.AnyPathEntry:
         self.follow()
@@ -190,7 +195,7 @@ class Timeline:
         first, last = self._point(stretch.first), self._point(stretch.last + 1) - 1
         record = record_of_stretch(stretch)
         forms = stretch_forms(self.session, stretch, record)
-        copies = self._copies(stretch, record)
+        shown_for = copied_messages(self.session, stretch, record)
         return {
             "first": first,
             "last": last,
@@ -202,22 +207,11 @@ class Timeline:
                     "role": message.role,
                     "tokens": self.counter.message(message),
                     "about": list_line(message.text or self._about(message)),
-                    "own": copies.get(place),
+                    "own": self._point_of(shown_for[place]) if place in shown_for else None,
                 }
                 for place, message in enumerate(stretch.edit.put)
             ],
         }
-
-    def _copies(self, stretch: Stretch, record: FoldRecord) -> dict[int, int]:
-        """Which of the messages put here stand for one message each, and for which point."""
-        points = [self._point(at) for at in range(stretch.first, stretch.last + 1)]
-        said = [(at, message) for at in dict.fromkeys(points) if (message := said_by(self._entry(at)))]
-        if len(said) == len(stretch.edit.put) == 1 and stretch.edit.kind not in ("summary", "line"):
-            return {0: said[0][0]}
-        if stretch.edit.kind == e.LEFT:
-            return {}
-        found = ((record.copy_of(message), at) for at, message in said)
-        return {place: at for place, at in found if place is not None}
 
     # ── one message, one fold ───────────────────────────────────────────────────────────────────
 
@@ -244,7 +238,8 @@ class Timeline:
         record = record_of_stretch(stretch)
         told["form"] = stretch_forms(self.session, stretch, record).get(entry.id, "gone")
         told["fold"] = stretch.fold.id
-        own = next((n for n, at in self._copies(stretch, record).items() if at == point), None)
+        shown_for = copied_messages(self.session, stretch, record)
+        own = next((place for place, id in shown_for.items() if id == entry.id), None)
         copy = record.copy_of(message) if own is None else own
         if copy is not None:
             told |= _beside(
@@ -304,11 +299,13 @@ class Timeline:
 
     def _money(self, fold: e.Fold) -> str:
         """What the fold does to later requests, by list prices; empty where it does not say what it left."""
-        model = _model(self.session)
+        model = last_model(self.session)
         about = known(model) if model else None
         if about is None or about.prices is None or not fold.tokens_after:
             return ""
-        requests = [reply.time for reply in self._replies_before(fold)]
+        before = takewhile(lambda entry: entry.id != fold.id, self.session.entries)
+        replies = (entry for entry in before if isinstance(entry, e.MessageEntry))
+        requests = [entry.time for entry in replies if entry.message.role == "assistant"]
         even = break_even(
             fold.tokens_before,
             fold.tokens_after,
@@ -323,19 +320,6 @@ class Timeline:
             f"At list prices of {about.name}: {once} ${abs(even.now):.4f} in cache at once, "
             f"saves {later} with each later request{paid}."
         )
-
-    def _replies_before(self, fold: e.Fold) -> Iterator[e.MessageEntry]:
-        for entry in self.session.entries:
-            if entry.id == fold.id:
-                return
-            if isinstance(entry, e.MessageEntry) and entry.message.role == "assistant":
-                yield entry
-
-
-def _model(session: Session) -> str | None:
-    from refold.compaction.requests import last_model
-
-    return last_model(session)
 
 
 def _in_words(call: Call) -> str:
@@ -389,8 +373,7 @@ def _pieces(source: str, clip: str) -> tuple[tuple[int, int] | str, ...]:
 
 
 def _beside(source: str, clip: str) -> JsonObject:
-    """Both texts in pieces: [text, 1 where it was cut] of the source, [text, 1 where it is a mark] of the
-    clip."""
+    """Both texts in pieces: [text, 1 where the source was cut], [text, 1 where the clip has a mark]."""
     kept: Sequence[tuple[int, int] | str] = _pieces(source, clip)
     before: list[list[Any]] = []
     after: list[list[Any]] = []

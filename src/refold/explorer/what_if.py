@@ -23,7 +23,6 @@ FALLBACK_BUDGET = "30%"
 
 
 def choices() -> JsonObject:
-    """What a page offers."""
     return {
         "presets": list(presets.names()),
         "models": sorted(model.name for model in known_models() if model.prices and model.window),
@@ -78,7 +77,6 @@ def _figures(cell: Cell) -> JsonObject:
 
 
 def _items(session: Session, preset: str) -> list[JsonObject]:
-    """The messages of the view."""
     engine = Engine(preset)
     timeline = Timeline(session, engine)
     timeline.follow()

@@ -74,8 +74,6 @@ def refusal_response(refusal: RequestRefused, path: str) -> web.Response:
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The sender of a request."""
-
     owner: str = ""
     """Owner of the key; empty if no keys are required."""
     hidden: frozenset[str] = frozenset()
@@ -125,24 +123,21 @@ class Auth:
             if owner := self._owner(token):
                 # A client with the gateway's key in the place of the upstream's has none for the upstream.
                 hidden = {name, *(UPSTREAM_KEYS if name in UPSTREAM_KEYS else ())}
-                return Caller(owner, frozenset(hidden | self._holding_keys(headers, token)))
+                holding = {each.lower() for each, value in headers.items() if self._holds_key(value, token)}
+                return Caller(owner, frozenset(hidden | holding))
         raise RequestRefused(
             401, "missing or unknown gateway key", "authentication_error", code="invalid_api_key"
         )
 
     def _owner(self, token: str) -> str | None:
-        """The owner of a key."""
         hashed, owner = _hashed(token), None
         for known, wanted in self.settings.keys.items():  # all of them, whichever it is
             if secrets.compare_digest(hashed, wanted):
                 owner = known
         return owner if token else None
 
-    def _holding_keys(self, headers: Mapping[str, str], token: str) -> set[str]:
-        """Names of the headers that hold any owner's key, or contain the caller's own."""
-        return {name.lower() for name, value in headers.items() if self._holds_key(value, token)}
-
     def _holds_key(self, value: str, token: str) -> bool:
+        """True if a header holds any owner's key, or contains the caller's own."""
         texts = [value, unquote(value), *_decoded(value)]
         words = {word for text in texts for word in (text.strip(), *_BETWEEN.split(text))}
         return any(token in text for text in texts) or any(_hashed(word) in self._keys for word in words)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from hashlib import blake2b
 from hmac import compare_digest
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from refold.compaction.record import HEAD
 from refold.compaction.transcript import Style, SummarySource, render
@@ -21,7 +21,7 @@ from refold.gateway.signed_reference import Reference
 from refold.messages import Assistant, Message, Result, compact_json, result
 from refold.registry.configuration import GatewaySettings
 from refold.session import Session, View
-from refold.session.dialects.common import list_or_empty
+from refold.session.dialects.common import list_or_empty, object_or_empty
 from refold.session.edits import said_by
 from refold.session.path_digests import digest_at
 from refold.text.lenient_json import JsonObject
@@ -109,8 +109,6 @@ _MARKS = (b"[refold record ", *(row.mark for row in COMPACTION_PROMPTS))
 
 
 class CompactionCall(NamedTuple):
-    """A compaction call."""
-
     row: CompactionPrompt
     asked: ConversationRequest
     """The request without the text that asks."""
@@ -155,7 +153,7 @@ def referring(asked: ConversationRequest, holds: Callable[[str, str, str, str], 
             )
             at = next((at for at, text in enumerate(texts) if row.carries.match(text)), None)
             found = None if at is None else _REFERENCE.search(texts[at])
-            if at is None or found is None or not _is_same(asked, found[1]):
+            if at is None or found is None or found[1].rpartition(".")[0] != asked.session.rpartition(".")[0]:
                 continue
             if not holds(asked.owner, *found.groups()):
                 continue
@@ -224,19 +222,12 @@ def _digest(session: Session, entry: str, owner: str) -> str:
     return blake2b(said + owner.encode(), digest_size=16).hexdigest() if owner else said.hex()[:32]
 
 
-def _is_same(asked: ConversationRequest, session: str) -> bool:
-    return session.rpartition(".")[0] == asked.session.rpartition(".")[0]
-
-
 def _texts(message: JsonObject) -> list[str]:
     """The blocks of a message as texts; other blocks are empty."""
     content = message.get("content")
     if isinstance(content, str):
         return [content]
-    blocks = [
-        cast("JsonObject", block) if isinstance(block, dict) else {} for block in list_or_empty(content)
-    ]
-    return [str(block.get("text", "")) for block in blocks]
+    return [str(object_or_empty(block).get("text", "")) for block in list_or_empty(content)]
 
 
 def told_results(call: CompactionCall, session: Session) -> list[Result]:

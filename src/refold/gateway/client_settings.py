@@ -47,8 +47,7 @@ class Program(NamedTuple):
 
 
 def claude(start: Start, url: str) -> ProgramStart:
-    """Overrides the address with `--settings`, because settings files take precedence over the
-    environment."""
+    """Sets the address with `--settings` too, because settings files outrank the environment."""
     files = [start.folder / ".claude" / name for name in ("settings.local.json", "settings.json")]
     home = start.environment.get("CLAUDE_CONFIG_DIR")
     files.append((Path(home) if home else start.home / ".claude") / "settings.json")

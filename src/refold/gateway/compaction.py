@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,7 +19,7 @@ from refold.gateway.requests import COMPACT_PATH, DIALECT_OF_PATH, PROMPTS
 from refold.gateway.signed_reference import Reference, ReferenceSigner
 from refold.registry.configuration import GatewaySettings
 from refold.session import View
-from refold.session.dialects.common import list_or_empty
+from refold.session.dialects.common import list_or_empty, object_or_empty
 from refold.text.lenient_json import JsonObject
 
 COMPACTION_TYPE, TRIGGER_TYPE = "compaction", "compaction_trigger"
@@ -63,8 +63,7 @@ def handles_compaction(protocols: bool | None, upstream: str | None, dialect: st
 def expand_compactions(
     dialect: str, wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str
 ) -> Expanded:
-    """Replaces compaction items by references; raises `RequestRefused` for forged items and misplaced
-    triggers."""
+    """Replaces compaction items by references; refuses forged items and misplaced triggers."""
     return _blocks(wire, signer, owner) if dialect == "anthropic" else _items(wire, signer, owner)
 
 
@@ -77,13 +76,11 @@ def _blocks(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> 
         blocks = list_or_empty(message.get("content"))
         kept: list[Any] = []
         for block in blocks:
-            if not isinstance(block, dict) or cast("JsonObject", block).get("type") != COMPACTION_TYPE:
+            item = object_or_empty(block)
+            if item.get("type") != COMPACTION_TYPE:
                 kept.append(block)
                 continue
-            signed, text = (
-                cast("JsonObject", block).get("encrypted_content"),
-                cast("JsonObject", block).get("content"),
-            )
+            signed, text = item.get("encrypted_content"), item.get("content")
             if signed is None and not text:
                 continue
             reference = None if signed is None else signer.verified(signed, owner)
@@ -195,8 +192,7 @@ def _items(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> E
 def compaction_response(
     signed: str, model: str, before: int, after: int, *, whole: bool, stream: bool
 ) -> tuple[bytes, str]:
-    """An OpenAI answer with only a compaction item, and its content type. `whole`: in the format of the
-    compact endpoint."""
+    """An OpenAI answer with only a compaction item; `whole`: in the format of the compact endpoint."""
     return _response(_openai_item(signed), model, before, after, whole=whole, stream=stream)
 
 

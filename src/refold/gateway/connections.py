@@ -53,8 +53,7 @@ class ClientConnections:
         self._open: dict[ClientConnection, None] = {}
 
     def enter(self, connection: ClientConnection) -> None:
-        """Adds a connection. If there are too many, the oldest idle one of the address with the most
-        connections is closed."""
+        """Adds a connection; of too many, the oldest idle one of the busiest address is closed."""
         self._open[connection] = None
         if len(self._open) <= self.most_idle:
             return
@@ -118,8 +117,7 @@ class ClientConnection(RequestHandler):
             self._late = self._loop.call_later(HEAD_SECONDS, self.drop)
 
     def eof_received(self) -> bool | None:  # pyright: ignore[reportIncompatibleMethodOverride]  asyncio's own
-        """The client has closed its side. It may still wait for an answer; if the answer has begun, the
-        connection is closed."""
+        """The client closed its side: it may still wait for an answer, unless that has begun."""
         if not self._is_unanswered():
             return None
         self.close()  # behind this answer
@@ -138,8 +136,7 @@ class ClientConnection(RequestHandler):
         return not self.is_idle and not begun and self._body is not None and self._body.is_eof()
 
     def _look(self, number: int) -> None:
-        """Sends `100 Continue`, which means nothing, so that the connection of a client that has gone
-        fails."""
+        """Sends `100 Continue`, which means nothing and fails if the client has gone."""
         if self.transport is None or not self._is_unanswered():
             return
         request = self._current_request

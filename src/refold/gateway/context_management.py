@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -59,8 +59,7 @@ DEFAULT_TRIGGER = 150_000
 
 
 def context_edits_of(dialect: str, body: JsonObject) -> ContextEdits | None:
-    """The changes that a request asks for, or None; raises `RequestRefused` for those that are not
-    supported."""
+    """The changes that a request asks for, or None; refuses those that are not supported."""
     given = body.get("context_management")
     if given is None:
         return None
@@ -80,38 +79,31 @@ def context_edits_of(dialect: str, body: JsonObject) -> ContextEdits | None:
 def cleared(
     wire: Sequence[JsonObject], edits: ContextEdits, count: TokenCount
 ) -> tuple[Sequence[JsonObject], list[JsonObject]]:
-    """The messages with tool results or thinking cleared, and the applied edits as the provider reports
-    them."""
+    """The messages with results or thinking cleared, and the edits as the provider reports them."""
     applied: list[JsonObject] = []
     for edit in edits.clearing:
-        act = _thinking if isinstance(edit, ClearThinking) else _tool_uses
-        after, what, number = act(wire, cast("Any", edit), count)
+        if isinstance(edit, ClearThinking):
+            what, (after, number) = "cleared_thinking_turns", _thinking(wire, edit)
+        else:
+            what, (after, number) = "cleared_tool_uses", _tool_uses(wire, edit, count)
         if not number:
             continue
         saved = max(0, count(wire) - count(after))
         if isinstance(edit, ClearToolUses) and edit.clear_at_least and saved < edit.clear_at_least.value:
             continue
-        applied.append({"type": _tag(edit), what: number, "cleared_input_tokens": saved})
+        applied.append({"type": edit.__struct_config__.tag, what: number, "cleared_input_tokens": saved})
         wire = after
     return wire, applied
-
-
-def _tag(edit: ClearThinking | ClearToolUses) -> str:
-    return str(edit.__struct_config__.tag)
 
 
 def _blocks(message: JsonObject) -> list[JsonObject]:
     return list_or_empty(message.get("content"))
 
 
-def _thinking(
-    wire: Sequence[JsonObject], edit: ClearThinking, _: TokenCount
-) -> tuple[Sequence[JsonObject], str, int]:
-    """Clears thinking of older turns. A turn of the assistant continues over tool results and ends at the
-    user's next message."""
-    what = "cleared_thinking_turns"
+def _thinking(wire: Sequence[JsonObject], edit: ClearThinking) -> tuple[Sequence[JsonObject], int]:
+    """Clears thinking of older turns. A turn ends at the user's next message, not at tool results."""
     if edit.keep == "all" or edit.keep.type == "all":
-        return wire, what, 0
+        return wire, 0
     turns: list[list[int]] = [[]]
     for at, message in enumerate(wire):
         if message.get("role") == "user" and not _is_results(message):
@@ -129,18 +121,17 @@ def _thinking(
         else message
         for at, message in enumerate(wire)
     ]
-    return after, what, sum(any(at in taken for at in turn) for turn in old)
+    return after, sum(any(at in taken for at in turn) for turn in old)
 
 
 def _tool_uses(
     wire: Sequence[JsonObject], edit: ClearToolUses, count: TokenCount
-) -> tuple[Sequence[JsonObject], str, int]:
+) -> tuple[Sequence[JsonObject], int]:
     """Clears tool results, oldest first; results that are already cleared do not count."""
-    what = "cleared_tool_uses"
     uses = [block for message in wire for block in _blocks(message) if block.get("type") == "tool_use"]
     reached = len(uses) if edit.trigger.type == "tool_uses" else count(wire)
     if reached <= edit.trigger.value:
-        return wire, what, 0
+        return wire, 0
     spared = {use.get("id") for use in uses if use.get("name") in (edit.exclude_tools or ())}
     old = uses[: max(0, len(uses) - edit.keep.value)]
     ids = {use.get("id") for use in old} - spared
@@ -163,7 +154,7 @@ def _tool_uses(
         else message
         for message in wire
     ]
-    return after, what, len(done)
+    return after, len(done)
 
 
 def _is_thinking(block: JsonObject) -> bool:

@@ -10,21 +10,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from refold.gateway import ipc
 from refold.gateway.auth import Caller, RequestRefused
 from refold.gateway.client_compaction import is_candidate
 from refold.gateway.compaction import is_marked
-from refold.gateway.ipc import (
-    FromWorker,
-    OwnershipCheck,
-    PassedRequest,
-    ReadyAnswer,
-    Recall,
-    RefusedAnswer,
-    RewriteRequest,
-    SendUpstream,
-    UpstreamReply,
-    WorkerFailure,
-)
 from refold.gateway.model_routing import ModelRouting
 from refold.gateway.replies import MAX_RECORDED_BYTES, decompressed
 from refold.gateway.requests import COMPACT_PATH, identifying_headers, model_named
@@ -50,7 +39,7 @@ class RequestExchange:
     caller: Caller
     number: int
     answer: UpstreamAnswer = field(default_factory=UpstreamAnswer)
-    _note: PassedRequest | None = None
+    _note: ipc.PassedRequest | None = None
     """Packet that the worker has yet to receive."""
     _told: bool = False
 
@@ -62,44 +51,46 @@ class RequestExchange:
             raw = await self._own(raw)
         marked = is_marked(self.routing.settings, self.request.path, raw)
         if not marked and self.request.path == COMPACT_PATH:
-            return await self._ask(raw, SendUpstream(number=0))
-        looked_at = marked or is_candidate(self.routing.settings, raw)
+            return await self._ask(raw, ipc.SendUpstream(number=0))
+        looked_at, asked = marked or is_candidate(self.routing.settings, raw), self._asked(raw)
         if not looked_at and len(raw) < MAX_READ_BYTES and len(raw) < self.routing.of(model_named(raw)):
-            self._note = PassedRequest(**self._asked(raw))
-            return await self._ask(raw, SendUpstream(number=self.number))
-        answer = await self.worker.ask(RewriteRequest(**self._asked(raw)))
-        if isinstance(answer, SendUpstream) and answer.notes:
-            answer = await self.worker.ask(RewriteRequest(**self._asked(raw), notes=await self._notes(raw)))
-        self._note = PassedRequest(**self._asked(raw))  # a worker that comes after this one does not know it
-        if isinstance(answer, ReadyAnswer):
+            self._note = ipc.PassedRequest(**asked)
+            return await self._ask(raw, ipc.SendUpstream(number=self.number))
+        answer = await self.worker.ask(ipc.RewriteRequest(**asked))
+        if isinstance(answer, ipc.SendUpstream) and answer.notes:
+            answer = await self.worker.ask(ipc.RewriteRequest(**asked, notes=await self._notes(raw)))
+        self._note = ipc.PassedRequest(**asked)  # a worker that comes after this one does not know it
+        if isinstance(answer, ipc.ReadyAnswer):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
         return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
 
-    async def _notes(self, raw: bytes) -> UpstreamReply:
+    async def _notes(self, raw: bytes) -> ipc.UpstreamReply:
         """The upstream's answer to a compaction call, for notes; empty if it fails."""
         with suppress(RequestRefused, aiohttp.ClientError, TimeoutError, OSError):
             async with self.upstream.asked(self.request, raw, self.caller, plain=True) as answered:
-                return UpstreamReply(
+                return ipc.UpstreamReply(
                     number=self.number,
                     status=answered.status,
                     kind=answered.content_type,
                     encoding=answered.headers.get("content-encoding", ""),
                     data=await answered.read(),
                 )
-        return UpstreamReply(number=self.number)
+        return ipc.UpstreamReply(number=self.number)
 
     async def _own(self, raw: bytes) -> bytes:
-        """The body, after checking that everything it refers to belongs to the caller. Ids in its answer
-        will, too."""
+        """The body, once everything it refers to is the caller's. Ids in its answer will be, too."""
         self.answer.issued = self.worker.issuing(self.caller.owner)
         if not may_refer(self.request.path, raw, self.request.headers.get("content-encoding", "")):
             return raw
-        return await self.worker.checked(OwnershipCheck(number=self.number, owner=self.caller.owner, raw=raw))
+        return await self.worker.checked(
+            ipc.OwnershipCheck(number=self.number, owner=self.caller.owner, raw=raw)
+        )
 
-    async def _ask(self, raw: bytes, order: SendUpstream, *, doubtful: bool = False) -> web.StreamResponse:
-        """Passes the request on. If the upstream says that it is too long, it is folded and sent once
-        more."""
+    async def _ask(
+        self, raw: bytes, order: ipc.SendUpstream, *, doubtful: bool = False
+    ) -> web.StreamResponse:
+        """Passes the request on. If the upstream finds it too long, it is folded and sent once more."""
         self.answer.before_end = self._tell_reply if order.number else None
         try:
             async with self._sent(raw, order) as answered:
@@ -119,21 +110,20 @@ class RequestExchange:
         if not self._told:
             self._told = True
             self._tell_note()
-            self.worker.tell(UpstreamReply(number=self.number, **self.answer.said()))
+            self.worker.tell(self.answer.reply(self.number))
 
     def _tell_note(self) -> None:
-        """Sends the request to the worker once it is answered, because recording it earlier would delay the
-        answer."""
+        """Sends the answered request to the worker: recording it earlier would delay the answer."""
         if self._note is not None:
             self.worker.tell(self._note)
             self._note = None
 
-    def _sent(self, raw: bytes, order: SendUpstream) -> Any:
+    def _sent(self, raw: bytes, order: ipc.SendUpstream) -> Any:
         body, read = order.body or raw, order.extras is not None or self.answer.issued is not None
         return self.upstream.asked(self.request, body, self.caller, plain=read)
 
     async def _hand_on(
-        self, order: SendUpstream, answered: aiohttp.ClientResponse, done: str, head: bytes = b""
+        self, order: ipc.SendUpstream, answered: aiohttp.ClientResponse, done: str, head: bytes = b""
     ) -> web.StreamResponse:
         encoded = answered.headers.get("content-encoding", "identity").lower() != "identity"
         if order.extras is None or answered.status != 200 or encoded:
@@ -150,9 +140,9 @@ class RequestExchange:
             and len(said) <= MAX_RECORDED_BYTES
         ):
             kind = answered.content_type
-            packet = Recall(number=self.number, body=body, kind=kind, said=said)
+            packet = ipc.Recall(number=self.number, body=body, kind=kind, said=said)
             order_again = await self.worker.ask(packet)
-            body = order_again.body if isinstance(order_again, SendUpstream) else None
+            body = order_again.body if isinstance(order_again, ipc.SendUpstream) else None
             if body is None:
                 break  # what the model said so far is all there is
             shape.begin()
@@ -195,30 +185,29 @@ class RequestExchange:
 
     async def _after_refusal(
         self, raw: bytes, answered: aiohttp.ClientResponse, opening: StreamOpening
-    ) -> SendUpstream | None:
+    ) -> ipc.SendUpstream | None:
         """The folded request after the upstream refused it for its size; None if it cannot be folded."""
         encoding = answered.headers.get("content-encoding", "")
         said = decompressed(opening.error, encoding).decode("utf-8", "replace")
         if not said or not is_upstream_overflow(answered.status, said):
             return None
         self.worker.counts["overflow"] += 1
-        folded = await self.worker.ask(RewriteRequest(**self._asked(raw), refused=said))
-        return folded if isinstance(folded, SendUpstream) else None
+        folded = await self.worker.ask(ipc.RewriteRequest(**self._asked(raw), refused=said))
+        return folded if isinstance(folded, ipc.SendUpstream) else None
 
-    def _order(self, raw: bytes, answer: FromWorker, marked: bool) -> SendUpstream:
-        """What to send upstream; raises `RequestRefused`. If the worker fails, a request that may fit is
-        passed on unchanged."""
-        if isinstance(answer, SendUpstream):
+    def _order(self, raw: bytes, answer: ipc.FromWorker, marked: bool) -> ipc.SendUpstream:
+        """What to send upstream, or a refusal. If the worker fails, what may fit is passed on unchanged."""
+        if isinstance(answer, ipc.SendUpstream):
             return answer
-        if isinstance(answer, RefusedAnswer):
+        if isinstance(answer, ipc.RefusedAnswer):
             raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
-        why = answer.error if isinstance(answer, WorkerFailure) else ""
+        why = answer.error if isinstance(answer, ipc.WorkerFailure) else ""
         if marked:
             text = f"the gateway cannot do this now ({why}): try again"
             raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
         if len(raw) // 4 < self.routing.of(model_named(raw)):
             self.worker.counts["passed_open"] += 1
-            return SendUpstream(number=self.number, done="pass unread")
+            return ipc.SendUpstream(number=self.number, done="pass unread")
         text = f"this request is too long and cannot be folded now ({why}): try again"
         raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
 

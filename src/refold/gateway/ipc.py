@@ -15,7 +15,6 @@ import msgspec
 from refold.registry.configuration import GatewaySettings
 
 READ_AHEAD_BYTES = 1 << 20
-"""Bytes to read ahead of a packet."""
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +55,9 @@ class UpstreamReply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
     complete: bool = False
 
 
+Recordable: TypeAlias = PassedRequest | UpstreamReply
+
+
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, tag="opening"):
     """The first packet to a worker process."""
 
@@ -93,9 +95,7 @@ class Ping(msgspec.Struct, frozen=True, tag="ping"):
     """Asks whether the worker is alive."""
 
 
-ToWorker: TypeAlias = (
-    PassedRequest | RewriteRequest | UpstreamReply | WorkerSettings | Recall | Issued | OwnershipCheck | Ping
-)
+ToWorker: TypeAlias = Recordable | RewriteRequest | WorkerSettings | Recall | Issued | OwnershipCheck | Ping
 
 
 class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,9 @@ import msgspec
 from refold.compaction.preset import Preset
 from refold.errors import SettingError, UnknownName
 from refold.models.remote import Remote
+from refold.models.retry import Wrapped
 from refold.models.scripted import Scripted
-from refold.protocols import Event, Model, Request
+from refold.protocols import Event, Request
 from refold.registry import configuration, models
 from refold.registry.configuration import GatewayModel, GatewaySettings
 from refold.registry.engine import Engine
@@ -29,20 +30,16 @@ NOTES_DIVISOR = 3
 WINDOW_STEP = 4096
 """Granularity of windows smaller than the model's own."""
 MAX_ENGINES = 64
-"""Maximum number of engines kept."""
 
 
-class _Apart:
+class _Apart(Wrapped):
     """The model that writes summaries, without the prompts and tools of the chat. A fold may be shown in
     every session with the same messages, so it must not depend on one client's prompt."""
-
-    def __init__(self, model: Model) -> None:
-        self._model, self.name, self.context_window = model, model.name, model.context_window
 
     def stream(self, request: Request) -> AsyncIterator[Event]:
         """Removes prompts and tools. A request that continues the chat shares its messages (`stable`)."""
         apart = msgspec.structs.replace(request, system=None, tools=()) if request.stable else request
-        return self._model.stream(apart)
+        return self.model.stream(apart)
 
 
 class ModelRouting:
@@ -86,8 +83,7 @@ class ModelRouting:
         return engine
 
     def recorder(self, model: str, notes: str = "") -> Engine:
-        """The engine that makes the record for a compaction call: with a model's notes, or without a
-        model."""
+        """The engine that makes the record for a compaction call, with or without a model's notes."""
         tokens = self.settings.record_tokens or min(RECORD, self.of(model) // 8)
         engine = self._engines.get(("", tokens))
         if engine is None:

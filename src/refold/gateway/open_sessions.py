@@ -48,8 +48,6 @@ T = TypeVar("T")
 
 @dataclass
 class OpenSession:
-    """An open session."""
-
     session: Session
     size: int = 0
     watch: Watch | None = None
@@ -59,8 +57,6 @@ class OpenSession:
 
 @dataclass
 class RecordedTurn:
-    """A recorded request."""
-
     asked: ConversationRequest
     leaf: str | None
     """Entry after which the answer is appended."""
@@ -143,8 +139,7 @@ class OpenSessions:
 
     @contextmanager
     def grouped(self) -> Generator[CommitGroup]:
-        """Writes within the block form one commit if the store supports that. If it fails, opened sessions
-        are reread."""
+        """Writes within the block are one commit, if the store can; if it fails, sessions are reread."""
         group = CommitGroup(self)
         try:
             store = self.store

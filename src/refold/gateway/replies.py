@@ -34,7 +34,6 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def read_reply(dialect: str, answer: UpstreamReply) -> Recorded | None:
-    """The reply; None if there is none."""
     if answer.status != 200:
         return None
     data = decompressed(answer.data, answer.encoding)

@@ -14,7 +14,7 @@ from refold.compaction.plan import Plan
 from refold.compaction.plan_context import PlanRequest as Outlook
 from refold.engine.planner import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
-from refold.gateway import client_compaction, compact_tool, compaction, open_sessions, replies, verbatim
+from refold.gateway import client_compaction, compaction, ipc, open_sessions, replies, verbatim
 from refold.gateway.auth import RequestRefused
 from refold.gateway.client_compaction import (
     CompactionCall,
@@ -31,23 +31,11 @@ from refold.gateway.context_management import (
     cleared,
     context_edits_of,
 )
-from refold.gateway.custom_tools import restore_custom_calls
-from refold.gateway.ipc import (
-    ClientRequest,
-    Extras,
-    FromWorker,
-    ReadyAnswer,
-    Recall,
-    RewriteRequest,
-    SendUpstream,
-    UpstreamReply,
-    WorkerSettings,
-)
 from refold.gateway.model_routing import ModelRouting
 from refold.gateway.open_sessions import OpenSession, OpenSessions, RecordedTurn
 from refold.gateway.requests import COMPACT_PATH, WIRES, ConversationRequest, model_named, read_request, since
 from refold.gateway.signed_reference import ReferenceSigner
-from refold.gateway.verbatim import RenderedView, beyond_log, list_of
+from refold.gateway.verbatim import RenderedView, beyond_log, list_of, restore_custom_calls
 from refold.messages import Message, result, user
 from refold.recall import tool
 from refold.recall.search import index_of_path
@@ -59,20 +47,23 @@ from refold.session.history import History
 from refold.session.invariants import repair
 from refold.text.lenient_json import JsonObject
 from refold.tokens.parts import part_strings
+from refold.tools.task import COMPACT_TOOL_NAME, CompactArguments, compact_conversation
 
 MAX_FOLDED_CHARACTERS, MAX_FOLDED_WINDOWS = 16 * 1024 * 1024, 8
 """Characters of a request, and characters for each token of its window, of which it may exceed one: folding
 what exceeds both would keep all others waiting."""
+FOLDED = "The older part of the conversation is folded now: what you see is shorter."
+NOTHING_FOLDED = "Nothing was folded: there is nothing to leave out."
 MAX_CACHE_MARKS = 4
 """Maximum number of blocks with `cache_control` that Anthropic allows."""
 
 
 class RequestRewriter:
-    def __init__(self, opening: WorkerSettings, open_sessions: OpenSessions) -> None:
+    def __init__(self, opening: ipc.WorkerSettings, open_sessions: OpenSessions) -> None:
         self.settings, self._open_sessions = opening.settings, open_sessions
         self.routing, self._signer = ModelRouting(opening.settings), ReferenceSigner(opening.secret)
 
-    def read(self, request: ClientRequest) -> tuple[ConversationRequest | None, Expanded | None]:
+    def read(self, request: ipc.ClientRequest) -> tuple[ConversationRequest | None, Expanded | None]:
         """The request, and its compaction items."""
         asked = read_request(request.path, request.raw, request.names, request.owner)
         if asked is not None and is_candidate(self.settings, request.raw):
@@ -82,15 +73,15 @@ class RequestRewriter:
         expanded = compaction.expand_compactions(asked.dialect, asked.wire, self._signer, request.owner)
         return since(asked, expanded.items, expanded.reference), expanded
 
-    async def to(self, question: RewriteRequest) -> tuple[FromWorker, RecordedTurn | None]:
+    async def to(self, question: ipc.RewriteRequest) -> tuple[ipc.FromWorker, RecordedTurn | None]:
         """The answer to a rewrite request; raises `RequestRefused` if nothing that fits can be made."""
         asked, expanded = self.read(question)
         if asked is None:
-            return SendUpstream(number=question.number, done="pass unread"), None
+            return ipc.SendUpstream(number=question.number, done="pass unread"), None
         self._check_length(asked)
         if is_candidate(self.settings, question.raw) and (call := compaction_call(asked, question.raw)):
             if self.settings.notes and question.notes is None:
-                return SendUpstream(number=question.number, notes=True), None
+                return ipc.SendUpstream(number=question.number, notes=True), None
             answer = await self._record(question, call)
             if answer is not None:
                 return answer, None
@@ -99,7 +90,7 @@ class RequestRewriter:
             asked.body.pop("context_management")
         compact = question.path == COMPACT_PATH or (expanded is not None and expanded.trigger)
 
-        async def answered(opened: OpenSession) -> tuple[FromWorker, RecordedTurn | None]:
+        async def answered(opened: OpenSession) -> tuple[ipc.FromWorker, RecordedTurn | None]:
             if compact:
                 return await self._compact(question, asked, opened), None
             return await self._prepare(question, asked, opened, edits)
@@ -120,11 +111,11 @@ class RequestRewriter:
 
     async def _prepare(
         self,
-        question: RewriteRequest,
+        question: ipc.RewriteRequest,
         asked: ConversationRequest,
         opened: OpenSession,
         edits: ContextEdits | None,
-    ) -> tuple[FromWorker, RecordedTurn]:
+    ) -> tuple[ipc.FromWorker, RecordedTurn]:
         turn, session = open_sessions.record_request(opened, asked), opened.session
         engine = self.routing.engine_for(asked.name)
         open_sessions.watched(opened, engine)
@@ -140,16 +131,16 @@ class RequestRewriter:
         view = await self._fitting(engine, asked, opened)
         turn.leaf = session.leaf
         if fold is not None and edits and edits.compact and edits.compact.pause_after_compaction:
-            return self._paused(
-                question, asked, self._item(question, asked, opened, view), before, view
-            ), turn
+            item, stream = self._item(question, asked, opened, view), bool(asked.body.get("stream"))
+            paused = compaction.compaction_message(item, asked.name, stream=stream)
+            return _compacted(question, paused, before, view.tokens), turn
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
         shown = verbatim.render_verbatim(view, turn, session, preset.window - view.tokens)
         folded = folded or not shown.is_whole
         if not folded and asked.since is None and edits is None:
             if not self.settings.compact_tool:
-                return SendUpstream(number=question.number), turn
+                return ipc.SendUpstream(number=question.number), turn
             turn.sent = len(asked.wire)
             return self._order(question, asked, asked.said, "pass"), turn
         tokens = view.tokens + shown.more
@@ -203,7 +194,7 @@ class RequestRewriter:
         return view
 
     def _item(
-        self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession, view: View
+        self, question: ipc.RewriteRequest, asked: ConversationRequest, opened: OpenSession, view: View
     ) -> JsonObject:
         assert opened.session.leaf is not None
         signed = self._signer.sign(opened.session.id, opened.session.leaf, question.owner)
@@ -211,17 +202,17 @@ class RequestRewriter:
 
     def _order(
         self,
-        question: RewriteRequest,
+        question: ipc.RewriteRequest,
         asked: ConversationRequest,
         wire: Sequence[JsonObject],
         done: str,
         applied: list[JsonObject] | None = None,
         item: JsonObject | None = None,
         fold: e.Fold | None = None,
-    ) -> SendUpstream:
+    ) -> ipc.SendUpstream:
         folded = done.startswith("fold")
         ours = [tool.SPEC] if folded and self.settings.recall else []
-        ours += [compact_tool.COMPACT_TOOL_SPEC] if self.settings.compact_tool else []
+        ours += [compact_conversation.spec] if self.settings.compact_tool else []
         ours = ours if asked.body.get("n") in (None, 1) else []
         for own in ours:
             [spec] = dialects.get(asked.dialect).render_tools([own])
@@ -231,22 +222,14 @@ class RequestRewriter:
         extras = None
         if ours or item is not None or managed is not None:
             names = tuple(own.name for own in ours)
-            extras = Extras(dialect=asked.dialect, item=item, usage=usage, applied=managed, ours=names)
+            extras = ipc.Extras(dialect=asked.dialect, item=item, usage=usage, applied=managed, ours=names)
         counts = (*(("folded",) if folded else ()), *(("compacted",) if item is not None else ()))
         body = asked.with_messages(wire)
-        return SendUpstream(number=question.number, body=body, done=done, extras=extras, counts=counts)
-
-    def _paused(
-        self, question: RewriteRequest, asked: ConversationRequest, item: JsonObject, before: int, view: View
-    ) -> ReadyAnswer:
-        stream = bool(asked.body.get("stream"))
-        body, kind = compaction.compaction_message(item, asked.name, stream=stream)
-        done = f"compact {before} {view.tokens}"
-        return ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        return ipc.SendUpstream(number=question.number, body=body, done=done, extras=extras, counts=counts)
 
     async def _compact(
-        self, question: RewriteRequest, asked: ConversationRequest, opened: OpenSession
-    ) -> ReadyAnswer:
+        self, question: ipc.RewriteRequest, asked: ConversationRequest, opened: OpenSession
+    ) -> ipc.ReadyAnswer:
         """Folds for a compaction request and returns a reference to the result."""
         open_sessions.record_request(opened, asked)
         session, engine = opened.session, self.routing.engine_for(asked.name)
@@ -257,13 +240,12 @@ class RequestRewriter:
             raise RequestRefused(400, "there is nothing to compact", "invalid_request_error")
         signed = self._signer.sign(session.id, session.leaf, question.owner)
         whole, stream = question.path == COMPACT_PATH, bool(asked.body.get("stream"))
-        body, kind = compaction.compaction_response(
+        reference = compaction.compaction_response(
             signed, asked.name, before, after, whole=whole, stream=stream
         )
-        done = f"compact {before} {after}"
-        return ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        return _compacted(question, reference, before, after)
 
-    async def _record(self, question: RewriteRequest, call: CompactionCall) -> ReadyAnswer | None:
+    async def _record(self, question: ipc.RewriteRequest, call: CompactionCall) -> ipc.ReadyAnswer | None:
         """A record of the conversation that answers a compaction call; None if none fits."""
         written = None if question.notes is None else replies.read_reply(call.asked.dialect, question.notes)
         notes = "" if written is None else client_compaction.notes_of(written.message.text)
@@ -296,29 +278,27 @@ class RequestRewriter:
         if view.tokens > engine.preset.budget or not record:
             return None
         text, stream = call.row.answer.format(record=record), bool(asked.body.get("stream"))
-        body, kind = compaction.TEXTS[asked.dialect](
-            text, asked.name, engine.counter.text(text), stream=stream
-        )
-        done = f"compact {before} {view.tokens}"
-        return ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+        made_of, tokens = compaction.TEXTS[asked.dialect], engine.counter.text(text)
+        answer = made_of(text, asked.name, tokens, stream=stream)
+        return _compacted(question, answer, before, view.tokens)
 
     def _told_session(self, call: CompactionCall) -> CoveredHistory | None:
-        """For a call that contains the conversation as text: the session of the same name that it covers
-        best."""
+        """Of the sessions of the same name, the one that a call with the conversation as text covers best."""
         beside = self._open_sessions.beside(call.asked)
         return max(filter(None, (told_until(call, session) for session in beside)), default=None)
 
-    async def recalled(self, packet: Recall, turn: RecordedTurn) -> SendUpstream:
+    async def recalled(self, packet: ipc.Recall, turn: RecordedTurn) -> ipc.SendUpstream:
         """The request with the model's reply and the recalled messages, taken from the path of this request
         even if the session has changed since."""
         dialect = dialects.get(turn.asked.dialect)
         reply = replies.read_reply(
-            dialect.name, UpstreamReply(number=packet.number, status=200, kind=packet.kind, data=packet.said)
+            dialect.name,
+            ipc.UpstreamReply(number=packet.number, status=200, kind=packet.kind, data=packet.said),
         )
         if reply is None:
             raise ValueError("a call that cannot be read")
         calls, body = reply.message.calls, msgspec.json.decode(packet.body, type=dict[str, Any])
-        wanted = compact_tool.instructions(calls)
+        wanted = _instructions(calls)
 
         def answered(history: History) -> list[Message]:
             index = index_of_path(history, turn.leaf)
@@ -336,7 +316,7 @@ class RequestRewriter:
         items = repair([Item(message) for message in (user("…"), reply.message, *found)], dialect.name)
         more = request_messages(RenderedView(items), msgspec.structs.replace(turn.asked, wire=[]))[1:]
         body[dialect.field] = [*body[dialect.field], *more]
-        return SendUpstream(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
+        return ipc.SendUpstream(number=packet.number, body=msgspec.json.encode(body), counts=("recalled",))
 
     async def _compacted(
         self,
@@ -359,11 +339,12 @@ class RequestRewriter:
             field, wire = dialects.get(asked.dialect).field, request_messages(shown, asked)
             body[field] = [*asked.wire[: asked.prompts], *wire, *body[field][turn.sent :]]
             turn.sent = asked.prompts + len(wire)
-        return compact_tool.results(calls, fold)
+        text = FOLDED if fold is not None else NOTHING_FOLDED
+        own = [call for call in calls if call.name == COMPACT_TOOL_NAME]
+        return [result(call.id, text, name=COMPACT_TOOL_NAME) for call in own]
 
-    def fits(self, question: RewriteRequest) -> bool:
-        """True if the body has fewer bytes than the window has tokens and contains nothing that has to be
-        read."""
+    def fits(self, question: ipc.RewriteRequest) -> bool:
+        """True if the body has fewer bytes than the window has tokens and nothing that must be read."""
         marked = compaction.is_marked(self.settings, question.path, question.raw)
         marked = marked or self.settings.compact_tool
         known = not marked and question.refused is None and not is_candidate(self.settings, question.raw)
@@ -374,6 +355,14 @@ class RequestRewriter:
         if asked.size > self.routing.of(asked.name):
             engine = self.routing.engine_for(asked.name)
             open_sessions.watched(opened, engine).consider(Outlook(system=asked.beside, model=asked.model))
+
+
+def _compacted(
+    question: ipc.RewriteRequest, answer: tuple[bytes, str], before: int, after: int
+) -> ipc.ReadyAnswer:
+    """An answer of the gateway itself (its body and content type) to a request for compaction."""
+    done, (body, kind) = f"compact {before} {after}", answer
+    return ipc.ReadyAnswer(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
 
 def request_messages(shown: RenderedView, asked: ConversationRequest) -> list[JsonObject]:
@@ -387,6 +376,17 @@ def request_messages(shown: RenderedView, asked: ConversationRequest) -> list[Js
     for block in marked[: max(0, len(marked) + taken - MAX_CACHE_MARKS)]:
         del block["cache_control"]
     return wire
+
+
+def _instructions(calls: Sequence[messages.Call]) -> str | None:
+    """What calls of the compact tool want of the summary; None if it was not called."""
+    for call in calls:
+        if call.name == COMPACT_TOOL_NAME:
+            try:
+                return msgspec.convert(call.arguments, CompactArguments, strict=False).instructions
+            except msgspec.ValidationError:
+                return ""
+    return None
 
 
 def _marks(blocks: Any) -> int:

@@ -16,7 +16,7 @@ from refold.facts.words import typed as typed_text
 from refold.gateway.signed_reference import Reference
 from refold.session import dialects
 from refold.session.dialects import anthropic, openai_chat, openai_responses
-from refold.session.dialects.common import Given, list_or_empty
+from refold.session.dialects.common import Given, list_or_empty, object_or_empty
 from refold.session.merge import prompts
 from refold.session.path_digests import digests
 from refold.text.lenient_json import JsonObject
@@ -72,8 +72,7 @@ def _float(text: str) -> float:
 
 
 _BODY = msgspec.json.Decoder(Any, float_hook=_float)
-"""Decoder that reads numbers such as 1e308 thirty times faster than msgspec's default, for bodies with
-megabytes of them."""
+"""Reads numbers such as 1e308 thirty times faster than msgspec's default."""
 
 
 def model_named(raw: bytes) -> str:
@@ -89,8 +88,6 @@ def identifying_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class ConversationRequest(msgspec.Struct, frozen=True):
-    """A parsed conversation request."""
-
     dialect: str
     body: JsonObject
     wire: Sequence[JsonObject]
@@ -98,7 +95,6 @@ class ConversationRequest(msgspec.Struct, frozen=True):
     given: Sequence[Given]
     """Its messages, without the leading prompts."""
     session: str
-    """Id of its session."""
     size: int = 0
     """Size of the request in bytes."""
     since: str | None = None
@@ -163,7 +159,6 @@ class ConversationRequest(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, body=body)
 
     def with_messages(self, wire: Sequence[JsonObject]) -> bytes:
-        """The body with other messages."""
         field = dialects.get(self.dialect).field
         return msgspec.json.encode({**self.body, field: [*self.wire[: self.prompts], *wire]})
 
@@ -233,10 +228,8 @@ def _session(body: JsonObject, headers: Mapping[str, str], begin: m.Message | No
 
 
 def _instructions(body: JsonObject) -> list[Any]:
-    """The client's instructions for summaries. A summary may quote them, so sessions with different
-    instructions are kept apart."""
-    management = body.get("context_management")
-    edits = list_or_empty(cast("JsonObject", management).get("edits")) if isinstance(management, dict) else []
+    """Instructions for summaries, which may quote them: sessions with others are kept apart."""
+    edits = list_or_empty(object_or_empty(body.get("context_management")).get("edits"))
     return [cast("JsonObject", edit).get("instructions") for edit in edits if isinstance(edit, dict)]
 
 
@@ -244,8 +237,7 @@ def _client_session(body: JsonObject, headers: Mapping[str, str]) -> str:
     for name in CLIENTS:
         if given := headers.get(name):
             return given
-    metadata = body.get("metadata")
-    user = cast("JsonObject", metadata).get("user_id") if isinstance(metadata, dict) else None
+    user = object_or_empty(body.get("metadata")).get("user_id")
     if isinstance(user, str) and (ids := _UUID.findall(user)):
         return ids[-1]  # Claude Code: account, then session
     key = body.get("prompt_cache_key")

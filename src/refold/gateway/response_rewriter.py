@@ -23,8 +23,7 @@ _ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionEr
 
 
 class ResponseRewriter(ABC):
-    """Base class; use `shape_of`. `calls` and `recalls` count the calls of this round: the client's tools and
-    the gateway's."""
+    """`calls` and `recalls` count the calls of this round: of the client's tools and of the gateway's."""
 
     def __init__(self, extras: Extras) -> None:
         self.extras = extras
@@ -41,13 +40,11 @@ class ResponseRewriter(ABC):
 
     @property
     def again(self) -> bool:
-        """True if the upstream must be asked again. If the client's tools were called as well, the client
-        continues first."""
+        """True if the upstream must be asked again; if the client's tools were called too, it goes first."""
         asked = self.recalls > 0 and self.calls == 0
         return self.ended and asked and not self._odd and not self._failed
 
     def begin(self) -> None:
-        """Starts another round."""
         self.round += 1
         self.calls = self.recalls = 0
         self.ended = self._said_end = False
@@ -354,8 +351,7 @@ class ResponsesRewriter(ResponseRewriter):
             yield {**event, "response": self._joined(event["response"])}
 
     def _joined(self, response: JsonObject) -> JsonObject:
-        """The rounds as one response. Its id is the last round's, so that `previous_response_id` finds
-        everything."""
+        """The rounds as one response, by the id of the last: `previous_response_id` finds everything."""
         usage = summed_usage(list(self._usage.values())) if self.round else response.get("usage")
         return {**response, "output": list(self._items), "usage": usage}
 

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Coroutine
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import msgspec
 
@@ -40,8 +42,7 @@ class ProgramGateway:
 
     @property
     def url(self) -> str:
-        """The address with the key in it, because every program has a setting for an address but not for a
-        header."""
+        """The address with the key in it: every program has a setting for an address, not for a header."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}/key/{self._key}"
 
     def __enter__(self) -> ProgramGateway:
@@ -121,14 +122,14 @@ async def _serve(listening: socket.socket) -> None:
         await asyncio.to_thread(sys.stdin.buffer.read)
 
 
-def _main() -> None:
-    listening = socket.socket(fileno=int(sys.argv[1]))
+def run_loop(work: Coroutine[Any, Any, None]) -> None:
+    """Runs on uvloop if available; there is none for Windows."""
     try:
         from uvloop import run
     except ImportError:
         from asyncio import run
-    run(_serve(listening))
+    run(work)
 
 
 if __name__ == "__main__":
-    _main()
+    run_loop(_serve(socket.socket(fileno=int(sys.argv[1]))))

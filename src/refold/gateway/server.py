@@ -209,8 +209,7 @@ class Gateway:
         return response
 
     async def _body(self, request: web.Request) -> bytes:
-        """All of it. Every byte that arrives gives more time, so that a slow line is waited for and a client
-        that has stopped is not."""
+        """All of it. Every byte gives more time: a slow line is waited for, a stopped client is not."""
         body, now = bytearray(), asyncio.get_running_loop().time
         try:
             async with asyncio.timeout(BODY_SECONDS) as limit:
@@ -253,17 +252,18 @@ class Gateway:
             self.auth.admit(request.headers)
         except RequestRefused as refusal:
             return refusal_response(refusal, request.path)
-        lines = ["# TYPE refold_gateway_events_total counter"]
-        lines += [
-            f'refold_gateway_events_total{{what="{what}"}} {count}'
-            for what, count in sorted((self.counts + self.worker.counts).items())
+        events = sorted((self.counts + self.worker.counts).items())
+        lines = [
+            "# TYPE refold_gateway_events_total counter",
+            *(f'refold_gateway_events_total{{what="{what}"}} {count}' for what, count in events),
+            "# TYPE refold_gateway_inside gauge",
+            f"refold_gateway_inside {self.auth.inside}",
+            "# TYPE refold_gateway_started_seconds gauge",
+            f"refold_gateway_started_seconds {self.started:.3f}",
+            "# TYPE refold_gateway_added_seconds summary",
+            f"refold_gateway_added_seconds_sum {self.upstream.held_seconds:.6f}",
+            f"refold_gateway_added_seconds_count {self.upstream.held}\n",
         ]
-        lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.auth.inside}"]
-        lines += ["# TYPE refold_gateway_started_seconds gauge"]
-        lines += [f"refold_gateway_started_seconds {self.started:.3f}"]
-        lines += ["# TYPE refold_gateway_added_seconds summary"]
-        lines += [f"refold_gateway_added_seconds_sum {self.upstream.held_seconds:.6f}"]
-        lines += [f"refold_gateway_added_seconds_count {self.upstream.held}", ""]
         return web.Response(text="\n".join(lines), content_type="text/plain")
 
     def _note(self, request: web.Request, status: int, done: str, seconds: float) -> None:

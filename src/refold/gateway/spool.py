@@ -35,8 +35,6 @@ class Full(Exception):
 
 
 class PacketPosition(NamedTuple):
-    """Where a packet is stored."""
-
     segment: _Segment | None
     at: int
     size: int

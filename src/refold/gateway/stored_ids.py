@@ -22,7 +22,7 @@ from refold.gateway.replies import MAX_RECORDED_BYTES, one_line_end, payload_of
 from refold.messages import leaves
 from refold.protocols import SessionInfo, Store
 from refold.registry.configuration import GatewaySettings
-from refold.session.dialects.common import list_or_empty
+from refold.session.dialects.common import list_or_empty, object_or_empty
 from refold.session.tree import random_id
 
 RESPONSES_PATH, MESSAGES_PATH = "/v1/responses", "/v1/messages"
@@ -69,8 +69,6 @@ def _unreadable() -> RequestRefused:
 
 
 class References(msgspec.Struct, frozen=True):
-    """The ids that a request refers to."""
-
     body: bytes
     """The request as it was parsed. Duplicate keys are removed, because others may read them differently."""
     kept: Sequence[str] = ()
@@ -84,16 +82,12 @@ def references(raw: bytes) -> References:
     request: dict[str, Any] = _decoded(raw, dict[str, Any])
     names = ("previous_response_id", "conversation", "container")
     kept = [_id_of(request.get(name)) for name in names]
-    for item in filter(_is_object, list_or_empty(request.get("input"))):
+    for item in map(object_or_empty, list_or_empty(request.get("input"))):
         kind = item.get("type")
         if kind == "item_reference" or (kind is None and "role" not in item):
             kept.append(item.get("id"))
     given = {text for text in leaves(request) if len(text) <= MAX_ID_CHARS}
     return References(msgspec.json.encode(request), [str(id) for id in kept if id is not None], [*given])
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _id_of(value: Any) -> Any:
@@ -174,38 +168,20 @@ def _ids(told: Any) -> Iterator[str]:
             yield from _ids(fields.get(name))
 
 
-class _Container(msgspec.Struct):
-    id: str | None = None
-
-
-class _ToldMessage(msgspec.Struct):
-    """An answer or an event of Anthropic, which only stores containers."""
-
-    container: _Container | None = None
-    message: _ToldMessage | None = None
-    delta: _ToldMessage | None = None
-
-    def ids(self) -> Iterator[str]:
-        if self.container is not None and self.container.id:
-            yield self.container.id
-        for inner in (self.message, self.delta):
-            if inner is not None:
-                yield from inner.ids()
-
-
-def _response_ids(told: bytes) -> Iterator[str]:
-    return _ids(msgspec.json.decode(told))
-
-
-def _message_ids(told: bytes) -> Iterator[str]:
-    return msgspec.json.decode(told, type=_ToldMessage).ids()
+def _container_ids(told: Any) -> Iterator[str]:
+    """The ids of an answer or an event of Anthropic, which only stores containers."""
+    event = object_or_empty(told)
+    for place in (event, event.get("message"), event.get("delta")):
+        container = object_or_empty(object_or_empty(place).get("container"))
+        if isinstance(id := container.get("id"), str) and id:
+            yield id
 
 
 class IdReader:
     """Reads the ids of an answer that arrives in pieces."""
 
     def __init__(self, path: str, *, streams: bool) -> None:
-        self._ids = _message_ids if path == MESSAGES_PATH else _response_ids
+        self._ids = _container_ids if path == MESSAGES_PATH else _ids
         self._streams, self._rest, self._seen = streams, b"", set[str]()
 
     def read(self, piece: bytes) -> list[str]:
@@ -222,7 +198,7 @@ class IdReader:
         found: list[str] = []
         for payload in payloads:
             with suppress(msgspec.DecodeError):  # an event without any, or half of an answer
-                found += self._ids(payload)
+                found += self._ids(msgspec.json.decode(payload))
         news = [id for id in dict.fromkeys(found) if id not in self._seen]
         self._seen.update(news)
         return news

@@ -33,7 +33,6 @@ class StreamOpening:
     head: bytes = b""
     """Bytes read so far, to be passed on first."""
     error: bytes = b""
-    """The upstream's error message."""
 
 
 async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
@@ -45,8 +44,7 @@ async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
 
 
 def look_after(answered: aiohttp.ClientResponse) -> None:
-    """Closes an answer whose connection has broken: aiohttp closes the connection after invalid data but does
-    not wake the reader."""
+    """Closes an answer whose connection has broken: aiohttp does not wake its reader."""
     content, connection = answered.content, answered.connection
     transport = None if connection is None else connection.transport
     lost = transport is None or transport.is_closing()

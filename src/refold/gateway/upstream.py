@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -18,6 +17,7 @@ from yarl import URL
 
 from refold.errors import SettingError
 from refold.gateway.auth import UPSTREAM_KEYS, Caller, RequestRefused
+from refold.gateway.ipc import UpstreamReply
 from refold.gateway.replies import MAX_RECORDED_BYTES, READABLE
 from refold.gateway.stored_ids import IdReader
 from refold.gateway.stream_probe import look_after, next_piece
@@ -47,8 +47,8 @@ class AnswerInterrupted(Exception):
 class UpstreamAnswer:
     """The answer, collected for the record."""
 
-    def __init__(self, issued: Callable[[list[str]], None] | None = None) -> None:
-        self.issued = issued
+    def __init__(self) -> None:
+        self.issued: Callable[[list[str]], None] | None = None
         """Called with the ids of what the upstream stores, before the client sees them."""
         self.before_end: Callable[[], None] | None = None
         """Called when the answer is complete, before the client has its end."""
@@ -68,15 +68,16 @@ class UpstreamAnswer:
         if self._size <= MAX_RECORDED_BYTES:
             self._pieces.append(piece)
 
-    def said(self) -> dict[str, Any]:
+    def reply(self, number: int) -> UpstreamReply:
         """The whole answer; empty if it was too large."""
-        return {
-            "status": self.status,
-            "kind": self.kind,
-            "encoding": self.encoding,
-            "data": b"".join(self._pieces) if self._size <= MAX_RECORDED_BYTES else b"",
-            "complete": self.complete,
-        }
+        return UpstreamReply(
+            number=number,
+            status=self.status,
+            kind=self.kind,
+            encoding=self.encoding,
+            data=b"".join(self._pieces) if self._size <= MAX_RECORDED_BYTES else b"",
+            complete=self.complete,
+        )
 
 
 class Upstream:
@@ -121,8 +122,7 @@ class Upstream:
     async def asked(
         self, request: web.Request, body: bytes, caller: Caller, *, plain: bool = False
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The upstream's answer to this request with this body. `plain`: not compressed. Leaving the context
-        early closes it."""
+        """The upstream's answer; `plain`: not compressed. Leaving the context early closes it."""
         assert self._client is not None
         url = URL(f"{self.base}{request.rel_url.raw_path_qs}", encoded=True)
         data = io.BytesIO(body) if request.can_read_body or body else None  # written piece by piece
@@ -235,7 +235,6 @@ async def relay(
     done: str,
     head: bytes = b"",
 ) -> web.StreamResponse:
-    """Passes an answer on as it arrives."""
     handing = AnswerStream(request, upstream, answer, done)
     handing.response.content_length = upstream.content_length
     await handing.write(b"")

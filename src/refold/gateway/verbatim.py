@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, cast
 
 import msgspec
 
@@ -15,15 +16,13 @@ from refold.gateway.requests import WIRES
 from refold.messages import Assistant, Message, Opaque, Result, leaves
 from refold.protocols import TokenCounter
 from refold.session import Item, Session, View
-from refold.session.dialects.common import Given
+from refold.session.dialects.common import MALFORMED, Given, list_or_empty, object_or_empty
 from refold.session.invariants import repair
 from refold.session.path_digests import digest_at
 from refold.text.lenient_json import JsonObject
 
 
 class RenderedView(msgspec.Struct, frozen=True):
-    """A view as it is sent."""
-
     items: Sequence[Item | Given]
     more: int = 0
     """Tokens of fields that the log does not store."""
@@ -40,7 +39,8 @@ def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int)
     additional tokens; the newest messages come first."""
     found: list[Item | Given] = []
     more = dropped = 0
-    own, dialect = _own(turn, session), turn.asked.dialect
+    ends = [digest_at(session, turn.asked.since), *turn.ends]
+    own, dialect = dict(zip(pairwise(ends), turn.asked.given, strict=True)), turn.asked.dialect
     for item in reversed(repair(view.items, dialect)):
         given = _given(item, own, session)
         beyond = None if given is None else beyond_log(given, dialect, view.counter)
@@ -57,11 +57,6 @@ def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int)
 
 _Own = dict[tuple[bytes, bytes], Given]
 """Digests of the path before a message → its first and last position in the request."""
-
-
-def _own(turn: RecordedTurn, session: Session) -> _Own:
-    ends = [digest_at(session, turn.asked.since), *turn.ends]
-    return dict(zip(pairwise(ends), turn.asked.given, strict=True))
 
 
 def _given(item: Item, own: _Own, session: Session) -> Given | None:
@@ -104,7 +99,55 @@ def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
 
 
 def list_of(shown: RenderedView, dialect: str, *, cache: bool = False) -> list[JsonObject]:
-    """The view as a list of messages."""
     if dialect != "anthropic":
         return WIRES[dialect].render(shown.items)
     return WIRES["anthropic"].render(shown.items, cache=cache)["messages"]
+
+
+# ── custom tools ────────────────────────────────────────────────────────────────────────────────
+# They take plain text instead of JSON. The log stores their calls like all others; on the wire they have
+# their own type. The request says which tools are custom.
+
+
+def restore_custom_calls(wire: Sequence[JsonObject], tools: Any) -> list[JsonObject]:
+    """Messages or items with calls of custom tools in the provider's format."""
+    names = _custom_names(tools)
+    calls = {item.get("call_id") for item in wire if _is_custom(item, names)}
+    return [_custom_item(item, names, calls) for item in wire]
+
+
+def _custom_names(tools: Any) -> set[str]:
+    custom = [tool for tool in map(object_or_empty, list_or_empty(tools)) if tool.get("type") == "custom"]
+    own = (object_or_empty(tool.get("custom") or tool) for tool in custom)
+    return {str(tool.get("name")) for tool in own if tool}
+
+
+def _is_custom(item: JsonObject, names: set[str]) -> bool:
+    written_anew = item.get("type") == "function_call" and item.get("name") in names
+    return written_anew or item.get("type") == "custom_tool_call"
+
+
+def _custom_item(item: JsonObject, names: set[str], calls: set[Any]) -> JsonObject:
+    if item.get("call_id") in calls and item.get("type") == "function_call_output":
+        return {**item, "type": "custom_tool_call_output"}
+    if item.get("call_id") in calls and item.get("type") == "function_call":
+        told = {"call_id": item["call_id"], "name": item["name"], "input": _input_text(item["arguments"])}
+        return {"type": "custom_tool_call", **told}
+    if isinstance(item.get("tool_calls"), list):
+        return {**item, "tool_calls": [_custom_call(call, names) for call in item["tool_calls"]]}
+    return item
+
+
+def _custom_call(call: JsonObject, names: set[str]) -> JsonObject:
+    function = cast("JsonObject", call.get("function") or {})
+    if function.get("name") not in names:
+        return call
+    custom = {"name": function["name"], "input": _input_text(function["arguments"])}
+    return {"id": call["id"], "type": "custom", "custom": custom}
+
+
+def _input_text(arguments: str) -> str:
+    """The text input of a call, from its JSON form."""
+    value = msgspec.json.decode(arguments, type=JsonObject)
+    text = value.get(MALFORMED) if len(value) == 1 else None
+    return text if isinstance(text, str) else arguments

@@ -19,29 +19,8 @@ import msgspec
 
 from refold.compaction.overflow import in_error
 from refold.errors import RefoldError, StorageError
-from refold.gateway import open_sessions, replies
+from refold.gateway import ipc, open_sessions, replies
 from refold.gateway.auth import RequestRefused
-from refold.gateway.ipc import (
-    READ_AHEAD_BYTES,
-    ClientRequest,
-    Done,
-    FromWorker,
-    Issued,
-    OwnershipCheck,
-    PassedRequest,
-    Ping,
-    Recall,
-    RefusedAnswer,
-    RewriteRequest,
-    SendUpstream,
-    ToWorker,
-    UpstreamReply,
-    WorkerFailure,
-    WorkerSettings,
-    encode_packet,
-    packets,
-    to_worker,
-)
 from refold.gateway.open_sessions import (
     CommitGroup,
     OpenSession,
@@ -53,7 +32,6 @@ from refold.gateway.open_sessions import (
 )
 from refold.gateway.replies import Recorded
 from refold.gateway.request_rewriter import RequestRewriter
-from refold.gateway.requests import ConversationRequest
 from refold.gateway.stored_ids import References, StoredIds, references
 
 SOON = 4 * 1024 * 1024
@@ -63,31 +41,31 @@ BATCH = 2 * 1024 * 1024
 
 
 class GatewayWorker:
-    def __init__(self, opening: WorkerSettings, send: Callable[[FromWorker], None]) -> None:
+    def __init__(self, opening: ipc.WorkerSettings, send: Callable[[ipc.FromWorker], None]) -> None:
         self._send, self._open_sessions = send, OpenSessions(opening.settings.store)
         self._rewriter = RequestRewriter(opening, self._open_sessions)
         self._ids = StoredIds(lambda: self._open_sessions.store)
         self._turns: dict[int, asyncio.Future[RecordedTurn | None]] = {}
-        self._unwritten: deque[PassedRequest | UpstreamReply | RewriteRequest] = deque()
+        self._unwritten: deque[ipc.Recordable | ipc.RewriteRequest] = deque()
         self._waiting = 0
         """Total size of the waiting packets."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[None] | None = None
 
-    def take(self, packet: ToWorker) -> None:
+    def take(self, packet: ipc.ToWorker) -> None:
         """Takes packets in order, so that a reply is recorded before the request that follows it. If many
         wait to be recorded, requests that wait for an answer go first."""
-        if isinstance(packet, Ping):
-            self._send(Done(number=0))
-        elif isinstance(packet, Issued):
+        if isinstance(packet, ipc.Ping):
+            self._send(ipc.Done(number=0))
+        elif isinstance(packet, ipc.Issued):
             self._keep(packet)
-        elif isinstance(packet, OwnershipCheck):
+        elif isinstance(packet, ipc.OwnershipCheck):
             self._begin(self._answer(packet.number, self._checked(packet)))
-        elif isinstance(packet, Recall):
+        elif isinstance(packet, ipc.Recall):
             self._begin(self._answer(packet.number, self._recall(packet)))
-        elif isinstance(packet, RewriteRequest) and self._waiting > SOON:
+        elif isinstance(packet, ipc.RewriteRequest) and self._waiting > SOON:
             self._begin(self._answer(packet.number, self._answer_to(packet)))
-        elif not isinstance(packet, WorkerSettings):
+        elif not isinstance(packet, ipc.WorkerSettings):
             self._unwritten.append(packet)
             self._waiting += packet_size(packet)
             if self._writing is None:
@@ -97,9 +75,7 @@ class GatewayWorker:
         self._open_sessions.ends = asyncio.get_running_loop().time() + open_sessions.END_PATIENCE
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            await asyncio.sleep(
-                0
-            )  # those that had ended before are taken off the list in the loop's next round
+            await asyncio.sleep(0)  # in the loop's next round, those that had ended are off the list
         await self._open_sessions.close()
         await self._rewriter.routing.close()
 
@@ -112,11 +88,10 @@ class GatewayWorker:
     # ── writing down ────────────────────────────────────────────────────────────────────────────
 
     async def _write(self) -> None:
-        """Writes packets in order, many in one commit. A packet that has to wait for a fold of its session is
-        overtaken."""
+        """Writes packets in order, many in one commit. One that waits for a fold is overtaken."""
         while self._unwritten:
-            if isinstance(self._unwritten[0], RewriteRequest):
-                question = cast("RewriteRequest", self._next())
+            if isinstance(self._unwritten[0], ipc.RewriteRequest):
+                question = cast("ipc.RewriteRequest", self._next())
                 self._begin(self._answer(question.number, self._answer_to(question)))
             else:
                 for packet in self._write_together(self._batch()):
@@ -124,26 +99,24 @@ class GatewayWorker:
             await asyncio.sleep(0)
         self._writing = None
 
-    def _next(self) -> PassedRequest | UpstreamReply | RewriteRequest:
+    def _next(self) -> ipc.Recordable | ipc.RewriteRequest:
         packet = self._unwritten.popleft()
         self._waiting -= packet_size(packet)
         return packet
 
-    def _batch(self) -> list[PassedRequest | UpstreamReply]:
-        batch, size = list[PassedRequest | UpstreamReply](), 0
-        while size < BATCH and self._unwritten and not isinstance(self._unwritten[0], RewriteRequest):
+    def _batch(self) -> list[ipc.Recordable]:
+        batch, size = list[ipc.Recordable](), 0
+        while size < BATCH and self._unwritten and not isinstance(self._unwritten[0], ipc.RewriteRequest):
             size += packet_size(self._unwritten[0])
-            batch.append(cast("PassedRequest | UpstreamReply", self._next()))
+            batch.append(cast("ipc.Recordable", self._next()))
         return batch
 
-    def _write_together(
-        self, batch: Sequence[PassedRequest | UpstreamReply]
-    ) -> Sequence[PassedRequest | UpstreamReply]:
+    def _write_together(self, batch: Sequence[ipc.Recordable]) -> Sequence[ipc.Recordable]:
         """Writes packets in one commit. Returns those to be written one by one: their session is being
         folded, their request is missing, or the commit failed."""
         turns: dict[int, RecordedTurn | None] = {}
-        written: list[tuple[PassedRequest | UpstreamReply, OpenSession | None]] = []
-        alone: list[PassedRequest | UpstreamReply] = []
+        written: list[tuple[ipc.Recordable, OpenSession | None]] = []
+        alone: list[ipc.Recordable] = []
         try:
             with self._open_sessions.grouped() as sessions:
                 for packet in batch:
@@ -155,31 +128,30 @@ class GatewayWorker:
             return batch
         for packet, opened in written:
             number, turn = packet.number, turns.get(packet.number)
-            if isinstance(packet, UpstreamReply):
+            if isinstance(packet, ipc.UpstreamReply):
                 self._turns.pop(number, None)
             elif not self._turn(number).done():
                 self._turn(number).set_result(turn)
-            if isinstance(packet, UpstreamReply) and opened is not None and turn is not None:
+            if isinstance(packet, ipc.UpstreamReply) and opened is not None and turn is not None:
                 self._rewriter.ahead(opened, turn.asked)
-            counts = ("recorded",) if isinstance(packet, UpstreamReply) and opened is not None else ()
-            self._send(Done(number=0, counts=counts, id=packet.id))
+            counts = ("recorded",) if isinstance(packet, ipc.UpstreamReply) and opened is not None else ()
+            self._send(ipc.Done(number=0, counts=counts, id=packet.id))
         return alone
 
     def _write_now(
         self,
-        packet: PassedRequest | UpstreamReply,
+        packet: ipc.Recordable,
         turns: dict[int, RecordedTurn | None],
         sessions: CommitGroup,
     ) -> OpenSession | None:
-        """Writes a packet and returns its session; None if there is nothing to write. Raises
-        `SessionBusy`."""
+        """Writes a packet; its session, or None if there is nothing to write. Raises `SessionBusy`."""
         number = packet.number
-        before = self._turn(number) if isinstance(packet, PassedRequest) else self._turns.get(number)
+        before = self._turn(number) if isinstance(packet, ipc.PassedRequest) else self._turns.get(number)
         if number not in turns and before is not None and before.done():
             turns[number] = before.result()
-            if isinstance(packet, PassedRequest):  # it was a question before
+            if isinstance(packet, ipc.PassedRequest):  # it was a question before
                 return None
-        if isinstance(packet, PassedRequest):
+        if isinstance(packet, ipc.PassedRequest):
             asked, _ = self._rewriter.read(packet)
             opened = None if asked is None else sessions.opened(asked)
             turns[number] = None if opened is None or asked is None else record_request(opened, asked)
@@ -194,8 +166,8 @@ class GatewayWorker:
         record_answer(opened, turn, reply)
         return opened
 
-    def _write_alone(self, packet: PassedRequest | UpstreamReply) -> Coroutine[Any, Any, str]:
-        if isinstance(packet, PassedRequest):
+    def _write_alone(self, packet: ipc.Recordable) -> Coroutine[Any, Any, str]:
+        if isinstance(packet, ipc.PassedRequest):
             return self._noted(packet, self._turn(packet.number))
         return self._answered(packet, self._turns.pop(packet.number, None))
 
@@ -211,30 +183,28 @@ class GatewayWorker:
         except Exception:
             happened = "unrecorded"
         counts = (happened,) if happened else ()
-        self._send(Done(number=0, counts=counts, id=id))
+        self._send(ipc.Done(number=0, counts=counts, id=id))
 
-    async def _noted(self, note: ClientRequest, turn: asyncio.Future[RecordedTurn | None]) -> str:
+    async def _noted(self, note: ipc.ClientRequest, turn: asyncio.Future[RecordedTurn | None]) -> str:
         """Records a request, unless it was recorded when it was rewritten."""
         if turn.done():
             return ""
+        taken: RecordedTurn | None = None
         try:
             asked, _ = self._rewriter.read(note)
-            taken = None if asked is None else await self._record_request(asked)
-            if not turn.done():
-                turn.set_result(taken)
+            if asked is not None:
+
+                async def write(opened: OpenSession) -> RecordedTurn:
+                    return record_request(opened, asked)
+
+                taken = await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
         finally:
             if not turn.done():
-                turn.set_result(None)
+                turn.set_result(taken)
         return ""
 
-    async def _record_request(self, asked: ConversationRequest) -> RecordedTurn:
-        async def write(opened: OpenSession) -> RecordedTurn:
-            return record_request(opened, asked)
-
-        return await self._open_sessions.within(asked, write, open_sessions.RECORD_PATIENCE)
-
     async def _answered(
-        self, packet: UpstreamReply, waited: asyncio.Future[RecordedTurn | None] | None
+        self, packet: ipc.UpstreamReply, waited: asyncio.Future[RecordedTurn | None] | None
     ) -> str:
         """Records the answer of a recorded request."""
         turn = None if waited is None else await waited
@@ -251,45 +221,44 @@ class GatewayWorker:
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────
 
-    async def _answer(self, number: int, work: Coroutine[Any, Any, FromWorker]) -> None:
+    async def _answer(self, number: int, work: Coroutine[Any, Any, ipc.FromWorker]) -> None:
         try:
             answer = await work
         except RequestRefused as refusal:
-            answer = RefusedAnswer(
+            answer = ipc.RefusedAnswer(
                 number=number, status=refusal.status, text=refusal.text, kind=refusal.kind, code=refusal.code
             )
         except Exception as error:
-            answer = WorkerFailure(number=number, error=type(error).__name__)
+            answer = ipc.WorkerFailure(number=number, error=type(error).__name__)
         self._send(answer)
 
-    async def _answer_to(self, question: RewriteRequest) -> FromWorker:
+    async def _answer_to(self, question: ipc.RewriteRequest) -> ipc.FromWorker:
         if self._rewriter.fits(question):  # it was only too long to be looked at by others
             self._begin(self._counted(0, self._noted(question, self._turn(question.number))))
-            return SendUpstream(number=question.number)
+            return ipc.SendUpstream(number=question.number)
         answer, turn = await self._rewriter.to(question)
         if turn is not None:
             waited = self._turns[question.number] = asyncio.get_running_loop().create_future()
             waited.set_result(turn)
         return answer
 
-    def _keep(self, packet: Issued) -> None:
-        """Records ids at once, since the next packet may refer to them. If they cannot be written, this
-        process remembers them."""
+    def _keep(self, packet: ipc.Issued) -> None:
+        """Records ids at once: the next packet may refer to them. Else this process remembers them."""
         try:
             self._ids.put(packet.owner, packet.ids)
         except (RefoldError, OSError):
-            self._send(Done(number=0, counts=("unrecorded",)))
+            self._send(ipc.Done(number=0, counts=("unrecorded",)))
 
-    async def _checked(self, packet: OwnershipCheck) -> FromWorker:
+    async def _checked(self, packet: ipc.OwnershipCheck) -> ipc.FromWorker:
         asked = References(b"", packet.ids) if packet.raw is None else references(packet.raw)
         self._ids.check(packet.owner, asked.kept, asked.given)
-        return SendUpstream(number=packet.number, body=asked.body)
+        return ipc.SendUpstream(number=packet.number, body=asked.body)
 
-    async def _recall(self, packet: Recall) -> FromWorker:
+    async def _recall(self, packet: ipc.Recall) -> ipc.FromWorker:
         waited = self._turns.get(packet.number)
         turn = None if waited is None else await waited
         if turn is None:
-            return WorkerFailure(number=packet.number, error="UnknownTurn")
+            return ipc.WorkerFailure(number=packet.number, error="UnknownTurn")
         return await self._rewriter.recalled(packet, turn)
 
 
@@ -299,7 +268,7 @@ def is_upstream_overflow(status: int, text: str) -> bool:
     return sign is not None and sign.certain
 
 
-def reply_of(packet: UpstreamReply, turn: RecordedTurn) -> Recorded | None:
+def reply_of(packet: ipc.UpstreamReply, turn: RecordedTurn) -> Recorded | None:
     """The answer to a request; marked if it broke off."""
     reply = replies.read_reply(turn.asked.dialect, packet)
     if reply is None or (packet.complete and not reply.cut):
@@ -307,8 +276,8 @@ def reply_of(packet: UpstreamReply, turn: RecordedTurn) -> Recorded | None:
     return Recorded(msgspec.structs.replace(reply.message, stop="aborted"), reply.usage, cut=True)
 
 
-def packet_size(packet: PassedRequest | UpstreamReply | RewriteRequest) -> int:
-    return len(packet.data if isinstance(packet, UpstreamReply) else packet.raw)
+def packet_size(packet: ipc.Recordable | ipc.RewriteRequest) -> int:
+    return len(packet.data if isinstance(packet, ipc.UpstreamReply) else packet.raw)
 
 
 def serve_worker(there: socket.socket) -> None:
@@ -317,12 +286,12 @@ def serve_worker(there: socket.socket) -> None:
 
 
 async def _serve(there: socket.socket) -> None:
-    reader, writer = await asyncio.open_connection(sock=there, limit=READ_AHEAD_BYTES)
+    reader, writer = await asyncio.open_connection(sock=there, limit=ipc.READ_AHEAD_BYTES)
     worker: GatewayWorker | None = None
     try:
-        async for packet in packets(reader, to_worker):
-            if isinstance(packet, WorkerSettings):
-                worker = GatewayWorker(packet, lambda answer: writer.write(encode_packet(answer)))
+        async for packet in ipc.packets(reader, ipc.to_worker):
+            if isinstance(packet, ipc.WorkerSettings):
+                worker = GatewayWorker(packet, lambda answer: writer.write(ipc.encode_packet(answer)))
             elif worker is not None:
                 worker.take(packet)
         if worker is not None:

@@ -17,28 +17,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from refold.gateway import worker
+from refold.gateway import ipc, worker
 from refold.gateway.auth import RequestRefused
-from refold.gateway.ipc import (
-    READ_AHEAD_BYTES,
-    Done,
-    FromWorker,
-    Issued,
-    OwnershipCheck,
-    PassedRequest,
-    Ping,
-    Recall,
-    RefusedAnswer,
-    RewriteRequest,
-    SendUpstream,
-    UpstreamReply,
-    WorkerFailure,
-    WorkerSettings,
-    encode_packet,
-    from_worker,
-    packets,
-    to_worker,
-)
 from refold.gateway.spool import Full, PacketPosition, Spool, folder_of
 
 MAX_UNWRITTEN_BYTES = 64 * 1024 * 1024
@@ -54,20 +34,19 @@ BEAT_SECONDS, DEAD_SECONDS = 5.0, 30.0
 ROOM_SECONDS = 5.0
 """How long a request waits for a worker that writes nothing while the spool is full."""
 ANSWER_SECONDS = 300.0
-"""Seconds to wait for an answer of the worker."""
 
 
 class WorkerClient:
     """Client of the worker. `in_process`: the worker is a separate process, so that its work takes no time
     from streams; otherwise a thread, which starts faster."""
 
-    def __init__(self, opening: WorkerSettings, *, in_process: bool) -> None:
+    def __init__(self, opening: ipc.WorkerSettings, *, in_process: bool) -> None:
         self.counts: Counter[str] = Counter()
         self._start = _process if in_process and os.name == "posix" else _thread
         self._opening = opening
         self._numbers = count(1)
-        self._issued: list[Issued] = []
-        self._asked: dict[int, asyncio.Future[FromWorker]] = {}
+        self._issued: list[ipc.Issued] = []
+        self._asked: dict[int, asyncio.Future[ipc.FromWorker]] = {}
         self._spool = Spool(folder_of(opening.settings.store))
         self._ids = count(1)
         self._unwritten: dict[int, PacketPosition] = {}
@@ -81,7 +60,6 @@ class WorkerClient:
         self._drained = asyncio.Event()
         """Set when the worker has received everything, or will not receive more."""
         self._unsent: deque[int] = deque()
-        """Packets that the worker has not received."""
         self._waiting = 0
         """Bytes of those that it has received."""
         self._writer: asyncio.StreamWriter | None = None
@@ -95,10 +73,10 @@ class WorkerClient:
     async def open(self) -> None:
         here, there = socket.socketpair()
         self._handle = self._start(there)
-        reader, self._writer = await asyncio.open_connection(sock=here, limit=READ_AHEAD_BYTES)
-        self._writer.write(encode_packet(self._opening))
+        reader, self._writer = await asyncio.open_connection(sock=here, limit=ipc.READ_AHEAD_BYTES)
+        self._writer.write(ipc.encode_packet(self._opening))
         for packet in self._issued:
-            self._writer.write(encode_packet(packet))
+            self._writer.write(ipc.encode_packet(packet))
         self._issued.clear()
         for packet in self._left():
             self.tell(packet)
@@ -114,7 +92,7 @@ class WorkerClient:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             if self._writer is not None:
-                self._writer.write(encode_packet(Ping()))
+                self._writer.write(ipc.encode_packet(ipc.Ping()))
                 if loop.time() - self._heard > DEAD_SECONDS:
                     self._handle.kill()
 
@@ -144,24 +122,23 @@ class WorkerClient:
         return next(self._numbers)
 
     async def room(self) -> None:
-        """Waits while the spool is full and the worker makes progress; otherwise requests are passed on
-        anyway."""
+        """Waits while the spool is full and the worker makes progress; then requests are passed on."""
         with suppress(TimeoutError):
             while self._spool.is_crowded:
                 self._progress.clear()
                 async with asyncio.timeout(ROOM_SECONDS):
                     await self._progress.wait()
 
-    def tell(self, packet: PassedRequest | UpstreamReply) -> None:
+    def tell(self, packet: ipc.Recordable) -> None:
         """Queues a packet to be recorded. It is kept until it is, and never waited for."""
         id = next(self._ids)
         try:
-            place = self._spool.add(encode_packet(msgspec.structs.replace(packet, id=id)))
+            place = self._spool.add(ipc.encode_packet(msgspec.structs.replace(packet, id=id)))
         except Full:
             self.counts["unrecorded"] += 1
             return
         self._unwritten[id] = place
-        self._numbered[id] = packet.number, isinstance(packet, PassedRequest)
+        self._numbered[id] = packet.number, isinstance(packet, ipc.PassedRequest)
         self._unsent.append(id)
         self._give()
 
@@ -176,14 +153,14 @@ class WorkerClient:
         else:
             self._drained.set()
 
-    def _left(self) -> Iterator[PassedRequest | UpstreamReply]:
+    def _left(self) -> Iterator[ipc.Recordable]:
         """Sends packets left by earlier gateways, under new numbers."""
         for left in self._spool.left():
             numbers: defaultdict[int, int] = defaultdict(self.number)
             for data in left:
                 with suppress(msgspec.DecodeError):
-                    packet = to_worker.decode(data)
-                    if isinstance(packet, PassedRequest | UpstreamReply):
+                    packet = ipc.to_worker.decode(data)
+                    if isinstance(packet, ipc.Recordable):
                         yield msgspec.structs.replace(packet, number=numbers[packet.number])
 
     def issuing(self, owner: str) -> Callable[[list[str]], None]:
@@ -191,43 +168,43 @@ class WorkerClient:
         one gets them."""
 
         def issued(ids: list[str]) -> None:
-            packet = Issued(owner=owner, ids=ids)
+            packet = ipc.Issued(owner=owner, ids=ids)
             if self._writer is None:
                 self._issued.append(packet)
             else:
-                self._writer.write(encode_packet(packet))
+                self._writer.write(ipc.encode_packet(packet))
 
         return issued
 
-    async def ask(self, question: RewriteRequest | Recall | OwnershipCheck) -> FromWorker:
+    async def ask(self, question: ipc.RewriteRequest | ipc.Recall | ipc.OwnershipCheck) -> ipc.FromWorker:
         if self._writer is None:
-            return WorkerFailure(number=question.number, error="WorkerGone")
+            return ipc.WorkerFailure(number=question.number, error="WorkerGone")
         answer = self._asked[question.number] = asyncio.get_running_loop().create_future()
-        self._writer.write(encode_packet(question))
+        self._writer.write(ipc.encode_packet(question))
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await answer
         except TimeoutError:
-            return WorkerFailure(number=question.number, error="Timeout")
+            return ipc.WorkerFailure(number=question.number, error="Timeout")
         finally:
             self._asked.pop(question.number, None)
 
-    async def checked(self, packet: OwnershipCheck) -> bytes:
+    async def checked(self, packet: ipc.OwnershipCheck) -> bytes:
         """The body as it may be sent; raises `RequestRefused` if the owner may not use what it refers to."""
         answer = await self.ask(packet)
-        if isinstance(answer, RefusedAnswer):
+        if isinstance(answer, ipc.RefusedAnswer):
             raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
-        if not isinstance(answer, SendUpstream) or answer.body is None:
+        if not isinstance(answer, ipc.SendUpstream) or answer.body is None:
             raise RequestRefused(
                 503, "the owner of this answer cannot be checked now: try again", "api_error", wait=1
             )
         return answer.body
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        async for packet in packets(reader, from_worker):
+        async for packet in ipc.packets(reader, ipc.from_worker):
             self._heard = asyncio.get_running_loop().time()
             self.counts.update(packet.counts)
-            if isinstance(packet, Done):
+            if isinstance(packet, ipc.Done):
                 if (place := self._unwritten.pop(packet.id, None)) is not None:
                     self._waiting -= place.size
                     self._written(packet.id, place)
@@ -264,7 +241,7 @@ class WorkerClient:
         self._unsent, self._waiting = deque(sorted(self._unwritten)), 0
         for number, asked in self._asked.items():
             if not asked.done():
-                asked.set_result(WorkerFailure(number=number, error="WorkerGone"))
+                asked.set_result(ipc.WorkerFailure(number=number, error="WorkerGone"))
         await asyncio.sleep(AGAIN_SECONDS)
         await asyncio.to_thread(self._handle.join)
         if not self._ending:

@@ -48,8 +48,6 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class WrappedCall:
-    """One call of a model through a wrapped client."""
-
     conversation: Conversation
     endpoint: Endpoint
     body: RequestBody

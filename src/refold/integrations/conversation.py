@@ -12,6 +12,7 @@ on: a session is never touched by two threads, and calls that overlap take turns
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections import OrderedDict
@@ -35,7 +36,7 @@ from refold.registry.engine import Engine
 from refold.registry.sessions import open as open_session
 from refold.session import Session, View
 from refold.session.dialects import get, parse_list, parse_reply
-from refold.session.dialects.common import to_list
+from refold.session.dialects.common import object_or_empty, to_list
 from refold.session.invariants import repair_by
 from refold.session.merge import contents
 
@@ -61,8 +62,7 @@ class ModelCall:
     conversation: Conversation
 
     async def answered(self, raw: Any) -> None:
-        """Append the reply. Where that fails the caller still has it, and hands it over with the next
-        list."""
+        """Append the reply. Where that fails, it comes with the caller's next list."""
         session = self.place.session
         try:
             reply = raw if isinstance(raw, CollectedReply) else CollectedReply(*parse_reply(raw))
@@ -142,8 +142,7 @@ class Conversation:
         return to_list(shown if isinstance(shown, list) else shown["messages"])
 
     async def recall(self, arguments: Mapping[str, Any]) -> str:
-        """What the recall tool answers to these arguments: of the path alone. Another branch is another list,
-        which may be another user's."""
+        """What the recall tool answers, of the path alone: another branch may be another user's."""
         return recall_tool.tool_answer(index_of_path(self.session, self.session.leaf), arguments)
 
 
@@ -240,6 +239,14 @@ def rendered_messages(view: View, dialect: str) -> list[Any]:
     """The messages of a view in a dialect that is a list, without the system prompt."""
     chosen = get(dialect)
     return chosen.render(repair_by(chosen.rules, view.items))
+
+
+def call_arguments(text: Any) -> Mapping[str, Any]:
+    """The arguments of a call from their JSON; none if it is no object."""
+    try:
+        return object_or_empty(json.loads(text))
+    except (TypeError, ValueError, RecursionError):
+        return {}
 
 
 def count_prompts(messages: Sequence[Any]) -> int:

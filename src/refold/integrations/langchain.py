@@ -77,8 +77,7 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         return response
 
     async def _taken(self, thread: str, request: ModelRequest[Any]) -> tuple[ModelCall, ModelRequest[Any]]:
-        """The call, and the request that shows its view. `thread` is of the caller's context: this runs in
-        another."""
+        """The call, and the request that shows its view. `thread` is the caller's: this runs in another."""
         model: str | None = getattr(request.model, "model_name", getattr(request.model, "model", None))
         system = request.system_prompt
         prompt, turn, shown = await self._view(thread, request.messages, system, request.tools, model)

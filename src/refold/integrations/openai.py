@@ -9,12 +9,16 @@ The caller keeps handing over the whole list. `openai` itself is never imported 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from refold.integrations.clients import CallArguments, Endpoint, RequestBody
-from refold.integrations.conversation import Conversation, as_said, count_prompts, rendered_messages
+from refold.integrations.conversation import (
+    Conversation,
+    as_said,
+    call_arguments,
+    count_prompts,
+    rendered_messages,
+)
 from refold.loop import run
 from refold.models.openai_streams import ChatStream, ResponsesStream
 from refold.recall import tool as recall_tool
@@ -35,18 +39,10 @@ def recalled(conversation: Conversation, call: Any) -> RequestBody | None:
     function = raw.get("function") or raw
     if function.get("name") != recall_tool.NAME:
         return None
-    text = run(conversation.recall(_arguments(function.get("arguments"))))
+    text = run(conversation.recall(call_arguments(function.get("arguments"))))
     if function is raw:
         return {"type": "function_call_output", "call_id": raw["call_id"], "output": text}
     return {"role": "tool", "tool_call_id": raw["id"], "content": text}
-
-
-def _arguments(text: Any) -> Mapping[str, Any]:
-    try:
-        arguments = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        return {}
-    return cast("Mapping[str, Any]", arguments) if isinstance(arguments, dict) else {}
 
 
 def _asked_chat(body: RequestBody) -> CallArguments | None:

@@ -11,7 +11,6 @@ refold reads and writes: there is nothing to convert.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Unpack, cast
 
 from agents import FunctionTool, RunConfig, SessionSettings, Tool, TResponseInputItem
@@ -22,6 +21,7 @@ from refold.integrations.conversation import (
     Conversation,
     Conversations,
     as_said,
+    call_arguments,
     rendered_messages,
 )
 from refold.loop import aside
@@ -33,8 +33,7 @@ Items = list[TResponseInputItem]
 
 
 class RefoldSession:
-    """A conversation, by its id in a store. Objects with one stored id are one conversation, in one process
-    or in several."""
+    """A conversation by its id in a store: the same one for all objects, in one process or several."""
 
     def __init__(self, session_id: str, **options: Unpack[AdapterOptions]) -> None:
         self.session_id = session_id
@@ -86,8 +85,7 @@ class RefoldSession:
 
     @aside
     async def filter(self, data: CallModelData[Any]) -> ModelInputData:
-        """For `RunConfig(call_model_input_filter=…)`: what the runner would send goes in, what fits comes
-        out."""
+        """For `RunConfig(call_model_input_filter=…)`: of what the runner would send, what fits."""
         given, system = data.model_data.input, data.model_data.instructions
         tools = [spec for tool in data.agent.tools if (spec := _spec(tool))]
         turn = await (await self._conversation()).take(given, system=system, tools=tools)
@@ -100,12 +98,7 @@ class RefoldSession:
 
         @aside
         async def answer(_: Any, arguments: str) -> str:
-            try:
-                asked: Any = json.loads(arguments)
-            except (ValueError, RecursionError):
-                asked = None
-            given = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
-            return await (await self._conversation()).recall(given)
+            return await (await self._conversation()).recall(call_arguments(arguments))
 
         spec = recall_tool.SPEC
         schema = dict(spec.parameters)

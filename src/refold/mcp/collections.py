@@ -28,7 +28,6 @@ from refold.stores.memory_file import MemoryFile
 from refold.text.words import search_words, terms
 
 MAX_OPEN_SESSIONS = 8
-"""Maximum number of open sessions."""
 FILE = 20
 """Number of candidates examined per hit that must name a file."""
 
@@ -44,8 +43,6 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 class ListedSession(msgspec.Struct, frozen=True):
-    """A session and its collection."""
-
     collection: str
     info: SessionInfo
 

@@ -32,11 +32,9 @@ from refold.text.truncate import middle, one_line
 from refold.transcripts.export import export
 
 RESOURCES_PER_PAGE = 100
-"""Number of sessions in one list of resources."""
 MAX_RESOURCE_CHARS = 60_000
 """Maximum characters of a session read as a resource."""
 ERROR_CHARS = 300
-"""Maximum characters of an error."""
 NOT_FOUND = -32002
 """The protocol's error code for an unknown resource."""
 SCHEME = "refold://session/"
@@ -50,8 +48,6 @@ T = TypeVar("T")
 
 
 def server(collections: Collections) -> Server[Any]:
-    """A server for these collections."""
-
     async def list_tools(_: McpContext, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools())
 

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -43,15 +43,13 @@ class SyncedFile(msgspec.Struct):
 class SyncedSessions:
     """The sessions of one program. Several servers may share one database; one at a time reads."""
 
-    def __init__(
-        self, program: str, folder: Path, database: Path, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, program: str, folder: Path, database: Path) -> None:
         self.program, self.folder = program, folder
         make_folder(Disk(), database.parent)
         self.store: Store = open_store(f"sqlite:{database}").store
         self._notes = database.with_suffix(".files.json")
         self._known: dict[str, SyncedFile] = {}
-        self._clock, self._last = clock, float("-inf")
+        self._last = float("-inf")
         self._lock = threading.Lock()
         self.ready = threading.Event()
         """Set when everything was read once."""
@@ -59,7 +57,7 @@ class SyncedSessions:
     @property
     def stale(self) -> bool:
         """True if the files should be checked again."""
-        return self._clock() - self._last >= RESCAN_SECONDS
+        return time.monotonic() - self._last >= RESCAN_SECONDS
 
     def place_of(self, id: str) -> str | None:
         """The name of a session for commands: its file, with a number if that has several."""
@@ -76,11 +74,11 @@ class SyncedSessions:
             with self._alone():
                 self._known = self._remembered()
                 self._read(path for path, _ in find_transcripts([self.folder]))
-            self._last = self._clock()
             self.ready.set()
         except (RefoldError, OSError):
-            self._last = self._clock()  # another server reads, or the disk is full: what is there is served
+            pass  # another server reads, or the disk is full: what is there is served
         finally:
+            self._last = time.monotonic()
             self._lock.release()
 
     @contextmanager
@@ -172,9 +170,9 @@ def _mark(path: Path, number: int) -> str:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
-def synced_collections(folder: Path | None = None) -> list[SyncedSessions]:
+def synced_collections() -> list[SyncedSessions]:
     """One collection per program with sessions on this machine."""
-    base = folder or data_folder() / "found"
+    base = data_folder() / "found"
     return [
         SyncedSessions(name, path, base / f"{name}.db") for name, path in folders().items() if path.exists()
     ]

@@ -86,8 +86,7 @@ def answer_tool_call(collections: Collections, name: str, arguments: ToolArgumen
 
 
 def _value(key: str, schema: Schema, value: Any) -> Any:
-    """The validated argument. Missing ones have a default, numbers are clamped, and a single value is a list
-    of one."""
+    """The validated argument: a default if missing, numbers clamped, a single value as a list."""
     match schema["type"]:
         case "string":
             if value is not None and (not isinstance(value, str) or len(value) > schema["maxLength"]):

@@ -11,6 +11,7 @@ import msgspec
 
 from refold.errors import Overflow, Transient
 from refold.models.reply import closing
+from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request, Stopped
 
 ChaosFault: TypeAlias = Literal[
@@ -31,9 +32,8 @@ class Injected(msgspec.Struct, frozen=True):
     fault: ChaosFault
 
 
-class Chaos:
-    """`rate` of the requests get one of `faults`, chosen only by the seed. `injected` lists them
-    afterwards."""
+class Chaos(Wrapped):
+    """`rate` of the requests get one of `faults`, chosen by the seed; `injected` lists them."""
 
     def __init__(
         self,
@@ -44,18 +44,17 @@ class Chaos:
         faults: Sequence[ChaosFault] = FAULTS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.name = f"chaos:{seed}:{model.name}"
+        super().__init__(model)
         self.injected: list[Injected] = []
-        self._model = model
-        self._random = random.Random(seed)
+        self._seed, self._random = seed, random.Random(seed)
         self._rate = rate
         self._faults = tuple(faults)
         self._sleep = sleep
         self._count = 0
 
     @property
-    def context_window(self) -> int | None:
-        return self._model.context_window
+    def name(self) -> str:
+        return f"chaos:{self._seed}:{self.model.name}"
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         self._count += 1
@@ -63,7 +62,7 @@ class Chaos:
         struck, where = self._random.random() < self._rate, self._random.randint(0, 8)
         fault = self._random.choice(self._faults) if self._faults else None
         if not struck or fault is None:
-            async for event in self._model.stream(request):
+            async for event in self.model.stream(request):
                 yield event
             return
         self.injected.append(Injected(self._count, fault))
@@ -79,7 +78,7 @@ class Chaos:
         if fault == "empty":
             yield Stopped("end")
             return
-        async with closing(self._model.stream(request)) as events:
+        async with closing(self.model.stream(request)) as events:
             at = 0
             async for event in events:
                 if isinstance(event, Stopped) or at == where:

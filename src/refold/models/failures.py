@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from refold.compaction import overflow
 from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
+from refold.session.dialects.common import object_or_empty
 from refold.text.truncate import one_line
 
 MAX_ERROR_CHARS = 600
-"""Maximum characters of a provider's error text."""
 HIDDEN = "•••"
 
 _LATER = {408, 409, 425, 429}
@@ -58,8 +58,9 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
         return error
     text = secrets.hide(_text(error))
     line = one_line(text, MAX_ERROR_CHARS).rstrip(".")
-    status = _status(error)
-    if sign := overflow.in_error(_with_status(status, text)):
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else None
+    if sign := overflow.in_error(f"{status} {text}" if status and not text.startswith(str(status)) else text):
         said = f"{name}: the request is larger than the model's window: {line}"
         return Overflow(said, sign.window, certain=sign.certain)
     if _NO_CREDIT.search(f"{text} {_kind(error)}"):
@@ -100,25 +101,18 @@ def _passes(error: Exception, status: int | None) -> bool:
 
 def _text(error: Exception) -> str:
     body = _body(error)
-    for holder in (body.get("error"), body):
-        if isinstance(holder, dict):
-            message = cast("dict[str, Any]", holder).get("message")
-            code = cast("dict[str, Any]", holder).get("code")
-            if isinstance(message, str) and message:
-                return f"{message} ({code})" if isinstance(code, str) and code else message
+    for holder in (object_or_empty(body.get("error")), body):
+        message, code = holder.get("message"), holder.get("code")
+        if isinstance(message, str) and message:
+            return f"{message} ({code})" if isinstance(code, str) and code else message
     said = str(error).strip()
     return said or type(error).__name__
-
-
-def _with_status(status: int | None, text: str) -> str:
-    return f"{status} {text}" if status and not text.startswith(str(status)) else text
 
 
 def _kind(error: Exception) -> str | None:
     """The error's `type`, as both providers write it."""
     body = _body(error)
-    inner = body.get("error")
-    holder = cast("dict[str, Any]", inner) if isinstance(inner, dict) else body
+    holder = object_or_empty(body.get("error")) or body
     for key in ("type", "code"):
         if isinstance(holder.get(key), str) and holder[key] != "error":
             return holder[key]
@@ -126,13 +120,7 @@ def _kind(error: Exception) -> str | None:
 
 
 def _body(error: Exception) -> dict[str, Any]:
-    body = getattr(error, "body", None)
-    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-
-
-def _status(error: Exception) -> int | None:
-    status = getattr(error, "status_code", None)
-    return status if isinstance(status, int) else None
+    return object_or_empty(getattr(error, "body", None))
 
 
 def _headers(error: Exception) -> Mapping[str, str]:

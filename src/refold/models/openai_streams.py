@@ -20,8 +20,7 @@ _REASONING = ("response.reasoning_summary_text.delta", "response.reasoning_text.
 
 
 class ChatStream(StreamReader):
-    """Assembles the chunks of a chat completion. Without a finish reason there is no stop: the connection
-    ended, the reply did not."""
+    """Assembles a chat completion. Without a finish reason, the connection ended, not the reply."""
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {}

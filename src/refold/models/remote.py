@@ -50,8 +50,7 @@ class Remote(ABC):
 
     provider: ClassVar[str]
     brand: ClassVar[str]
-    """The provider's name in the SDK. (Its package has the same name in lower case and is imported late,
-    since it may not be installed.)"""
+    """The provider's name in the SDK; in lower case its package, which may not be installed."""
     home: ClassVar[str]
     """The provider's own host."""
     resource: ClassVar[str]
@@ -187,8 +186,7 @@ class Remote(ABC):
 
 
 def wire_items(request: Request, dialect: str) -> list[Item]:
-    """The request's messages in this dialect. The end of the stable part is marked like the end of a
-    fold, for a cache breakpoint."""
+    """The request's messages. The end of the stable part is marked, for a cache breakpoint."""
     items = [
         Item(message, (), "stable" if at == request.stable else None)
         for at, message in enumerate(request.messages, start=1)

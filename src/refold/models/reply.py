@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import NoneType
 from typing import cast
@@ -12,19 +12,17 @@ import msgspec
 
 from refold.errors import ModelError, PluginGuard, Transient, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Content, Stop, Text, Thinking, Usage
-from refold.models.retry import NO_RETRY, Retry
+from refold.models.retry import Retry
 from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
 from refold.session.validation import kept, validated
 
 YIELD_EVERY_EVENTS = 256
 """Number of events after which other tasks may run."""
 MAX_EVENTS, MAX_CHARS = 2_000_000, 2**26
-"""Maximum number of events and of characters of a reply."""
 
 
 class AwaitedPluginGuard(PluginGuard):
-    """A plug-in guard around an await. A plug-in that cancels itself has failed; a cancellation from
-    outside is passed on."""
+    """A plug-in guard around an await: a plug-in that cancels itself has failed."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         task = asyncio.current_task()
@@ -109,10 +107,8 @@ async def collect(model: Model, request: Request) -> Reply:
         async with closing(model.stream(request)) as events:
             async for event in events:
                 collector.add(event)
-                if (
-                    collector.events % YIELD_EVERY_EVENTS == 0
-                ):  # a stream that never waits would block the loop
-                    await asyncio.sleep(0)
+                if collector.events % YIELD_EVERY_EVENTS == 0:
+                    await asyncio.sleep(0)  # a stream that never waits would block the loop
                 if collector.events > MAX_EVENTS or collector.size > MAX_CHARS:
                     raise ModelError(f"{model.name}: the reply did not end; it was abandoned")
         if collector.stop is None:
@@ -160,35 +156,15 @@ async def complete(  # the limit covers all attempts together, so it is ours to 
     Cancelling closes the connection.
     """
 
+    async def within(seconds: float | None, work: Callable[[], Awaitable[Reply]]) -> Reply:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work()
+        except TimeoutError as error:
+            text = f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time"
+            raise Transient(text) from error
+
     async def attempt() -> Reply:
-        return await _within(request.timeout, model, request)
+        return await within(request.timeout, lambda: collect(model, request))
 
-    try:
-        async with asyncio.timeout(timeout):
-            return await retries.call(attempt)
-    except TimeoutError as error:
-        raise _late(model, timeout) from error
-
-
-async def _within(seconds: float | None, model: Model, request: Request) -> Reply:
-    try:
-        async with asyncio.timeout(seconds):
-            return await collect(model, request)
-    except TimeoutError as error:
-        raise _late(model, seconds) from error
-
-
-def _late(model: Model, seconds: float | None) -> Transient:
-    return Transient(f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time")
-
-
-__all__ = [
-    "NO_RETRY",
-    "AwaitedPluginGuard",
-    "Collector",
-    "Reply",
-    "checked_model",
-    "closing",
-    "collect",
-    "complete",
-]
+    return await within(timeout, lambda: retries.call(attempt))

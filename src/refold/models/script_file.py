@@ -21,6 +21,7 @@ other line is its text (`@@` begins a line of text that starts with an `@`).
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,7 +34,6 @@ from refold.models.scripted import Scripted, ScriptedReply
 
 
 def read_script(file: str | Path, **options: Any) -> Scripted:
-    """The scripted model of a file."""
     path = Path(file).expanduser()
     try:
         text = path.read_text("utf-8")
@@ -62,8 +62,6 @@ def parse_script(text: str, where: str = "script") -> tuple[list[ScriptedReply],
 
 
 class _Reply:
-    """A reply being read."""
-
     def __init__(self, where: str) -> None:
         self.where = where
         self.begun = False
@@ -88,8 +86,11 @@ class _Reply:
     def line(self, calls: int) -> ScriptedReply:
         """`calls` have been named before: ids go on counting through the whole script."""
         self._flush()
-        ids = iter(range(calls + 1, calls + 1 + len(self.parts)))
-        content = tuple(_with_id(p, ids) if isinstance(p, Call) else p for p in self.parts)
+        ids = count(calls + 1)
+        content = tuple(
+            msgspec.structs.replace(part, id=f"call_{next(ids)}") if isinstance(part, Call) else part
+            for part in self.parts
+        )
         return ScriptedReply(content=content, **self.fields)
 
     def _directive(self, word: str, rest: str) -> None:
@@ -129,10 +130,6 @@ class _Reply:
         if text.strip():
             self.parts.append(Text(text))
         self.text = []
-
-
-def _with_id(call: Call, ids: Any) -> Call:
-    return msgspec.structs.replace(call, id=f"call_{next(ids)}")
 
 
 def _error(kind: str, text: str) -> ModelError:

@@ -28,8 +28,7 @@ PIECE = 24
 
 
 class ScriptExhausted(AssertionError, RefoldError):
-    """Raised if the script has no line for a request. An error of refold, so that it passes every guard
-    unchanged."""
+    """No line of the script is for a request. An error of refold: it passes every guard unchanged."""
 
 
 class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True):

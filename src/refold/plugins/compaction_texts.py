@@ -45,8 +45,7 @@ IMPORT_SECONDS = 30.0
 
 
 def grow(transcript: Path, name: str) -> Session:
-    """The session in the user's store, updated from the transcript; the transcript itself if the store
-    cannot be written."""
+    """The session in the user's store, updated; the transcript itself if the store is not writable."""
     with suppress(RefoldError, OSError), _alone(name):
         store = open_store("sqlite:").store
         for outcome in Importer(store).put(transcript, read_file(ImportJob(transcript, named=True))):

@@ -210,15 +210,11 @@ def remove_plugin(name: str) -> None:
         _without_empty(texts.parent, texts.parent.parent)
 
 
-def _delete(folder: Path, tries: int = 30) -> None:
+def _delete(folder: Path) -> None:
     """Deletes a folder, though a running hook may still write into it."""
-    for _ in range(tries):
+    for _ in range(30):
         with suppress(OSError):
             shutil.rmtree(folder)
             return
         time.sleep(0.1)
     shutil.rmtree(folder)
-
-
-def plugin_names() -> tuple[str, ...]:
-    return tuple(PLUGINS)

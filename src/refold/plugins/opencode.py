@@ -67,7 +67,6 @@ class Live:
         return opencode_messages(session, view.items, messages) if active_folds(session.path) else None
 
     def record(self, id: str) -> str:
-        """The record of the conversation."""
         told = (text for name, text in hook_texts(self._session(id)) if name != "before")
         return "\n\n".join(filter(None, told))
 

@@ -45,8 +45,10 @@ def user_of(path: Path, program: str, home: Path, ticket: Ticket) -> str | None:
 def _claude_code(home: Path, ticket: Ticket) -> str | None:
     claims = home / "sessions"
     if not claims.is_dir():
-        pids = (pid for pid in _pids() if _name(pid) == "claude" and _runs_in(pid, ticket.cwd))
-        return next((f"Claude Code (process {pid}) runs in {ticket.cwd}" for pid in pids), None)
+        folder = os.path.realpath(ticket.cwd) if ticket.cwd else None
+        pids = (pid for pid in _pids() if _name(pid) == "claude")
+        here = (pid for pid in pids if _link(PROCESSES / str(pid) / "cwd") == folder)
+        return next((f"Claude Code (process {pid}) runs in {ticket.cwd}" for pid in here), None)
     for file in sorted(claims.glob("*.json")):
         try:
             claim = as_object(loads(file.read_bytes()))
@@ -95,10 +97,8 @@ def _lives(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # another user's
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)  # it may be another user's
     return True
 
 
@@ -106,10 +106,6 @@ def _name(pid: int) -> str:
     with suppress(OSError):
         return (PROCESSES / str(pid) / "comm").read_text().strip()
     return ""
-
-
-def _runs_in(pid: int, folder: str) -> bool:
-    return bool(folder) and _link(PROCESSES / str(pid) / "cwd") == os.path.realpath(folder)
 
 
 def _link(path: Path) -> str:

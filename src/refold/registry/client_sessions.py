@@ -63,8 +63,6 @@ def install_session(exported: Resumable, folder: Path | None = None) -> Path:
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of writing a file."""
-
     file: Path
     backup: Path
     added: int
@@ -103,8 +101,7 @@ class InPlace:
         return move + self._writer.resume_command(self._ticket.id)
 
     def write(self) -> Written | None:
-        """Appends what was folded since the file was read; None if nothing was. A file that has changed,
-        or is in use, is not touched."""
+        """Appends what was folded since the file was read; None if nothing was. A changed file is refused."""
         entries = self.session.entries[self._known :]
         if not any(isinstance(entry, Fold) for entry in entries):
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
@@ -140,14 +140,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     chat: ChatSettings = ChatSettings()
     gateway: GatewaySettings = GatewaySettings()
 
-    def preset_settings(
-        self, name: str, known: Iterable[str], environment: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
+    def preset_settings(self, name: str, known: Iterable[str]) -> dict[str, Any]:
         """Settings of a preset from variables such as `REFOLD_LAYERED_KEEP_ROUNDS`, else from the file;
         `known` are the settings it has."""
-        env = os.environ if environment is None else environment
         variables = {key: f"REFOLD_{name}_{key}".upper() for key in known}
-        given = {key: env[variable] for key, variable in variables.items() if env.get(variable)}
+        given = {key: os.environ[variable] for key, variable in variables.items() if os.environ.get(variable)}
         return {**self.presets.get(name, {}), **given}
 
     def chat_model(self) -> str | None:
@@ -157,9 +154,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         keys = [name for name, provider in reached.items() if provider.api_key and not provider.base_url]
         return self.model or (USUAL_MODELS[keys[0]] if len(keys) == 1 else None)
 
-    def provider(self, name: str, environment: Mapping[str, str] | None = None) -> Provider:
+    def provider(self, name: str) -> Provider:
         """The provider's settings; environment variables take precedence over the file."""
-        env = os.environ if environment is None else environment
+        env = os.environ
         own = self.providers.get(name, Provider())
         prefix = ENVIRONMENT.get(name, "")
         key = (env.get(f"{prefix}_API_KEY") if prefix else None) or own.api_key
@@ -169,18 +166,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return msgspec.structs.replace(own, api_key=key, base_url=address)
 
 
-def configuration_path(environment: Mapping[str, str] | None = None) -> Path:
+def configuration_path() -> Path:
     """Where the file is: `REFOLD_CONFIG`, or `refold/config.toml` under `XDG_CONFIG_HOME` or `~/.config`."""
-    env = os.environ if environment is None else environment
-    if given := env.get("REFOLD_CONFIG"):
+    if given := os.environ.get("REFOLD_CONFIG"):
         return Path(given).expanduser()
-    home = env.get("XDG_CONFIG_HOME")
+    home = os.environ.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "refold" / "config.toml"
 
 
-def load_configuration(environment: Mapping[str, str] | None = None) -> Configuration:
+def load_configuration() -> Configuration:
     """The configuration of this machine; an absent file is an empty one."""
-    file = configuration_path(environment)
+    file = configuration_path()
     try:
         text = file.read_text("utf-8")
     except FileNotFoundError:
@@ -243,8 +239,9 @@ def _check_presets(config: Configuration) -> None:
 
 def _unknown_key(key: str, section: str) -> str:
     """Message for a key that its section does not have, with the closest one."""
-    known = _type_at(section).__struct_fields__
-    return f"{_place(section.replace('[...]', '.*'))}unknown key {_meant(key, known)}"
+    meant = nearest(key, _type_at(section).__struct_fields__)
+    hint = f'; did you mean "{meant}"?' if meant else ""
+    return f'{_place(section.replace("[...]", ".*"))}unknown key "{key}"{hint}'
 
 
 def _wrong_value(wrong: str, got: str | None, place: str) -> str:
@@ -264,9 +261,3 @@ def _type_at(place: str) -> Any:
 
 def _place(section: str) -> str:
     return f"[{section}] " if section else ""
-
-
-def _meant(name: str, known: Sequence[str]) -> str:
-    """The name, quoted, and the closest known one."""
-    meant = nearest(name, known)
-    return f'"{name}"' + (f'; did you mean "{meant}"?' if meant else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -91,14 +91,13 @@ def preset(
     *,
     budget: int | None = None,
     config: Configuration | None = None,
-    environment: Mapping[str, str] | None = None,
 ) -> Preset:
     """The preset of a name (default: the configuration's) with the settings of this machine. Settings
     given here take precedence over the environment, and that over the configuration file."""
-    config = config or configuration.load_configuration(environment)
+    config = config or configuration.load_configuration()
     name = name or config.preset or "refold"
     known = [setting.name for setting in presets.settings_of(name)]
-    configured = config.preset_settings(name, known, environment)
+    configured = config.preset_settings(name, known)
     return presets.make(name, {**configured, **(settings or {})}, budget=budget)
 
 
@@ -131,14 +130,12 @@ def _own(
     facts = {**configured, **({"cache": None} if configured.get("cache") == "off" else {})}
     if about:
         facts |= {"temperature": about.temperature, "reasoning": about.reasoning}
-    module, _, factory = kind.factory.partition(":")
     told = {key: value for key, value in facts.items() if key in kind.told}
-    return getattr(import_module(module), factory)(name, **{**told, **given})
+    return resolve_name(kind.factory)(name, **{**told, **given})
 
 
 def _configured(about: KnownModel | None, settings: Provider) -> dict[str, Any]:
-    """What is set for a model: its window from the table or the configuration, and how to reach its
-    provider."""
+    """What is set for a model: its window, and how to reach its provider."""
     given: dict[str, Any] = {
         "api_key": settings.api_key,
         "base_url": settings.base_url,

@@ -12,8 +12,6 @@ The options are what is known and configured (`context_window` and the provider'
 
 
 class ProviderKind(NamedTuple):
-    """A built-in provider."""
-
     factory: str
     """`module:name`, imported when the first model is made."""
     told: tuple[str, ...]

@@ -28,14 +28,11 @@ SEARCH_HITS = 20
 CANDIDATE_LIMITS = (400, 4000)
 """Number of entries requested from a store; the second if the first are all from a few sessions."""
 MAX_SEARCHED_SESSIONS = 100
-"""Maximum number of sessions loaded for one query."""
 FEW_SESSIONS = 8
 """Number of sessions up to which each is queried separately."""
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The result of a query in a store."""
-
     found: tuple[Found, ...]
     """Best first."""
     matches: dict[str, int]

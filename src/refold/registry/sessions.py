@@ -9,11 +9,16 @@ from contextlib import closing, suppress
 from pathlib import Path
 from types import NoneType
 
+from refold import format as stored_format
 from refold.entries import MessageEntry
 from refold.errors import RefoldError, SessionExists, StorageError, UnknownName, UsageError, expect
+from refold.facts.words import typed
 from refold.protocols import Lines, Lookup, Placed, SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
+from refold.stores import default_database, is_store, open_store, without_password
+from refold.stores.rows import decoding
+from refold.text.redact import redact
 
 MAX_COUNTED_SESSIONS = 100
 """Maximum number of sessions counted for an ambiguous id."""
@@ -33,8 +38,6 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
     Synchronous: some 20 ms for 1,000 messages, a fifth of a second for 10,000. On an event loop, `await
     asyncio.to_thread(refold.open, spec, id)`.
     """
-    from refold.stores import open_store
-
     expect(id, (str, NoneType), "the session id must be a string")
     store, named = open_store(spec)
     chosen = id or named
@@ -54,17 +57,12 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
 
 def stored(store: Store, id: str) -> Session:
     """An existing session of a store."""
-    from refold.stores.rows import decoding
-
     with decoding():
         return Session.of(store.load(id), id=id, store=store)
 
 
 def named_session(name: str) -> Session:
-    """The session that FILE names: refold's own file or store (then it can be changed), or any transcript
-    (then it is only read)."""
-    from refold.stores import is_store, open_store
-
+    """The session that FILE names: refold's own (it can be changed), or any transcript (only read)."""
     if not name.strip():
         raise UsageError("FILE is empty: name a transcript or a session; `refold sessions` lists ids")
     path, mark, id = name.rpartition("#")
@@ -98,7 +96,6 @@ def newest_session(*, own: bool = False) -> str:
     """The session used last, in the form that `named_session` takes: from the user's own store or, unless
     only those are wanted, another program on this machine."""
     from refold.registry.client_sessions import folders
-    from refold.stores import default_database, open_store
     from refold.transcripts.importing import find_transcripts as find_files
 
     found: list[tuple[float, str]] = []
@@ -115,8 +112,7 @@ def newest_session(*, own: bool = False) -> str:
 
 
 def _session_at(name: str) -> str | None:
-    """The name of a session. A file must have a conversation that is not a sub-agent's; of a database it
-    is the newest one."""
+    """A session's name: of a file with a conversation, not a sub-agent's; of a database its newest."""
     from refold.transcripts import detect
     from refold.transcripts.base import HEAD_BYTES
     from refold.transcripts.opencode_db import sessions_in
@@ -136,12 +132,7 @@ def _session_at(name: str) -> str | None:
 
 
 def session_title(store: Store, info: SessionInfo) -> str:
-    """The name of a session, or its user's first request; without secrets, because lists and completions
-    show it."""
-    from refold import format as stored_format
-    from refold.facts.words import typed
-    from refold.text.redact import redact
-
+    """The name or the first request of a session; without secrets, because lists show it."""
     named = info.name != info.id and info.name
     if named or not isinstance(store, Lines):
         return redact(named or "")[0]
@@ -154,8 +145,7 @@ def session_title(store: Store, info: SessionInfo) -> str:
 
 
 def save(session: Session, path: str | os.PathLike[str], *, replace: bool = False) -> None:
-    """Writes the whole log of a session to a new file in refold's format; overwrites an old one if told
-    so."""
+    """Writes the whole log to a file in refold's format; an old one is overwritten if told so."""
     from refold.stores.jsonl import write_session_file
 
     write_session_file(path, session.info, session.entries, replace=replace)
@@ -163,8 +153,6 @@ def save(session: Session, path: str | os.PathLike[str], *, replace: bool = Fals
 
 def _of_own(name: str) -> Session | None:
     """The session of the user's own database with this id or prefix of one."""
-    from refold.stores import default_database, open_store
-
     if not default_database().exists():
         return None
     store = open_store("sqlite:").store
@@ -179,8 +167,6 @@ def _only(store: Store, name: str) -> str:
     ids = [info.id for info in store.sessions()]
     if len(ids) == 1:
         return ids[0]
-    from refold.stores import without_password
-
     name = without_password(name)
     if not ids:
         raise StorageError(f"{name} contains no session")

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from refold.testing.wire_rules import WireObject, as_object, blocks, tool_names
+from refold.session.dialects.common import object_or_empty
+from refold.testing.wire_rules import WireObject, blocks, tool_names
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -153,7 +154,7 @@ def _has_text(block: WireObject) -> bool:
 
 
 def _is_strange_image(block: WireObject) -> bool:
-    source = as_object(block.get("source"))
+    source = object_or_empty(block.get("source"))
     return source.get("type") == "base64" and source.get("media_type") not in _MEDIA
 
 
@@ -175,7 +176,7 @@ _BLOCKS: Sequence[tuple[str, Callable[[WireObject], bool], str]] = (
     ("redacted_thinking", lambda b: not b.get("data"), ".redacted_thinking.data: field required"),
     # "source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
     ("image", _is_strange_image, f".source.media_type: not one of {', '.join(_MEDIA)}"),
-    ("image", lambda b: not any(map(as_object(b.get("source")).get, ("data", "url", "file_id"))),
+    ("image", lambda b: not any(map(object_or_empty(b.get("source")).get, ("data", "url", "file_id"))),
      ".source: empty"),
 )  # fmt: skip
 """Kind of block → what is refused of it, and how that is told."""
@@ -192,7 +193,7 @@ def _cache(request: WireObject) -> list[str]:
     messages = cast(Sequence[WireObject], request.get("messages") or ())
     lists = [request.get("tools"), request.get("system"), *(m.get("content") for m in messages)]
     blocks = [
-        as_object(b) for content in lists if isinstance(content, list) for b in cast(list[Any], content)
+        object_or_empty(b) for content in lists if isinstance(content, list) for b in cast(list[Any], content)
     ]
     marked = [b for b in blocks if b.get("cache_control")]
     found: list[str] = []

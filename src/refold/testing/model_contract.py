@@ -17,7 +17,8 @@ from typing import ClassVar, TypeVar
 
 from refold.errors import ModelError, Transient
 from refold.messages import Call, Stop, Text, Usage, assistant, call, result, user
-from refold.models.reply import NO_RETRY, Reply, closing, complete
+from refold.models.reply import Reply, closing, complete
+from refold.models.retry import NO_RETRY
 from refold.models.scripted import ScriptedReply, cut, say, stall
 from refold.protocols import Event, Model, Request, Stopped, TextDelta, ToolSpec, UsageSeen
 

@@ -48,7 +48,6 @@ def nested(depth: int) -> Any:
 
 
 HUGE_INTEGER = int("7" * 4000)
-"""An integer of 4,000 digits."""
 HOSTILE_TEXTS = {
     "nul": "a\0b\0",
     "lone-high": "a\ud800b",
@@ -126,20 +125,8 @@ class StoreContract:
     def test_sessions_are_found_by_how_their_ids_begin(self, store: Store) -> None:
         if not isinstance(store, Lookup):
             return  # then all of them are looked at
-        ids = [
-            "a",
-            "ab",
-            "abc",
-            "ac",
-            "b",
-            "ab\0",
-            "ab\ud800",
-            "ab\ud7ff",
-            "ab\ud7ffz",
-            "a\U0010ffff\U0010ffff",
-            "é",
-            "éa",
-        ]
+        ids = ["a", "ab", "abc", "ac", "b", "é", "éa"]
+        ids += ["ab\0", "ab\ud800", "ab\ud7ff", "ab\ud7ffz", "a\U0010ffff\U0010ffff"]
         for id in ids:
             store.create(SessionInfo(id=id))
         for text in [*ids, "", "ab\ud7ff\ud800", "\U0010ffff", "a\U0010ffff", "zz"]:

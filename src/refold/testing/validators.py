@@ -18,10 +18,11 @@ from typing import Any, cast
 from refold.errors import UsageError
 from refold.session import View, dialects
 from refold.session.dialects import Dialect
+from refold.session.dialects.common import object_or_empty
 from refold.session.invariants import repair_by, settled
 from refold.testing.anthropic_rules import validate_anthropic
 from refold.testing.builders import items
-from refold.testing.wire_rules import WireObject, arguments, as_object, blocks, foreign_parts, tool_names
+from refold.testing.wire_rules import WireObject, arguments, blocks, foreign_parts, tool_names
 
 __all__ = ["validate", "validate_anthropic", "validate_openai", "validate_responses", "validate_view"]
 
@@ -132,7 +133,7 @@ def _content(content: Any, allowed: Sequence[str], here: str, found: list[str]) 
             found.append(f"{here}: a part of type {kind!r} has no place here")
         elif kind == "text" and not (isinstance(part.get("text"), str) and part["text"]):
             found.append(f"{here}: a text part without text")
-        elif kind == "image_url" and not as_object(part.get("image_url")).get("url"):
+        elif kind == "image_url" and not object_or_empty(part.get("image_url")).get("url"):
             found.append(f"{here}: an image_url without url")
 
 
@@ -140,7 +141,7 @@ def _chat_call(call: WireObject, here: str, found: list[str]) -> str:
     if call.get("type") != "function":
         found.append(f"{here}.type: expected 'function'")
     _id(call.get("id"), 40, f"{here}.id", found)
-    _function(as_object(call.get("function")), f"{here}.function", found)
+    _function(object_or_empty(call.get("function")), f"{here}.function", found)
     return str(call.get("id"))
 
 
@@ -159,7 +160,7 @@ def _function(function: WireObject, here: str, found: list[str]) -> None:
 
 def _chat_tools(tools: Sequence[WireObject]) -> list[str]:
     functions = [
-        (k, as_object(t.get("function"))) for k, t in enumerate(tools) if t.get("type") == "function"
+        (k, object_or_empty(t.get("function"))) for k, t in enumerate(tools) if t.get("type") == "function"
     ]
     return tool_names(((k, f.get("name"), f.get("parameters")) for k, f in functions), _NAME)
 

@@ -98,7 +98,7 @@ class WireServer:
         self._lock = threading.Lock()
         self._unexpected = 0
         self._done = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
         self._server.daemon_threads = True
 
     @property
@@ -165,8 +165,7 @@ def _settled(seen: Seen) -> JsonObject:
 
 
 def _problems(path: str, body: JsonObject) -> list[str]:
-    missing = [key for key in ("model",) if not isinstance(body.get(key), str)]
-    found = [f"{key}: field required" for key in missing]
+    found = [] if isinstance(body.get("model"), str) else ["model: field required"]
     match path:
         case "/v1/chat/completions":
             return found + validate_openai(body.get("messages") or [], body.get("tools"))
@@ -178,26 +177,18 @@ def _problems(path: str, body: JsonObject) -> list[str]:
             return found + validate_anthropic(body)
         case "/v1/messages/count_tokens":
             unwanted = [key for key in ("max_tokens", "stream", "temperature") if key in body]
-            return (
-                found
-                + [f"{key}: extra inputs are not permitted" for key in unwanted]
-                + validate_anthropic(body)
-            )
+            found += [f"{key}: extra inputs are not permitted" for key in unwanted]
+            return found + validate_anthropic(body)
         case _:
             return [f"no such address: {path}"]
 
 
-_STREAMS = {
-    "/v1/chat/completions": streams.chat,
-    "/v1/responses": streams.responses,
-    "/v1/messages": streams.messages,
+_ANSWERS = {
+    "/v1/chat/completions": (streams.chat, whole.chat),
+    "/v1/responses": (streams.responses, whole.responses),
+    "/v1/messages": (streams.messages, whole.messages),
 }
-
-_WHOLE = {
-    "/v1/chat/completions": whole.chat,
-    "/v1/responses": whole.responses,
-    "/v1/messages": whole.messages,
-}
+"""Path → how a line is answered: as a stream, as a whole."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -228,7 +219,8 @@ class _Handler(BaseHTTPRequestHandler):
             line = msgspec.structs.replace(line, cut=True)
         if not seen.body.get("stream"):
             return self._whole(line, seen)
-        self._stream(_STREAMS[seen.path](line, seen.body["model"], len(self.owner.requests)))
+        stream, _ = _ANSWERS[seen.path]
+        self._stream(stream(line, seen.body["model"], len(self.owner.requests)))
         if broken:
             self._break(broken, seen.path)
         elif line.stalls:
@@ -241,7 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _whole(self, line: ScriptedReply, seen: Seen) -> None:
         if not streams.ends(line):
             return self._plain(Http.error(400, "this server breaks off only where it streams"))
-        return self._plain(Http(200, _WHOLE[seen.path](line, seen.body["model"], len(self.owner.requests))))
+        _, answer = _ANSWERS[seen.path]
+        return self._plain(Http(200, answer(line, seen.body["model"], len(self.owner.requests))))
 
     def _plain(self, answer: Http) -> None:
         page = isinstance(answer.body, str)
@@ -294,10 +287,6 @@ _MISSHAPEN: dict[str, tuple[str | None, str]] = {
     "/v1/responses": (None, '{"type": "response.output_text.delta", "delta": {"nested": true}}'),
     "/v1/messages": ("content_block_delta", '{"type": "content_block_delta", "index": 99, "delta": {}}'),
 }
-
-
-def _handler_of(owner: WireServer) -> type[_Handler]:
-    return type("Handler", (_Handler,), {"owner": owner})
 
 
 __getattr__ = renamed(__name__, globals().__getitem__, Body="JsonObject")

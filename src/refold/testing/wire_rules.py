@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from refold.session.dialects.common import object_or_empty
+
 WireObject: TypeAlias = Mapping[str, Any]
 
 
@@ -30,14 +32,10 @@ def tool_names(tools: Iterable[tuple[int, Any, Any]], pattern: re.Pattern[str]) 
         if name in seen:
             found.append(f"tools[{k}].name: tool names must be unique")
         seen.add(str(name))
-        if schema is not None and as_object(schema).get("type") != "object":
+        if schema is not None and object_or_empty(schema).get("type") != "object":
             # "Invalid schema for function '…': schema must be a JSON Schema of 'type: "object"'"
             found.append(f"tools[{k}]: the schema must be of type 'object'")
     return found
-
-
-def as_object(value: Any) -> WireObject:
-    return cast(WireObject, value) if isinstance(value, Mapping) else {}
 
 
 def foreign_parts(content: Any, allowed: Sequence[str], here: str, found: list[str]) -> None:
@@ -52,4 +50,4 @@ def blocks(content: Any, here: str, found: list[str]) -> list[WireObject]:
     if not isinstance(content, list):
         found.append(f"{here}.content: expected a string or a list")
         return []
-    return [as_object(block) for block in cast(list[Any], content)]
+    return [object_or_empty(block) for block in cast(list[Any], content)]

@@ -97,7 +97,6 @@ class ToolContext:
     unconfined: bool = False
     """True if the user allowed this call to run without a sandbox."""
     network: bool = False
-    """True if the user allowed network access."""
     variables: tuple[str, ...] = ()
     """Further variables of the user that commands may see."""
     scratch: Path | None = None
@@ -183,8 +182,7 @@ async def call_tool(tools: Mapping[str, Tool], call: Call, place: ToolContext) -
 
 
 def schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of an argument struct without references, titles and nulls, as all providers accept
-    it."""
+    """The JSON schema of a struct without references, titles and nulls: all providers accept it."""
     (top,), parts = msgspec.json.schema_components((arguments,), ref_template="{name}")
     return cast("dict[str, Any]", _plain(top, parts))
 

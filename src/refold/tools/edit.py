@@ -17,7 +17,6 @@ from refold.tools.read import encoding_of
 from refold.tools.workspace import ToolRefused, Version, Workspace
 
 MAX_EDITED_BYTES = 20_000_000
-"""Size limit of an edited file."""
 DIFF_LINES = 200
 PREVIEW = 30
 """First lines of a written file that the result shows (E4)."""
@@ -125,16 +124,14 @@ def preview(name: str, given: Mapping[str, Any], workspace: Workspace) -> tuple[
             whole = checked_arguments(write_tool.spec, Whole, given)
             return _overwritten(workspace, whole.path) or "", whole.content
         if name == "Edit":
-            path, changes = (one := checked_arguments(edit_tool.spec, One, given)).path, [one]
+            asked = checked_arguments(edit_tool.spec, One, given)
         elif name == "MultiEdit":
-            path, changes = (
-                (several := checked_arguments(multi_edit_tool.spec, Several, given)).path,
-                several.edits,
-            )
+            asked = checked_arguments(multi_edit_tool.spec, Several, given)
         else:
             return None
-        before = file_text(workspace, path)
-        return before, made(before, path, changes)[0]
+        before = file_text(workspace, asked.path)
+        changes = asked.edits if isinstance(asked, Several) else [asked]
+        return before, made(before, asked.path, changes)[0]
     except (ToolRefused, OSError):
         return None
 

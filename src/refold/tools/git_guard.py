@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from difflib import unified_diff
 from pathlib import Path
+from textwrap import indent
 from typing import BinaryIO, NamedTuple, TypeVar
 
 import msgspec
@@ -174,8 +175,7 @@ class Scanner:
 
 
 def _named(root: Path, folder: Path, value: str) -> list[Path]:
-    """Paths in the workspace that the words of a setting may mean, relative to its root or to the
-    configuration."""
+    """Paths in the workspace that a setting may mean, relative to the root or the configuration."""
     words = {word for word in re.split(r"[\s\"';&|=]+", value) if word and not word.startswith("-")}
     paths = {Path(os.path.normpath(base / word)) for word in words for base in (root, folder)}
     return [path for path in paths if path != root and path.is_relative_to(root) and ".git" not in path.parts]
@@ -325,8 +325,7 @@ class GitGuard:
                 self._held = None
 
     def left_over(self) -> str | None:
-        """The command that ran when an agent was killed and whose changes are undecided; None if there is
-        none."""
+        """The command of a killed agent whose changes are undecided; None if there is none."""
         if self._saved is None or not self._path().exists():
             return None
         with suppress(OSError), open(self._path(".lock"), "ab") as file:
@@ -351,7 +350,8 @@ class GitGuard:
         """The changes as text, one per line."""
         names = self._names(changes)
         rows = [
-            f"{name}: {visible(change.what)}" + (f"\n{_indented(change.text)}" if change.text else "")
+            f"{name}: {visible(change.what)}"
+            + (f"\n{indent(visible(change.text), '    ')}" if change.text else "")
             for name, change in zip(names, changes, strict=True)
         ]
         return middle("\n".join(rows), _SHOWN)
@@ -505,7 +505,3 @@ def _locked(file: BinaryIO, how: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in visible(text).splitlines())

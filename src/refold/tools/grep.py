@@ -33,7 +33,6 @@ COUNTED = 20_000
 """Number of matches after which counting stops."""
 MATCH_LINE_CHARS = 300
 MAX_SEARCHED_BYTES = 50_000_000
-"""Size limit of a searched file."""
 SEARCH_SECONDS = 20.0
 _TOGETHER = 200
 """Number of files open at a time."""

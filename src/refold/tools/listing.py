@@ -22,7 +22,6 @@ from refold.tools.safe_open import open_beneath
 from refold.tools.workspace import ToolRefused, Workspace
 
 MAX_LISTED_FILES = 200_000
-"""Maximum number of files listed."""
 MAX_ENTRIES, MAX_PATHS = 1_000, 500
 """Maximum number of entries that LS and Glob show."""
 DEEPEST = 100
@@ -197,8 +196,7 @@ WAYS = 64
 
 @lru_cache(maxsize=64)
 def pattern(glob: str) -> re.Pattern[str]:
-    """A regular expression for `*`, `?`, `[a-z]`, `{a,b}` and `**`. A pattern without a slash matches
-    only the name."""
+    """A regular expression for `*`, `?`, `[a-z]`, `{a,b}`, `**`; without a slash for the name alone."""
     bare = glob.removeprefix("./").lstrip("/")
     try:
         ways = [f"**/{way}" if "/" not in way else way for way in _ways(bare)]

@@ -72,8 +72,7 @@ Sandbox: TypeAlias = Callable[[Sequence[str], Ground], list[str]]
 
 
 def find_sandbox(root: Path | None = None) -> Sandbox | None:
-    """The best sandbox on this machine, tested once; None if a command would not be confined, or
-    everything is in the workspace."""
+    """The best sandbox here, tested once; None if there is none, or the workspace is everything."""
     if root == Path("/"):
         return None
     return next((box for name, box in BOXES.items() if works(name)), None)

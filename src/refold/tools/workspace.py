@@ -57,7 +57,8 @@ class Workspace:
         self.root = Path(root).resolve(strict=True)
         self.descriptor = os.open(self.root, _FOLDER | os.O_CLOEXEC)
         self._close = weakref.finalize(self, os.close, self.descriptor)
-        self._apart = _devices("/proc", "/sys")
+        self._apart = {Path(path).stat().st_dev for path in ("/proc", "/sys") if os.path.ismount(path)}
+        """Devices of files that belong to the kernel."""
         self.seen: dict[str, Version] = {}
         """Files that were read or written, by name, with their versions. In memory only (E13)."""
 
@@ -261,8 +262,7 @@ _SENTENCES = {
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The beginning of a file outside the workspace; raises `OSError` for a pipe or a device, which could
-    block."""
+    """The beginning of a file anywhere; `OSError` for a pipe or a device, which could block."""
     with open(os.open(path, _READ), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "is not a file", str(path))
@@ -270,8 +270,7 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def read_contained(root: Path, name: str, most: int) -> bytes:
-    """The beginning of a file in a folder, opened as tools do; empty if it is not a regular file inside
-    the folder."""
+    """The beginning of a regular file inside a folder, opened as tools do; empty if it is none."""
     try:
         workspace = Workspace(root)
     except OSError:
@@ -301,10 +300,6 @@ def _check_kind(path: str, status: os.stat_result, kind: int) -> None:
 def _reopened(named: int, flags: int) -> int:
     """Reopens exactly this file; resolving the path again could find another one."""
     return os.open(f"/proc/self/fd/{named}", flags) if PATH_ONLY else os.dup(named)
-
-
-def _devices(*paths: str) -> frozenset[int]:
-    return frozenset(Path(path).stat().st_dev for path in paths if os.path.ismount(path))
 
 
 def _status(name: str, folder: int) -> os.stat_result | None:

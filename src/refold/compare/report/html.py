@@ -36,17 +36,12 @@ def redacted_text(text: str) -> str:
     return page_safe(redact(text)[0])
 
 
-def escaped_text(value: str) -> Markup:
-    return value if isinstance(value, Markup) else Markup(html.escape(redacted_text(value)))
-
-
 def join_markup(children: Iterable[Child]) -> Markup:
     return Markup("".join(_rendered(child) for child in children))
 
 
 def el(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. `cls` is its class; an underscore in other names is a hyphen; None and False omit an
-    attribute."""
+    """An element. `cls` is its class; underscores are hyphens; None and False omit an attribute."""
     given = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Markup(f"<{name}{given}>")
@@ -54,10 +49,10 @@ def el(name: str, /, *children: Child, **attributes: str | float | bool | None) 
 
 
 def _rendered(child: Child) -> str:
-    if child is None:
-        return ""
+    if child is None or isinstance(child, Markup):
+        return child or ""
     if isinstance(child, str):
-        return escaped_text(child)
+        return html.escape(redacted_text(child))
     return str(child) if isinstance(child, int) else join_markup(child)
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from shlex import quote
 from typing import Any, NamedTuple
 
 from refold import entries as e
 from refold import tokens as counters
 from refold.compaction.details import RefoldDetails, VerificationReport
-from refold.compare.forms import FoldRecord, MessageForm, record_of_stretch, stretch_forms
+from refold.compare.forms import FoldRecord, copied_messages, record_of_stretch, stretch_forms
 from refold.compare.measures import files_of_call, flat, subject
 from refold.compare.report.clip_parts import ESCAPES, clip_pieces
 from refold.compare.report.html import Markup, el, page_safe, redacted_text
@@ -61,8 +61,6 @@ class ShownText(NamedTuple):
 
 
 class ReportMessage(NamedTuple):
-    """A message of the transcript for the page."""
-
     id: str
     message: Message
     text: str
@@ -78,7 +76,8 @@ def transcript_section(t: Transcript, cells: Sequence[Cell], share: float) -> Ma
     known = redacted.KnownSecrets(one.message for one in said)
     limit = max(level([len(one.text) for one in said], int(MAX_MESSAGE_CHARS * share)), MIN_SHOWN_CHARS)
     shown = [ShownText.of(one.text, limit) for one in said]
-    lengths = list(_lengths(cells))
+    folds = (fold for cell in cells if cell.done for fold in cell.done.all_folds)
+    lengths = [len(in_full(message)) for fold in folds for edit in fold.edits for message in edit.put]
     put = (
         level(lengths, int(MAX_FOLD_CHARS * share)) if sum(lengths) > MAX_FOLD_CHARS * share else sum(lengths)
     )
@@ -90,11 +89,6 @@ def transcript_section(t: Transcript, cells: Sequence[Cell], share: float) -> Ma
     }
     packed = gzip.compress(compact_json(told).encode(), 9, mtime=0)
     return el("script", Markup(base64.b64encode(packed).decode()), type="text/plain", cls="block")
-
-
-def _lengths(cells: Iterable[Cell]) -> Iterable[int]:
-    folds = (fold for cell in cells if cell.done for fold in cell.done.all_folds)
-    return (len(in_full(message)) for fold in folds for edit in fold.edits for message in edit.put)
 
 
 def _entries(t: Transcript, said: Sequence[ReportMessage], shown: Sequence[ShownText]) -> list[JsonObject]:
@@ -117,13 +111,10 @@ def _about(message: Message, calls: dict[str, Call]) -> str:
         if isinstance(message, Result) and message.call_id in calls
         else message.calls
     )
-    lines = [f"{call.name} {_subject(call)}" for call in made[:2]]
+    subjects = [files_of_call(call, ())[0] or subject(call) for call in made[:2]]
+    lines = [f"{call.name} {', '.join(of[:3])}" for call, of in zip(made, subjects, strict=False)]
     more = f" and {len(made) - 2} more" if len(made) > 2 else ""
     return redacted_text(one_line(" · ".join(lines) + more, 160))
-
-
-def _subject(call: Call) -> str:
-    return ", ".join((files_of_call(call, ())[0] or subject(call))[:3])
 
 
 class _Folds:
@@ -169,7 +160,7 @@ class _Folds:
         numbers = [self.number[id] for id in forms if id in self.number]
         if not numbers:
             return None
-        own = self._copies(forms, record, stretch)
+        own = {place: self.number[id] for place, id in copied_messages(session, stretch, record).items()}
         texts = [self._text(message, own.get(place)) for place, message in enumerate(stretch.edit.put)]
         lines = [
             (flat(line), (place, at))
@@ -194,16 +185,6 @@ class _Folds:
                 for message, text in zip(stretch.edit.put, texts, strict=True)
             ],
         }
-
-    def _copies(
-        self, forms: Mapping[str, MessageForm], record: FoldRecord, stretch: Stretch
-    ) -> dict[int, int]:
-        """Which of the inserted messages are copies of single messages of the transcript."""
-        numbers = [self.number[id] for id in forms if id in self.number]
-        if len(numbers) == len(stretch.edit.put) == 1 and forms[self.said[numbers[0]].id] == "clipped":
-            return {0: numbers[0]}
-        places = ((record.copy_of(self.said[number].message), number) for number in numbers)
-        return {place: number for place, number in places if place is not None}
 
     def _text(self, message: Message, number: int | None) -> str | list[Any]:
         text = page_safe(self.known.text(redacted.message_text(message)))

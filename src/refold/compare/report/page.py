@@ -10,7 +10,6 @@ from importlib.resources import files
 
 from refold.compare.measures import MEASURES
 from refold.compare.report import message_details, tables
-from refold.compare.report.charts import short_number
 from refold.compare.report.html import Child, Markup, el
 from refold.compare.run import Cell, Comparison, Transcript
 from refold.compare.verdict import RULE, PresetGroup, Verdict, budget, dollars, preset_groups, verdicts
@@ -176,3 +175,12 @@ def _footer() -> Markup:
 
 def name_of(file: str) -> str:
     return file.rstrip("/").rpartition("/")[2] or file
+
+
+def short_number(number: float) -> str:
+    """1234 → 1.2k."""
+    for limit, unit in ((1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            value = number / limit
+            return f"{value:.1f}".removesuffix(".0") + unit if value < 100 else f"{value:.0f}{unit}"
+    return f"{number:.0f}"

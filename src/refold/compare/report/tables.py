@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from refold.compare.forms import FORM_WORDS, MessageForm, form_counts
 from refold.compare.measures import MEASURES
-from refold.compare.report.charts import stack, svg_bar
 from refold.compare.report.html import Child, Markup, el
 from refold.compare.run import variant
 from refold.compare.verdict import PresetGroup, change, dollars, percent
@@ -51,13 +50,10 @@ def colour(preset: str) -> str:
 
 def presets(rows: Sequence[PresetGroup], best: PresetGroup | None) -> Markup:
     """Best first; presets that do not fit or failed come last and have no shares."""
-    return _table("presets", [("preset", None), *PRESET_COLUMNS], [_row(group, best) for group in rows])
-
-
-def _table(cls: str, heads: Sequence[tuple[str, str | None]], rows: Sequence[Markup]) -> Markup:
-    """`heads`: names of columns, and what they mean."""
+    heads = [("preset", None), *PRESET_COLUMNS]
     named = [el("th", name, title=about, scope="col") for name, about in heads]
-    return el("table", el("thead", el("tr", named)), el("tbody", rows), cls=cls)
+    body = el("tbody", [_row(group, best) for group in rows])
+    return el("table", el("thead", el("tr", named)), body, cls="presets")
 
 
 def _row(group: PresetGroup, best: PresetGroup | None) -> Markup:
@@ -130,3 +126,30 @@ def column_meanings() -> Markup:
         el("h2", "What the columns mean"),
         el("dl", [(el("dt", name), el("dd", about)) for name, about in PRESET_COLUMNS]),
     )
+
+
+# ── bars ────────────────────────────────────────────────────────────────────────────────────────
+# Colours come from the style sheet, so that they follow dark mode and print.
+
+
+def svg_bar(share: float, cls: str = "") -> Markup:
+    """A horizontal bar that fills its place."""
+    width = max(0.0, min(1.0, share)) * 100
+    return _strip(el("rect", width=width, height=8, cls=f"fill {cls}"), aria_hidden="true")
+
+
+def stack(parts: Sequence[tuple[float, str]], whole: float, title: str = "") -> Markup:
+    """Parts of a whole beside each other."""
+    drawn: list[Markup] = []
+    at = 0.0
+    for size, cls in parts:
+        width = 100 * size / whole if whole else 0.0
+        drawn.append(el("rect", x=at, width=min(width, 100 - at), height=8, cls=cls))
+        at = min(at + width, 100)
+    return _strip(drawn, title=title, role="img")
+
+
+def _strip(drawn: Child, title: str = "", **about: str) -> Markup:
+    track = el("rect", width=100, height=8, cls="track")
+    name = el("title", title) if title else None
+    return el("svg", name, track, drawn, cls="bar", viewBox="0 0 100 8", preserveAspectRatio="none", **about)
