@@ -13,7 +13,7 @@ from refold.format import VERSION
 from refold.stores import database, search_text
 from refold.stores.database import Database
 from refold.stores.disk import check_spool
-from refold.stores.rows import replaced, told_name
+from refold.stores.rows import rows_to_replace
 from refold.stores.schema import row_of
 
 
@@ -58,18 +58,11 @@ def _replace(
 ) -> None:
     key, tally = database.tally(connection, session)
     tally.check(after)
-    found = [
-        (place, row, replaced(row, entries)) for place, row in database.session_rows(connection, key, tally)
-    ]
-    tally.name = told_name(new for _, _, new in found)
-    for place, row, new in found:
-        if new is row:
-            continue
+    for place, new in rows_to_replace(database.session_rows(connection, key, tally), entries, tally):
         at = row_of(key, place)
         connection.execute("UPDATE entries SET version = ?, line = ? WHERE row = ?", (VERSION, new.line, at))
         connection.execute("DELETE FROM words WHERE rowid = ?", (at,))
         text = search_text.of_entry(new.entry) if new.entry is not None else ""
         if text:
             connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (at, text))
-        tally.bytes += len(new.line) - len(row.line)
     database.put_tally(connection, key, tally)

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import apsw
 
@@ -32,19 +31,16 @@ from refold.stores import (
 )
 from refold.stores.database import Database, sql_of
 from refold.stores.disk import os_errors_translated
-from refold.stores.entry_search import Quoted, best_entries, search_entries
+from refold.stores.entry_search import Quoted, best_entries, candidates, search_entries
 from refold.stores.rows import StoredLine
-from refold.stores.schema import decoded_text, row_of
+from refold.stores.schema import row_of
 
 _BEGINNING = "id >= ? AND id < ? OR id >= ? AND id < ?"
 BEGINNING = f"SELECT key, {database.TALLY_BYTES_COLUMNS} FROM sessions WHERE {_BEGINNING} ORDER BY id LIMIT ?"
 
 
-class SqliteStore:
+class SqliteStore(Database):
     """The database at `path`, created on first use."""
-
-    SYNCHRONOUS: ClassVar[str] = "FULL"
-    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
 
     def __init__(
         self,
@@ -54,22 +50,11 @@ class SqliteStore:
         vfs: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(path).absolute()
+        super().__init__(Path(path).absolute(), timeout=timeout, vfs=vfs)
         with os_errors_translated(self.path):
             if self.path.is_dir():
                 raise StorageError(f"{self.path} is a folder: name a database file")
         self._clock = clock
-        self._database = Database(self.path, timeout=timeout, vfs=vfs, begin=self.BEGIN, set_up=self._set_up)
-
-    @property
-    def timeout(self) -> float:
-        """Seconds to wait for other writers."""
-        return self._database.timeout
-
-    @timeout.setter
-    def timeout(self, seconds: float) -> None:
-        """Applies to connections opened from now on."""
-        self._database.timeout = seconds
 
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
@@ -127,7 +112,7 @@ class SqliteStore:
             connection.execute("DELETE FROM words WHERE rowid >= ? AND rowid < ?", span)
             connection.execute("DELETE FROM entries WHERE row >= ? AND row < ?", span)
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
-        with contextlib.suppress(StorageError), self._database.connection() as connection:
+        with contextlib.suppress(StorageError), self.connection() as connection:
             # What was deleted should not live on in the write-ahead log.
             connection.set_busy_timeout(100)
             try:
@@ -136,10 +121,7 @@ class SqliteStore:
                 connection.set_busy_timeout(int(self.timeout * 1000))
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        overwrite.replace(self._database, session, entries, after)
-
-    def close(self) -> None:
-        self._database.close()
+        overwrite.replace(self, session, entries, after)
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────
 
@@ -149,10 +131,7 @@ class SqliteStore:
         """Entries in which any of the terms occurs, best first."""
         with self.reading() as connection:
             key = None if session is None else database.tally(connection, session)[0]
-            found = best_entries(connection, search_text.query(terms), limit, key=key)
-        return [
-            Candidate(decoded_text(owner) or "", decoded_text(id) or "", score) for owner, id, score in found
-        ]
+            return candidates(best_entries(connection, search_text.query(terms), limit, key=key))
 
     def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
         with self.reading() as connection:
@@ -161,7 +140,7 @@ class SqliteStore:
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        return doctor_sqlite.examine(self._database, repair, SqliteStore)
+        return list(doctor_sqlite.examine(self, repair))
 
     def backup(self, target: str | os.PathLike[str]) -> None:
         """Makes a complete copy in a new file while others may write."""
@@ -171,7 +150,7 @@ class SqliteStore:
                 raise StorageError(f"{path} already exists: choose another name")
         other = SqliteStore(path)
         try:
-            with self._database.connection() as source, other.connection() as copy:
+            with self.connection() as source, other.connection() as copy:
                 work = copy.backup("main", source, "main")
                 with work:
                     work.step(-1)  # in one go: a snapshot, however busy the writers are
@@ -184,20 +163,6 @@ class SqliteStore:
 
     def grouped(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         return self.writing()
-
-    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
-
-    def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """This thread's connection, outside of any transaction."""
-        return self._database.connection()
-
-    def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A transaction for writing: kept if the block ends, taken back if it fails."""
-        return self._database.writing()
-
-    def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A transaction for reading: all statements of the block see the same moment."""
-        return self._database.reading()
 
     def _add(self, session: str, new: list[StoredLine], after: str | None) -> None:
         if not new:
@@ -219,19 +184,6 @@ class SqliteStore:
             tally.add(new)
             tally.updated = rows.newest_time(new) or self._clock()
             database.put_tally(connection, key, tally)
-
-    def _set_up(self, connection: apsw.Connection) -> None:
-        for pragma in (
-            "journal_mode=WAL",
-            f"synchronous={self.SYNCHRONOUS}",
-            "fullfsync=ON",  # macOS: plain fsync leaves data in the drive's cache
-            "checkpoint_fullfsync=ON",
-            "secure_delete=ON",
-            "cache_size=-16000",
-            "temp_store=MEMORY",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        schema.prepare_tables(connection, str(self.path))
 
 
 def opened(rest: str) -> Opened:
