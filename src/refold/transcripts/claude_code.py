@@ -171,8 +171,8 @@ class _Import:
         if kind not in _PATH_KINDS:
             self.log.unknown[kind] += 1
         label = f"system:{as_text(raw.get('subtype'))}" if kind == "system" else kind
-        rest = {key: value for key, value in raw.items() if self.common.get(key) != value}
         self._done(node, node.id, node.id)
+        rest = self._unlike_common(raw)
         self.log.put(e.Other(id=node.id, parent=parent, time=time_of(raw), kind=label, raw=rest))
 
     def _user(self, node: Node, parent: str | None) -> None:
@@ -243,8 +243,10 @@ class _Import:
         return best if best.total else None
 
     def _meta(self, raw: JsonObject) -> dict[str, Any]:
-        rest = without(raw, _USED)
-        return {key: value for key, value in rest.items() if self.common.get(key) != value}
+        return self._unlike_common(without(raw, _USED))
+
+    def _unlike_common(self, raw: JsonObject) -> dict[str, Any]:
+        return {key: value for key, value in raw.items() if self.common.get(key) != value}
 
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
@@ -305,10 +307,8 @@ class _Import:
         """The path up to the compaction, and its entries that stayed in view."""
         path = self.log.path(parent)
         places = {id: place for place, id in enumerate(path)}
-        segment, several = (
-            as_object(metadata.get("preservedSegment")),
-            as_object(metadata.get("preservedMessages")),
-        )
+        segment = as_object(metadata.get("preservedSegment"))
+        several = as_object(metadata.get("preservedMessages"))
         stretches = [(as_text(id), as_text(id)) for id in as_list(several.get("uuids"))]
         stretches.append((as_text(segment.get("headUuid")), as_text(segment.get("tailUuid"))))
         kept: set[str] = set()

@@ -17,15 +17,8 @@ from refold.transcripts.values import as_count, as_list, as_name, as_object, as_
 name = "copilot"
 
 _BOOKKEEPING = (
-    "session.",
-    "hook.",
-    "permission.",
-    "tool.",
-    "assistant.",
-    "subagent.",
-    "skill.",
-    "user_input.",
-)
+    "session.", "hook.", "permission.", "tool.", "assistant.", "subagent.", "skill.", "user_input.",
+)  # fmt: skip
 _REPLY_USED = frozenset({"content", "toolRequests", "reasoningText", "model", "messageId"})
 _RESULT_USED = frozenset({"toolCallId", "result", "error", "success", "model"})
 

@@ -71,12 +71,11 @@ class ReadConversation(NamedTuple):
     session: Session
 
 
-ReadConversations = Iterator["ReadConversation | ImportOutcome"]
-"""The conversations of one file, or the result if there is nothing to import."""
-
-
-def conversations(path: Path, *, named: bool = True, format: str | None = None) -> ReadConversations:
-    """All conversations of a file. A file in a folder that is not a transcript is skipped, not failed."""
+def conversations(
+    path: Path, *, named: bool = True, format: str | None = None
+) -> Iterator[ReadConversation | ImportOutcome]:
+    """All conversations of a file, or the result if there is nothing to import. A file in a folder that is
+    not a transcript is skipped, not failed."""
     there = False
     try:
         for kind, loaded in read_all(path, format=format):
