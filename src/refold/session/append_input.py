@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import NoneType
 from typing import Any, cast
 
-from refold.errors import UsageError, WrongType, expect
+from refold.errors import UsageError, WrongType
 from refold.messages import Message, MessageBase, user
 from refold.session.dialects import parse
 
@@ -40,9 +39,3 @@ def _check(wire: Mapping[str, Any]) -> None:
         raise WrongType(f"unknown role {wire['role']!r}; roles are: {', '.join(MESSAGE_ROLES)}")
     if wire.get("role", "assistant") != "assistant" and "content" not in wire:
         raise WrongType(f"this {wire['role']} message has no content")
-
-
-def plain_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The metadata of an entry, as a separate dict."""
-    expect(meta, (Mapping, NoneType), "meta must be a dict")
-    return dict(meta or {})

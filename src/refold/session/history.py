@@ -240,9 +240,6 @@ class History:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
         self._rebuild_path()
 
-    def _is_on_tree(self, id: str) -> bool:
-        return id in self._by_id and self._by_id[id].on_path
-
     def _record(self, entry: e.AnyEntry) -> None:
         self._log.append(entry)
         self._by_id[entry.id] = entry
@@ -263,14 +260,11 @@ class History:
             self._leaf = entry.target
             self._rebuild_path()
         elif entry.on_path:
-            self._grow(cast("e.AnyPathEntry", entry))
-
-    def _grow(self, entry: e.AnyPathEntry) -> None:
-        before, self._leaf = self._leaf, entry.id
-        if entry.parent == before:
-            self._push(entry)
-        else:
-            self._rebuild_path()
+            before, self._leaf = self._leaf, entry.id
+            if parent_of(entry) == before:
+                self._push(cast("e.AnyPathEntry", entry))
+            else:
+                self._rebuild_path()
 
     def _push(self, entry: e.AnyPathEntry) -> None:
         position = self._position[entry.id] = len(self._path)

@@ -209,7 +209,8 @@ class Projection:
     def _follow(self) -> None:
         if self._seen != len(self.session.path) or self._epoch != self.session.epoch:
             self._begin()
-            self._extend()
+            path = self.session.path
+            self._add(edits.unedited_items(path[self._seen :]), len(path))
 
     def _begin(self) -> None:
         """Processes changes of earlier items: a moved leaf, folds, undo."""
@@ -247,11 +248,6 @@ class Projection:
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         if put:
             session.forget_counts(put.difference(self._keys[index] for index in self._framed))
-
-    def _extend(self) -> None:
-        """Add the next entries that no edit covers."""
-        path = self.session.path
-        self._add(edits.unedited_items(path[self._seen :]), len(path))
 
     def _add(self, keyed: Iterable[tuple[str, Item]], seen: int) -> None:
         """Items of the path up to a position."""

@@ -65,10 +65,7 @@ def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:
 
 
 def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
-    """Repairs the pairs. `unique`: ids must be unique over the whole conversation, not only within a
-    batch."""
-    if orderly(items, unique=unique):
-        return items
+    """`unique`: ids must be unique over the whole conversation, not only within a batch."""
     return _Walk(items, unique).run()
 
 
