@@ -201,7 +201,6 @@ def workers(rest: str) -> int:
 
 
 def cores() -> int:
-    """Cores available to this process."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 

@@ -151,7 +151,6 @@ def _result(
 
 
 def _split(text: str, params: MemoryParams) -> tuple[list[str], list[str]]:
-    """Older lines and the most recent ones."""
     every = note_lines(text)
     at = max(0, len(every) - max(0, params.num_recent_memories_to_keep))
     return every[:at], every[at:]

@@ -69,7 +69,6 @@ def _parsed(line: str) -> MemoryNote:
 
 
 def written(notes: Iterable[MemoryNote]) -> str:
-    """The memory text of these notes."""
     return "".join(f"{each.line}\n" for each in notes)
 
 

@@ -218,7 +218,6 @@ def project_items(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, I
 
 
 def unedited_items(entries: Iterable[e.Entry]) -> Iterator[tuple[str, Item]]:
-    """The items of entries that no edit covers."""
     for entry in entries:
         message = said_by(entry)
         if message is not None:

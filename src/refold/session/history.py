@@ -78,7 +78,6 @@ class History:
             self._counts = counts
 
     def _clear(self) -> None:
-        """Resets to an empty log without derived values."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
@@ -131,7 +130,6 @@ class History:
 
     @property
     def last_reply(self) -> e.MessageEntry | None:
-        """The newest assistant message on the path."""
         return cast("e.MessageEntry", self._path[self._replies[-1]]) if self._replies else None
 
     @property
@@ -202,7 +200,6 @@ class History:
         return list(self.ancestors(id))[::-1]
 
     def common_ancestor(self, a: str | None, b: str | None) -> str | None:
-        """The deepest common ancestor."""
         above = {entry.id for entry in self.ancestors(a)}
         return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
@@ -217,11 +214,9 @@ class History:
         return size
 
     def counted(self, key: str, counter: TokenCounter) -> bool:
-        """True if its size is known."""
         return key in self._counts.get(counter.name, ())
 
     def forget_counts(self, keys: Iterable[str]) -> None:
-        """Drops the counts of what is no longer shown."""
         for key in keys:
             for counts in [*self._counts.values()]:
                 counts.pop(key, None)

@@ -166,7 +166,6 @@ class ListMatch(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, bool]:
-        """Quality of the match, for comparison."""
         return self.same, self.is_ours_whole
 
 
@@ -327,7 +326,6 @@ def _as_rendered(items: Sequence[Item], dialect: Dialect) -> ListForm:
 
 
 def message_pieces(messages: Sequence[m.Message]) -> list[MessagePiece]:
-    """The content of messages, part by part."""
     found: list[MessagePiece] = []
     for owner, message in enumerate(messages):
         if isinstance(message, m.Bash):
@@ -351,7 +349,6 @@ def message_pieces(messages: Sequence[m.Message]) -> list[MessagePiece]:
 
 
 def _said(part: m.AnyPart, message: m.Message) -> Fields:
-    """The content of a part."""
     kind = str(part.__struct_config__.tag)
     if isinstance(part, m.Text):
         text = part.text.strip() if isinstance(message, m.Assistant) else part.text

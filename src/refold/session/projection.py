@@ -90,7 +90,6 @@ class Projection:
 
     @property
     def newest_summary(self) -> e.Fold | None:
-        """The newest fold with a summary text."""
         return next((fold for fold in reversed(self.folds) if fold.summary), None)
 
     @property
@@ -108,7 +107,6 @@ class Projection:
         return self._with_left
 
     def fold_of(self, item: Item) -> e.Fold:
-        """The fold that inserted an item."""
         fold = self.session[item.fold or ""]
         assert isinstance(fold, e.Fold)
         return fold

@@ -128,7 +128,6 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
 
 def shell_quoted(word: str) -> str:
-    """A word, quoted for a command line."""
     if word and not any(c in " \t\n'\"\\$`|&;<>()*?[]#~" for c in word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"

@@ -234,7 +234,6 @@ def _tuple(item: shape.Type, value: Any, where: str) -> tuple[Any, ...]:
 
 
 def _plain(value: Any, where: str, levels: int = MAX_DEPTH) -> Any:
-    """A JSON value of plain types."""
     if value is None or type(value) is bool:
         return value
     if isinstance(value, Enum):

@@ -59,7 +59,6 @@ class WireOverhead:
         return self._by_item.get(index, 0)
 
     def any_from(self, first: int) -> bool:
-        """Whether any item from an index on has an overhead."""
         return any(index >= first for index in self._by_item)
 
     def _follow(self) -> None:

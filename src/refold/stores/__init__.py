@@ -142,7 +142,6 @@ def beside_postgres() -> Path:
 
 
 def data_folder() -> Path:
-    """The user's data folder."""
     if sys.platform == "darwin":
         return Path("~/Library/Application Support/refold").expanduser()
     if sys.platform == "win32":

@@ -46,6 +46,16 @@ class Database:
         """This thread's connection, outside any transaction."""
         return self._pool.use()
 
+    @contextlib.contextmanager
+    def impatient(self) -> Generator[apsw.Connection]:
+        """The same; other programs are not waited for."""
+        with self._pool.use() as connection:
+            connection.set_busy_timeout(100)
+            try:
+                yield connection
+            finally:
+                connection.set_busy_timeout(int(self.timeout * 1000))
+
     def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A write transaction: committed when the block ends, rolled back if it fails. Nested ones are part
         of the outer one."""

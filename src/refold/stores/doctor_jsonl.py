@@ -68,7 +68,6 @@ def _says_nothing(row: StoredLine) -> bool:
 
 
 def _set_aside(store: JsonlStore, path: Path, bad: list[StoredLine]) -> None:
-    """Appends unreadable lines to the file of bad lines."""
     if not bad:
         return
     aside = path.with_name(path.name + ".bad")

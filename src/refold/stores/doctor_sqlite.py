@@ -102,7 +102,6 @@ def _texts(entries: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, str
 
 
 def reindex(connection: apsw.Connection) -> None:
-    """Rebuilds the word index from the entries."""
     connection.execute("DROP TABLE IF EXISTS words")
     connection.execute(schema.WORDS_TABLE)
     entries = schema.select(connection, _ENTRIES)

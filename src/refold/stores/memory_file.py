@@ -69,7 +69,6 @@ class MemoryFile:
             self._disk.close(fd)
 
     def add(self, line: str) -> str:
-        """Append one line."""
         if "\n" in line.rstrip("\n"):
             raise StorageError("a note is one line")
         return self.update(lambda text: f"{_ended(text)}{line.rstrip(chr(10))}\n")

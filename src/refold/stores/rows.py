@@ -150,7 +150,6 @@ def newest_time(rows: Sequence[StoredLine]) -> float:
 
 
 def new_tally(info: SessionInfo, now: float) -> SessionTally:
-    """The tally of a new session."""
     info = validated(info)
     created = info.created or now
     return SessionTally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)

@@ -24,13 +24,12 @@ from refold.stores import (
     database,
     default_database,
     doctor_sqlite,
-    overwrite,
     rows,
     schema,
     search_text,
 )
 from refold.stores.database import Database, sql_of
-from refold.stores.disk import os_errors_translated
+from refold.stores.disk import check_spool, os_errors_translated
 from refold.stores.entry_search import Quoted, best_entries, candidates, search_entries
 from refold.stores.rows import StoredLine
 from refold.stores.schema import row_of
@@ -112,16 +111,42 @@ class SqliteStore(Database):
             connection.execute("DELETE FROM words WHERE rowid >= ? AND rowid < ?", span)
             connection.execute("DELETE FROM entries WHERE row >= ? AND row < ?", span)
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
-        with contextlib.suppress(StorageError), self.connection() as connection:
+        with contextlib.suppress(StorageError), self.impatient() as connection:
             # What was deleted should not live on in the write-ahead log.
-            connection.set_busy_timeout(100)
-            try:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            finally:
-                connection.set_busy_timeout(int(self.timeout * 1000))
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        overwrite.replace(self, session, entries, after)
+        """Replaces entries so that no byte of the old ones stays in the files: rows, the word index, free
+        pages and the write-ahead log are cleared. Needs exclusive access: another program could still hold,
+        and write, the old data."""
+        check_spool(self.path)
+        self.close()  # idle connections of this process's other threads; they come back when they are needed
+        with self.connection() as connection:
+            self._leave_wal()
+            try:
+                with self.writing() as connection:
+                    key, tally = database.tally(connection, session)
+                    tally.check(after)
+                    found = database.session_rows(connection, key, tally)
+                    for place, new in rows.rows_to_replace(found, entries, tally):
+                        _overwrite(connection, row_of(key, place), new)
+                    database.put_tally(connection, key, tally)
+                # Old words live on in the index until its segments are merged, old rows in free pages.
+                connection.execute("INSERT INTO words(words) VALUES ('optimize')")
+                connection.execute("VACUUM")
+            finally:
+                connection.execute("PRAGMA journal_mode=WAL").fetchall()
+
+    def _leave_wal(self) -> None:
+        """Fails while others are connected."""
+        try:
+            with self.impatient() as connection:
+                mode = connection.execute("PRAGMA journal_mode=DELETE").get
+        except Exception:
+            mode = None
+        if mode != "delete":
+            others = "close the other programs and try again"
+            raise StorageError(f"{self.path} is open elsewhere, nothing was forgotten: {others}")
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────
 
@@ -184,6 +209,14 @@ class SqliteStore(Database):
             tally.add(new)
             tally.updated = rows.newest_time(new) or self._clock()
             database.put_tally(connection, key, tally)
+
+
+def _overwrite(connection: apsw.Connection, at: int, new: StoredLine) -> None:
+    connection.execute("UPDATE entries SET version = ?, line = ? WHERE row = ?", (VERSION, new.line, at))
+    connection.execute("DELETE FROM words WHERE rowid = ?", (at,))
+    text = search_text.of_entry(new.entry) if new.entry is not None else ""
+    if text:
+        connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (at, text))
 
 
 def opened(rest: str) -> Opened:

@@ -251,7 +251,6 @@ class _Import:
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
     def _own_folds(self, node: Node) -> None:
-        """Restores the folds of refold."""
         names = restore_embedded(node.raw, node.index, self.log)
         if names is None:
             raise _UnfitError(node)

@@ -138,7 +138,6 @@ class Importer:
         self._known = {info.id: info.entries for info in store.sessions()}
 
     def put(self, path: Path, found: Iterable[Parcel | ImportOutcome]) -> Iterator[ImportOutcome]:
-        """Stores the conversations of a file."""
         taken: set[str] = set()
         for one in found:
             try:
@@ -224,7 +223,6 @@ def _is_forgotten(entry: AnyEntry, told: AnyEntry) -> bool:
 
 
 def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:
-    """Appends entries after `tip`, in batches."""
     rest = iter(entries)
     while batch := list(islice(rest, _BATCH)):
         store.append(id, batch, after=tip)

@@ -175,7 +175,6 @@ def _prompted(part: JsonObject) -> m.AnyPart:
 
 
 def _spoken(part: JsonObject) -> m.AnyPart:
-    """A part of a reply."""
     match part.get("type"):
         case "text" if isinstance(part.get("text"), str):
             return m.Text(part["text"])

@@ -93,9 +93,8 @@ class _Walk:
             if calls_of(message):
                 i = self._batch(read_batch(items, i))
                 continue
-            self.repaired.append(
-                items[i].saying(orphan_note(message)) if type(message) is Result else items[i]
-            )
+            lone = type(message) is Result
+            self.repaired.append(items[i].saying(orphan_note(message)) if lone else items[i])
             i += 1
         return self.repaired
 

@@ -122,7 +122,7 @@ class PostgresStore:
         bounds = rows.span(text)
 
         def work(link: Link) -> list[SessionInfo]:
-            return [tables.checked(link, row)[1].info for row in link.ask(BEGINNING, *bounds, limit)]
+            return [tables.checked_tally(link, row)[1].info for row in link.ask(BEGINNING, *bounds, limit)]
 
         return self._links.run(work)
 
@@ -242,7 +242,6 @@ class PostgresStore:
             raise
 
     def _appended(self, session: str, new: list[StoredLine], after: str | None) -> tuple[Any, ...]:
-        """The parameters of `_APPEND`."""
         more = SessionTally(id=session)
         more.add(new)
         ids = [None if row.entry is None else bytes_of(row.entry.id) for row in new]

@@ -39,13 +39,13 @@ def tally(link: Link, session: str, how: str = "") -> tuple[int, SessionTally]:
     found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions WHERE id = %s {how}", bytes_of(session))
     if not found:
         raise UnknownName("session", session)
-    return checked(link, found[0])
+    return checked_tally(link, found[0])
 
 
 def tallies(link: Link) -> list[tuple[int, SessionTally]]:
     """Keys and tallies of all sessions, newest first."""
     found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions ORDER BY updated DESC, key DESC")
-    return [checked(link, row) for row in found]
+    return [checked_tally(link, row) for row in found]
 
 
 def put_tally(link: Link, key: int, tally: SessionTally) -> None:
@@ -57,7 +57,7 @@ def put_tally(link: Link, key: int, tally: SessionTally) -> None:
     )
 
 
-def checked(link: Link, row: tuple[Any, ...]) -> tuple[int, SessionTally]:
+def checked_tally(link: Link, row: tuple[Any, ...]) -> tuple[int, SessionTally]:
     version, key, *columns = row
     check_schema_version(str(link.address), version, schema.SCHEMA_VERSION)
     return key, rows.of_columns(columns)
