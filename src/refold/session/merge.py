@@ -19,7 +19,7 @@ Users who share a session must not learn what they did not say: see `refold.sess
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -220,14 +220,7 @@ def _departure(reading: ListMatch) -> tuple[int, str | None]:
 
 def _items_within(form: ListForm, pieces: int) -> int:
     """The largest number of items within so many pieces."""
-    low, high = 0, len(form.items)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if form.end(middle) > pieces:
-            high = middle - 1
-        else:
-            low = middle
-    return low
+    return bisect_right(range(1, len(form.items) + 1), pieces, key=form.end)
 
 
 def _others(here: ListMatch, tree: Tree) -> list[Path]:

@@ -6,6 +6,7 @@ counts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -145,16 +146,12 @@ class Projection:
 
     def item_at(self, position: int) -> int:
         """Index of the first item at or after a path position."""
-        items, place = self.items, self.session.position
-        low, high = 0, len(items)
-        while low < high:
-            middle = (low + high) // 2
-            at = place(items[middle].entries[-1])
-            if at is not None and at < position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+
+        def end(item: Item) -> int:
+            at = self.session.position(item.entries[-1])
+            return position if at is None else at
+
+        return bisect_left(self.items, position, key=end)
 
     def position_of(self, index: int) -> int:
         """Path position where the item begins; the end of the path for the index after the last."""

@@ -30,12 +30,9 @@ class MemoryFile:
     """A memory text at `path`. Every change takes a lock (a file beside it, since the text itself is
     replaced), reads, and replaces atomically, so that concurrent writers lose nothing."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, disk: Disk | None = None, timeout: float = LOCK_TIMEOUT
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, disk: Disk | None = None) -> None:
         self.path = Path(path).absolute()
         self._disk = disk or Disk()
-        self._timeout = timeout
 
     def read(self) -> str:
         """The text; empty if there is no file yet."""
@@ -59,7 +56,7 @@ class MemoryFile:
         lock = self.path.with_name(f".{self.path.name[:180]}.lock")
         fd = self._disk.open(lock, os.O_RDWR | os.O_CREAT)
         try:
-            with locked(fd, self.path, shared=False, timeout=self._timeout):
+            with locked(fd, self.path, shared=False, timeout=LOCK_TIMEOUT):
                 before = self.read()
                 after = change(before)
                 if after != before:
