@@ -32,6 +32,7 @@ from refold.errors import WrongType
 from refold.session.dialects import DIALECTS, Dialect, parse_list
 from refold.session.dialects.common import WireRules
 from refold.session.edits import Path, Position, active_folds, outermost, project_items, said_by
+from refold.session.history import History
 from refold.session.invariants import repair_by, settled
 from refold.session.items import Item
 
@@ -46,22 +47,6 @@ _CACHE_MARKS = (
     {"type": "ephemeral", "ttl": "1h"},
 )
 Fields: TypeAlias = tuple[str | None, ...]
-
-
-class Tree(NamedTuple):
-    """The tree that the path belongs to."""
-
-    log: Sequence[e.Entry]
-    children: Callable[[str | None], Sequence[str]]
-    path_to: Callable[[str], Path]
-
-    def branches(self, id: str | None, position: Position) -> Iterator[Path]:
-        """Other paths through an entry, newest first."""
-        below = list(self.children(id))
-        for child in below:
-            below += self.children(child)
-        ends = {id for id in below if position(id) is None and not self.children(id)}
-        return (self.path_to(entry.id) for entry in reversed(self.log) if entry.id in ends)
 
 
 class MessagePiece(NamedTuple):
@@ -169,15 +154,14 @@ class ListMatch(NamedTuple):
         return self.same, self.is_ours_whole
 
 
-def list_difference(
-    path: Path, position: Position, given: GivenList, tree: Tree, *, exactly: bool = False
-) -> Difference:
+def list_difference(history: History, given: GivenList, *, exactly: bool = False) -> Difference:
     """What follows the longest common beginning of the list and the session: on this path, or on another one
     that has more of the list. It is on a branch if the two differ before the end or, with `exactly`, if the
     session has more than the list."""
+    path, position = history.path, history.position
     here = _read(path, position, given, _as_said)
     assert here is not None  # the view is always a state
-    others = [] if here.same == len(given.pieces) else _others(here, tree)
+    others = [] if here.same == len(given.pieces) else _others(here, history)
     reading = _read_elsewhere(here, given, _as_said, others)
     if not reading.is_sure:
         # What was said comes first: a part that a dialect could only describe looks like any text.
@@ -223,11 +207,16 @@ def _items_within(form: ListForm, pieces: int) -> int:
     return bisect_right(range(1, len(form.items) + 1), pieces, key=form.end)
 
 
-def _others(here: ListMatch, tree: Tree) -> list[Path]:
+def _others(here: ListMatch, history: History) -> list[Path]:
     """The newest other paths through the last common entry."""
     goes_on = here.is_ours_whole
     at = here.path[-1].id if goes_on and here.path else None if goes_on else _departure(here)[1]
-    return list(islice(tree.branches(at, here.position), BRANCHES))
+    below = list(history.children(at))
+    for child in below:
+        below += history.children(child)
+    ends = {id for id in below if here.position(id) is None and not history.children(id)}
+    newest = (entry.id for entry in reversed(history.entries) if entry.id in ends)
+    return [history.path_to(id) for id in islice(newest, BRANCHES)]
 
 
 def _read_elsewhere(here: ListMatch, given: GivenList, forms: Forms, others: Sequence[Path]) -> ListMatch:

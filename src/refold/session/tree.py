@@ -19,7 +19,7 @@ from refold.session.append_input import messages_of
 from refold.session.dialects import parse_list_with_dialects
 from refold.session.edits import FORGOTTEN_STATE, edit_stretches
 from refold.session.history import Base, History, Snapshot
-from refold.session.merge import GivenList, Merged, Tree, list_difference
+from refold.session.merge import GivenList, Merged, list_difference
 from refold.session.repair import parent_of, repaired
 from refold.session.validation import begun, validated
 
@@ -161,8 +161,7 @@ class Session(History):
         `exactly`: the path ends where the list ends, even if the session has more (a repeated request)."""
         given = GivenList.of(*parse_list_with_dialects(messages))
         with self.writing:
-            tree = Tree(self._log, self.children, self.path_to)
-            news = list_difference(self._path, self.position, given, tree, exactly=exactly)
+            news = list_difference(self, given, exactly=exactly)
             if news.branches:
                 self.move(news.target)
                 for fold in news.folds:
