@@ -15,7 +15,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import anthropic
-from refold.session.dialects.common import stop_of
+from refold.session.dialects.common import model_of, stop_of
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.base import Head, TranscriptFile
 from refold.transcripts.builder import Builder, edits_of
@@ -130,7 +130,7 @@ class _Import:
         title = self._loose(loose)
         self.log.info.update((key, value) for key, value in self.common.items() if key != "cwd")
         cwd, session = self.common.get("cwd"), self.common.get("sessionId")
-        return self.log.loaded(id=as_name(session), title=title, cwd=as_name(cwd), leaf=self._leaf(nodes))
+        return self.log.loaded(id=session, title=title, cwd=cwd, leaf=self._leaf(nodes))
 
     def _leaf(self, nodes: list[Node]) -> str | None:
         spoken = [node for node in nodes if node.kind in ("user", "assistant") or _is_ours(node)] or nodes
@@ -212,7 +212,7 @@ class _Import:
             parent=self._parent(head),
             time=time_of(head.raw),
             usage=self._usage(reply),
-            model=f"anthropic:{raw['model']}" if as_name(raw.get("model")) else None,
+            model=model_of("anthropic", raw),
             meta=meta,
         )
         tail = head.id
