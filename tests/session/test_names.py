@@ -14,8 +14,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import EntryNotFound, SessionError, WrongType
 from refold.session import toolnames, toolstatus
-from refold.session.append_input import messages_of
 from refold.session.find import find
+from refold.session.tree import messages_of
 
 
 @pytest.mark.parametrize(

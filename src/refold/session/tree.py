@@ -12,11 +12,10 @@ from typing import Any, TypeVar, cast, overload
 import msgspec
 
 from refold import entries as e
-from refold.errors import FoldError, StalePlan, TreeError, WrongType, expect
-from refold.messages import Message, Usage
+from refold.errors import FoldError, StalePlan, TreeError, UsageError, WrongType, expect
+from refold.messages import Message, MessageBase, Usage, user
 from refold.protocols import Loaded, Problem, SessionInfo, Store
-from refold.session.append_input import messages_of
-from refold.session.dialects import parse_list_with_dialects
+from refold.session.dialects import parse, parse_list_with_dialects
 from refold.session.edits import FORGOTTEN_STATE, edit_stretches
 from refold.session.history import Base, History, Snapshot
 from refold.session.merge import GivenList, Merged, list_difference
@@ -24,6 +23,8 @@ from refold.session.repair import parent_of, repaired
 from refold.session.validation import begun, validated
 
 E = TypeVar("E", bound=e.Entry)
+MESSAGE_ROLES = ("user", "assistant", "system", "developer", "tool", "function")
+ACCEPTED_INPUT = "pass a message (refold.messages), a text, a dict with a role, or an entry"
 
 
 def random_id() -> str:
@@ -237,3 +238,31 @@ class Session(History):
                 and len(edit_stretches((entry,), self.position)) != len(entry.edits)
             ):
                 raise FoldError("an edit names no stretch of the path")
+
+
+def messages_of(said: object) -> Sequence[Message]:
+    """Converts an argument to messages. A string is a user message; a dict is a message or item of any
+    dialect. One dict may hold several messages: Anthropic sends all tool results of a turn in one."""
+    if isinstance(said, MessageBase):
+        return (cast("Message", said),)
+    if isinstance(said, str):
+        return (user(said),)
+    if not isinstance(said, Mapping):
+        hint = "; a reply of an SDK goes to engine.observe" if hasattr(type(said), "model_dump") else ""
+        raise WrongType(f"expected a message, got {type(said).__name__}: {ACCEPTED_INPUT}{hint}")
+    wire = dict(cast("Mapping[str, Any]", said))
+    _check_wire(wire)
+    try:
+        return parse(wire)
+    except UsageError as error:
+        raise WrongType(f"this dict is not a message: {error}") from None
+
+
+def _check_wire(wire: Mapping[str, Any]) -> None:
+    """Raises for a dict that `parse`, which is lenient, would read as an empty user message."""
+    if not isinstance(wire.get("role", wire.get("type")), str):
+        raise WrongType(f"this dict has no role: {ACCEPTED_INPUT}")
+    if wire.get("role", "user") not in MESSAGE_ROLES:
+        raise WrongType(f"unknown role {wire['role']!r}; roles are: {', '.join(MESSAGE_ROLES)}")
+    if wire.get("role", "assistant") != "assistant" and "content" not in wire:
+        raise WrongType(f"this {wire['role']} message has no content")
