@@ -192,7 +192,8 @@ def _departure(reading: ListMatch) -> tuple[int, str | None]:
     entry. Both sides are cut where a message begins; empty messages belong to what follows."""
     form, theirs = reading.form, reading.theirs
     same, common = 0, prompts([item.message for item in form.items])
-    for count in range(_items_within(form, reading.same), common, -1):
+    most = bisect_right(range(1, len(form.items) + 1), reading.same, key=form.end)
+    for count in range(most, common, -1):
         end = form.end(count)
         begins = end == len(theirs) or theirs[end - 1].owner != theirs[end].owner
         if begins and form.is_whole(count) and form.end(count - 1) < end:
@@ -200,11 +201,6 @@ def _departure(reading: ListMatch) -> tuple[int, str | None]:
             break
     before = reversed(form.items[:common])
     return same, next((item.entries[-1] for item in before if item.entries), None)
-
-
-def _items_within(form: ListForm, pieces: int) -> int:
-    """The largest number of items within so many pieces."""
-    return bisect_right(range(1, len(form.items) + 1), pieces, key=form.end)
 
 
 def _others(here: ListMatch, history: History) -> list[Path]:

@@ -7,16 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
+from refold import memory
 from refold.errors import Conflict, RefoldError, StorageError
-from refold.memory import (
-    Compressed,
-    MemoryParams,
-    Untouched,
-    accept,
-    build_request,
-    compress,
-    needs_compression,
-)
 from refold.protocols import Request
 from refold.stores.disk import Disk, locked, make_folder, place_file
 
@@ -82,22 +74,26 @@ class MemoryFile:
         return self.update(change)
 
     async def compress(
-        self, params: MemoryParams = MemoryParams(), ask: AskModel | None = None, *, force: bool = False
-    ) -> Compressed | Untouched:
+        self,
+        params: memory.MemoryParams = memory.MemoryParams(),
+        ask: AskModel | None = None,
+        *,
+        force: bool = False,
+    ) -> memory.Compressed | memory.Untouched:
         """Compresses the notes if there are too many (`force`: always), with the answer of `ask` or, without
         it, by built-in rules. If anything fails, the file is unchanged."""
         before = self.read()
-        if not (force or needs_compression(before, params)):
-            return Untouched(
+        if not (force or memory.needs_compression(before, params)):
+            return memory.Untouched(
                 "few", f"nothing to compress: no more than {params.max_lines} notes, or a blank prompt"
             )
         if ask is None:
-            outcome = compress(before, params)
+            outcome = memory.compress(before, params)
         else:
             try:
-                outcome = accept(await ask(build_request(before, params)), before, params)
+                outcome = memory.accept(await ask(memory.build_request(before, params)), before, params)
             except RefoldError as error:
-                return Untouched("failed", f"{error}; the memory is as it was")
+                return memory.Untouched("failed", f"{error}; the memory is as it was")
         if outcome:
             self.exchange(before, outcome.text)
         return outcome
