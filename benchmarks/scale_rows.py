@@ -17,7 +17,7 @@ from refold import messages as m
 from refold.entries import MessageEntry
 from refold.protocols import SessionInfo
 from refold.stores import database, search_text
-from refold.stores.postgres import schema, search
+from refold.stores.postgres import schema, search, tables
 from refold.stores.postgres.connections import Link
 from refold.stores.postgres.store import PostgresStore
 from refold.stores.schema import SHIFT, row_of
@@ -228,7 +228,7 @@ def _stored(store: Any, session: str) -> list[Any]:
             return [tally, *connection.execute(query, span).fetchall()]
 
     def work(link: Link) -> list[Any]:
-        key, tally = store.tables.tally(link, session)
+        key, tally = tables.tally(link, session)
         query = "SELECT place, id, version, line, words::text FROM entries WHERE session = %s ORDER BY place"
         return [tally, *link.ask(query, key)]
 

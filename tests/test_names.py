@@ -25,7 +25,7 @@ SHARED = {
     "chat, responses, messages": "a scripted reply as an API sends it",
     "recalled, RECALL, ENDPOINTS": "a wrapped client",
     "version, TABLES, MIGRATIONS, SCHEMA_VERSION, prepare_tables, lines_digest, select_rows, place_of, translated, "
-    "best_entries, BEGINNING": "a database: SQLite or PostgreSQL",
+    "best_entries, BEGINNING, tally, tallies, put_tally, session_rows": "a database: SQLite or PostgreSQL",
     "get, names, NAMES": "one by its name, all names, of a table of presets, dialects, counters or hooks",
     "main": "the entry of a module that is run as a program",
     # one thing, at several places

@@ -14,8 +14,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import EntryNotFound, SessionError, WrongType
 from refold.session import toolnames, toolstatus
-from refold.session.append_input import messages_of, plain_meta
 from refold.session.find import find
+from refold.session.tree import messages_of
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,5 @@ def test_what_is_a_message_is_taken() -> None:
         m.Assistant((m.Call("c", "T"),))
     ]
     assert messages_of({"role": "developer", "content": "be"}) == [m.system("be")]
-    assert plain_meta(None) == {} and plain_meta({"a": 1}) == {"a": 1}
     with pytest.raises(WrongType, match="meta must be a dict"):
-        plain_meta([1])  # type: ignore[arg-type]
+        Session().append("hi", meta=[1])  # type: ignore[call-overload]

@@ -22,17 +22,9 @@ from refold.deprecation import renamed
 from refold.errors import RefoldError, UnknownName, UsageError
 
 __all__ = [
-    "EXECUTORS",
-    "Batch",
-    "Ending",
-    "Executor",
-    "Job",
-    "Return",
-    "StoredResults",
-    "attempt_job",
-    "cores",
+    "EXECUTORS", "Batch", "Ending", "Executor", "Job", "Return", "StoredResults", "attempt_job", "cores",
     "open_executor",
-]
+]  # fmt: skip
 
 MAX_ATTEMPTS = 3
 """Attempts for a job whose worker dies (the job itself need not be the reason)."""
@@ -209,7 +201,6 @@ def workers(rest: str) -> int:
 
 
 def cores() -> int:
-    """Cores available to this process."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 

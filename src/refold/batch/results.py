@@ -71,7 +71,6 @@ def forget_old(store: Store, now: float) -> None:
 
 
 def short_digest(*parts: Any) -> str:
-    """A short hash of JSON values."""
     return hashlib.blake2b(compact_json(parts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 

@@ -63,8 +63,6 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         input if the prompt is too short to cache."""
         if warm + cold < self.min_cache:
             return Usage(input=warm + cold)
-        return (
-            Usage(cache_read=warm, cache_write=cold)
-            if warm >= self.min_cache
-            else Usage(cache_write=warm + cold)
-        )
+        if warm < self.min_cache:
+            return Usage(cache_write=warm + cold)
+        return Usage(cache_read=warm, cache_write=cold)

@@ -14,6 +14,7 @@ from refold.batch import Batch, Ending, Executor, Job, StoredResults
 from refold.batch.results import short_digest
 from refold.compare.measures import readable_text
 from refold.discover.session import LostCount, SessionFindings, examine_session, lost, views
+from refold.messages import Message
 from refold.session import Session
 from refold.transcripts.importing import ImportOutcome, conversations
 
@@ -44,8 +45,6 @@ class FoldJob(NamedTuple):
 class RefoldedView(msgspec.Struct, frozen=True):
     """refold's fold of the view before a compaction, in as many tokens as were left after it."""
 
-    tokens: int
-    requests: int
     lost: dict[str, LostCount]
 
 
@@ -87,13 +86,12 @@ def fold_again(asked: FoldJob) -> Any:
             continue
         for real, before, after in views(session):
             if real.id == asked.fold:
-                budget = sum(token_counter().message(message) for _, message in after)
-                messages = [message for _, message in before]
-                return msgspec.to_builtins(_folded(messages, max(budget, MIN_VIEW_TOKENS)))
+                budget = sum(map(token_counter().message, after))
+                return msgspec.to_builtins(_folded(before, max(budget, MIN_VIEW_TOKENS)))
     return None
 
 
-def _folded(messages: Sequence[Any], budget: int) -> RefoldedView | None:
+def _folded(messages: list[Message], budget: int) -> RefoldedView | None:
     from refold import loop
     from refold.compare.replay import one_pass
     from refold.registry.engine import Engine
@@ -107,7 +105,7 @@ def _folded(messages: Sequence[Any], budget: int) -> RefoldedView | None:
     view = engine.view(session)
     if view.tokens > budget:
         return None
-    return RefoldedView(view.tokens, 0, lost(list(messages), readable_text(view.messages)))
+    return RefoldedView(lost(messages, readable_text(view.messages)))
 
 
 def scan_files(files: Sequence[Path], on: Executor, kept: StoredResults | None) -> Iterator[Ending]:

@@ -16,7 +16,7 @@ from refold.facts.words import typed
 from refold.messages import Message, Result, Usage
 from refold.protocols import TokenCounter
 from refold.session import Session
-from refold.session.edits import active_folds, said_by
+from refold.session.edits import active_folds, outermost, project_items, said_by
 from refold.session.toolnames import kind
 from refold.text.redact import redact
 from refold.text.truncate import one_line
@@ -26,9 +26,6 @@ TRACKED_KINDS = ("words", "paths", "commands", "numbers")
 MAX_EXAMPLES = 3
 """Examples quoted of each kind."""
 EXAMPLE_CHARS = 160
-
-PathMessages = list[tuple[int, Message]]
-"""Messages that a model sees, each with its position on the path."""
 
 
 class ToolTokens(msgspec.Struct):
@@ -160,26 +157,16 @@ def _add(found: Cache, usage: Usage, before: int) -> None:
 # ── compactions ─────────────────────────────────────────────────────────────────────────────────
 
 
-def views(session: Session) -> Iterator[tuple[e.Fold, PathMessages, PathMessages]]:
+def views(session: Session) -> Iterator[tuple[e.Fold, list[Message], list[Message]]]:
     """All compactions, with the view before and after each."""
-    counted = {fold.id for fold in active_folds(session.path)}
-    view: PathMessages = []
-    for at, entry in enumerate(session.path):
-        if isinstance(entry, e.Fold) and entry.id in counted:
-            before, view = view, _folded(view, entry, session)
-            yield entry, before, list(view)
-        elif (message := said_by(entry)) is not None:
-            view.append((at, message))
-
-
-def _folded(view: PathMessages, fold: e.Fold, session: Session) -> PathMessages:
-    for edit in fold.edits:
-        first, last = session.position(edit.first), session.position(edit.last)
-        if first is not None and last is not None:
-            head = [item for item in view if item[0] < first]
-            tail = [item for item in view if item[0] > last]
-            view = [*head, *((first, message) for message in edit.put), *tail]
-    return list(view)
+    folds = active_folds(session.path)
+    for count, fold in enumerate(folds):
+        path = session.path[: session.position(fold.id)]
+        before, after = (
+            [item.message for _, item in project_items(path, outermost(folds[:end], session.position))]
+            for end in (count, count + 1)
+        )
+        yield fold, before, after
 
 
 def _compactions(session: Session, counter: TokenCounter) -> Iterator[PastCompaction]:
@@ -198,9 +185,9 @@ def _compactions(session: Session, counter: TokenCounter) -> Iterator[PastCompac
             id=fold.id,
             time=fold.time,
             summarised=bool(fold.summary),
-            before=fold.tokens_before or sum(counter.message(message) for _, message in before),
-            after=sum(counter.message(message) for _, message in after),
-            lost=lost([message for _, message in before], readable_text(message for _, message in after)),
+            before=fold.tokens_before or sum(map(counter.message, before)),
+            after=sum(map(counter.message, after)),
+            lost=lost(before, readable_text(after)),
             again=tuple(sorted(again.values(), key=lambda one: -one.tokens)),
         )
 

@@ -110,7 +110,6 @@ def _worth(found: SessionFindings) -> tuple[bool, float]:
 
 
 def merge_losses(every: Iterable[dict[str, LostCount]]) -> dict[str, LostCount]:
-    """Losses of several compactions, added up."""
     listed = list(every)
     return {
         kind: LostCount(sum(one[kind].gone for one in listed), sum(one[kind].of for one in listed))

@@ -16,17 +16,6 @@ from refold.memory.compression import (
 from refold.memory.notes import MemoryNote, note, parse_notes, quoted_memory, written
 
 __all__ = [
-    "Compressed",
-    "MemoryNote",
-    "MemoryParams",
-    "Untouched",
-    "accept",
-    "build_request",
-    "check",
-    "compress",
-    "needs_compression",
-    "note",
-    "parse_notes",
-    "quoted_memory",
-    "written",
+    "Compressed", "MemoryNote", "MemoryParams", "Untouched", "accept", "build_request", "check", "compress",
+    "needs_compression", "note", "parse_notes", "quoted_memory", "written",
 ]  # fmt: skip

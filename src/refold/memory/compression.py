@@ -9,9 +9,10 @@ from heapq import nlargest
 import msgspec
 
 from refold.memory import local_compression
-from refold.memory.notes import MemoryNote, note_lines, parse_notes, redacted, unbulleted, written
+from refold.memory.notes import MemoryNote, note_lines, parse_notes, unbulleted, written
 from refold.messages import user
 from refold.protocols import Request
+from refold.session.redacted import without_secrets
 from refold.text import words
 from refold.text.frames import defuse, frame
 
@@ -107,7 +108,7 @@ def needs_compression(text: str, params: MemoryParams = PARAMS) -> bool:
 
 def build_request(text: str, params: MemoryParams = PARAMS) -> Request:
     """The request for a compression: prompt and notes, no chat history."""
-    record = frame("memory", redacted(text).rstrip("\n"))
+    record = frame("memory", without_secrets(text).rstrip("\n"))
     return Request(messages=(user(f"{params.prompt}\n{record}"),), purpose="memory")
 
 
@@ -141,7 +142,7 @@ def _result(
 ) -> Compressed | Untouched:
     room = max(0, params.compression_target - len(recent))
     kept = local_compression.compress_notes(notes, room)
-    text = redacted(written(kept)) + "".join(f"{line}\n" for line in recent)
+    text = without_secrets(written(kept)) + "".join(f"{line}\n" for line in recent)
     before, after = len(note_lines(previous)), len(note_lines(text))
     if len(text) > len(previous) + (not previous.endswith("\n")) or after > before:
         return Untouched("longer", "the answer is longer than the notes: the memory is as it was")
@@ -151,7 +152,6 @@ def _result(
 
 
 def _split(text: str, params: MemoryParams) -> tuple[list[str], list[str]]:
-    """Older lines and the most recent ones."""
     every = note_lines(text)
     at = max(0, len(every) - max(0, params.num_recent_memories_to_keep))
     return every[:at], every[at:]

@@ -58,7 +58,9 @@ def _distinct(notes: Sequence[Weighed]) -> list[Weighed]:
             nearby.add(at, one)
             continue
         other = kept[double]
-        fuller = one if len(one.words) > len(other.words) and _may_replace(one, other) else other
+        # The user's words are never replaced by a quotation.
+        allowed = other.note.is_quoted or not one.note.is_quoted
+        fuller = one if allowed and len(one.words) > len(other.words) else other
         kept[double] = msgspec.structs.replace(fuller, times=other.times + one.times)
     return [kept[at] for at in sorted(kept)]
 
@@ -73,11 +75,6 @@ def _same(one: Weighed, other: Weighed) -> bool:
 
 def _exact_words(text: str) -> frozenset[str]:
     return frozenset(word for word in words.spelled(text) if any(c.isdigit() or c == "_" for c in word))
-
-
-def _may_replace(one: Weighed, other: Weighed) -> bool:
-    """The user's words are never replaced by a quotation."""
-    return one.note.is_quoted == other.note.is_quoted or not one.note.is_quoted
 
 
 def _joined(notes: Sequence[Weighed], target: int) -> list[Weighed]:

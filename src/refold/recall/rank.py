@@ -112,15 +112,8 @@ def parse_question(index: Index, text: str, weights: RankWeights | None = None) 
     speakers = _speakers(index, text)
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
     terms = {term: idf(len(index), having) for having, term in known[:TERMS_LIMIT]}
-    return ParsedQuestion(
-        text,
-        terms,
-        weights,
-        speakers,
-        dates.read_date(text, capitals=True),
-        dates.asks_when(text),
-        outcome,
-    )
+    when = dates.read_date(text, capitals=True)
+    return ParsedQuestion(text, terms, weights, speakers, when, dates.asks_when(text), outcome)
 
 
 def _asks_outcome(index: Index, text: str, asked: Sequence[str]) -> bool:
@@ -227,25 +220,20 @@ class Scoring:
     """One question on one index: first the words, then everything else."""
 
     def __init__(
-        self,
-        index: Index,
-        question: ParsedQuestion,
-        limit: int,
-        allowed: Callable[[int], bool] | None,
+        self, index: Index, question: ParsedQuestion, limit: int, allowed: Callable[[int], bool] | None
     ) -> None:
         weights = question.weights
         self.index, self.question, self.weights = index, question, weights
         self.limit = limit
         self.allowed = allowed
-        mean = max(1.0, index.total / max(1, len(index)))
-        self.mean = mean
+        self.mean = max(1.0, index.total / max(1, len(index)))
         self.shares = [(distance, share) for distance, share in enumerate(weights.before, 1) if share]
         self.shares += [(-distance, share) for distance, share in enumerate(weights.after, 1) if share]
         self.own: dict[str, dict[int, float]] = {}
         """Term → entry → weight of the term in it, for the entries looked at."""
         self.postings = {term: index.positions(term) for term in question.terms}
         self.base = weights.saturation * (1 - weights.length)
-        self.slope = weights.saturation * weights.length / mean
+        self.slope = weights.saturation * weights.length / self.mean
 
     def by_words(self) -> dict[int, float]:
         """Position → score by its own and its neighbours' words."""

@@ -68,22 +68,14 @@ def index_of(session: History) -> LogIndex:
     return index
 
 
-class _PathIndex:
-    """The index of the path queried last."""
-
-    def __init__(self) -> None:
-        self.index, self.path = LogIndex(), list[e.AnyPathEntry]()
-
-
 def index_of_path(session: History, leaf: str | None) -> LogIndex:
-    """The index of one path alone; other branches cannot be found in it."""
-    kept, path = session.derived.of(_PathIndex, _PathIndex), session.path_to(leaf)
-    if kept.path[: kept.index.read] != path[: kept.index.read]:
-        kept.index = LogIndex()
-    kept.path = path
-    kept.index.extend(path[kept.index.read :])
-    kept.index.numbered = path
-    return kept.index
+    """The index of one path alone; other branches cannot be found in it. That of the last path is kept."""
+    kept, path = session.derived.of(index_of_path, lambda: [LogIndex()]), session.path_to(leaf)
+    if kept[0].numbered[: kept[0].read] != path[: kept[0].read]:
+        kept[0] = LogIndex()
+    kept[0].extend(path[kept[0].read :])
+    kept[0].numbered = path
+    return kept[0]
 
 
 def recall(

@@ -273,14 +273,6 @@ def _listed(value: Any) -> list[Any]:
 
 
 __all__ = [
-    "ANSWER_BUDGET",
-    "NAME",
-    "SPEC",
-    "TEXT_PROTOCOL",
-    "for_anthropic",
-    "for_openai",
-    "for_responses",
-    "result",
-    "tool_answer",
-    "turn_numbers",
-]
+    "ANSWER_BUDGET", "NAME", "SPEC", "TEXT_PROTOCOL", "for_anthropic", "for_openai", "for_responses",
+    "result", "tool_answer", "turn_numbers",
+]  # fmt: skip

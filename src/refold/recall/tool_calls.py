@@ -53,13 +53,12 @@ def asked_of_steps(text: str) -> StepQuestion:
     if not _about(main):
         main, rest = text, []
     terms = frozenset(words.terms(main))
-    late = not rest or rest[0].lower() != "before"
     return StepQuestion(
-        _about(main),
-        not terms.isdisjoint(_OUTCOME),
-        not terms.isdisjoint(_FIRST),
-        late,
-        "".join(rest[1:]),
+        about=_about(main),
+        outcome=not terms.isdisjoint(_OUTCOME),
+        first=not terms.isdisjoint(_FIRST),
+        after=not rest or rest[0].lower() != "before",
+        clause="".join(rest[1:]),
     )
 
 
@@ -100,7 +99,6 @@ class StepIndex:
             self._postings.setdefault(term, []).append(position)
 
     def call_of(self, position: int) -> Call | None:
-        """The call that a result answers."""
         return self._of[position][1] if position in self._of else None
 
     def halves(self, position: int) -> Sequence[int]:

@@ -184,7 +184,11 @@ def _without_beaten(placed: list[Stretch]) -> list[Stretch]:
         return placed
     winners: list[Stretch] = []
     for new in sorted((s for s in placed if s.first < s.last), key=lambda s: -s.age):
-        if not any(_partly(new, other) for other in winners):
+        overlaps = (
+            new.first < old.first <= new.last < old.last or old.first < new.first <= old.last < new.last
+            for old in winners
+        )
+        if not any(overlaps):
             winners.append(new)
     winning = {id(stretch) for stretch in winners}
     return [s for s in placed if s.first == s.last or id(s) in winning]
@@ -201,10 +205,6 @@ def _some_overlap(placed: list[Stretch]) -> bool:
     return False
 
 
-def _partly(a: Stretch, b: Stretch) -> bool:
-    return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
-
-
 def project_items(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
     """The items of a path with these edits, each with a permanent key."""
     at = 0
@@ -218,7 +218,6 @@ def project_items(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, I
 
 
 def unedited_items(entries: Iterable[e.Entry]) -> Iterator[tuple[str, Item]]:
-    """The items of entries that no edit covers."""
     for entry in entries:
         message = said_by(entry)
         if message is not None:

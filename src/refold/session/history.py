@@ -78,7 +78,6 @@ class History:
             self._counts = counts
 
     def _clear(self) -> None:
-        """Resets to an empty log without derived values."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
@@ -131,7 +130,6 @@ class History:
 
     @property
     def last_reply(self) -> e.MessageEntry | None:
-        """The newest assistant message on the path."""
         return cast("e.MessageEntry", self._path[self._replies[-1]]) if self._replies else None
 
     @property
@@ -202,7 +200,6 @@ class History:
         return list(self.ancestors(id))[::-1]
 
     def common_ancestor(self, a: str | None, b: str | None) -> str | None:
-        """The deepest common ancestor."""
         above = {entry.id for entry in self.ancestors(a)}
         return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
@@ -217,11 +214,9 @@ class History:
         return size
 
     def counted(self, key: str, counter: TokenCounter) -> bool:
-        """True if its size is known."""
         return key in self._counts.get(counter.name, ())
 
     def forget_counts(self, keys: Iterable[str]) -> None:
-        """Drops the counts of what is no longer shown."""
         for key in keys:
             for counts in [*self._counts.values()]:
                 counts.pop(key, None)
@@ -239,9 +234,6 @@ class History:
             if entry.moves:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
         self._rebuild_path()
-
-    def _is_on_tree(self, id: str) -> bool:
-        return id in self._by_id and self._by_id[id].on_path
 
     def _record(self, entry: e.AnyEntry) -> None:
         self._log.append(entry)
@@ -263,14 +255,11 @@ class History:
             self._leaf = entry.target
             self._rebuild_path()
         elif entry.on_path:
-            self._grow(cast("e.AnyPathEntry", entry))
-
-    def _grow(self, entry: e.AnyPathEntry) -> None:
-        before, self._leaf = self._leaf, entry.id
-        if entry.parent == before:
-            self._push(entry)
-        else:
-            self._rebuild_path()
+            before, self._leaf = self._leaf, entry.id
+            if parent_of(entry) == before:
+                self._push(cast("e.AnyPathEntry", entry))
+            else:
+                self._rebuild_path()
 
     def _push(self, entry: e.AnyPathEntry) -> None:
         position = self._position[entry.id] = len(self._path)

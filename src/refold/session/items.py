@@ -15,5 +15,4 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     fold: str | None = None
 
     def saying(self, message: Message) -> Item:
-        """The item with another message."""
         return Item(message, self.entries, self.fold)

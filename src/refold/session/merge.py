@@ -19,7 +19,7 @@ Users who share a session must not learn what they did not say: see `refold.sess
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -32,6 +32,7 @@ from refold.errors import WrongType
 from refold.session.dialects import DIALECTS, Dialect, parse_list
 from refold.session.dialects.common import WireRules
 from refold.session.edits import Path, Position, active_folds, outermost, project_items, said_by
+from refold.session.history import History
 from refold.session.invariants import repair_by, settled
 from refold.session.items import Item
 
@@ -46,22 +47,6 @@ _CACHE_MARKS = (
     {"type": "ephemeral", "ttl": "1h"},
 )
 Fields: TypeAlias = tuple[str | None, ...]
-
-
-class Tree(NamedTuple):
-    """The tree that the path belongs to."""
-
-    log: Sequence[e.Entry]
-    children: Callable[[str | None], Sequence[str]]
-    path_to: Callable[[str], Path]
-
-    def branches(self, id: str | None, position: Position) -> Iterator[Path]:
-        """Other paths through an entry, newest first."""
-        below = list(self.children(id))
-        for child in below:
-            below += self.children(child)
-        ends = {id for id in below if position(id) is None and not self.children(id)}
-        return (self.path_to(entry.id) for entry in reversed(self.log) if entry.id in ends)
 
 
 class MessagePiece(NamedTuple):
@@ -166,19 +151,17 @@ class ListMatch(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, bool]:
-        """Quality of the match, for comparison."""
         return self.same, self.is_ours_whole
 
 
-def list_difference(
-    path: Path, position: Position, given: GivenList, tree: Tree, *, exactly: bool = False
-) -> Difference:
+def list_difference(history: History, given: GivenList, *, exactly: bool = False) -> Difference:
     """What follows the longest common beginning of the list and the session: on this path, or on another one
     that has more of the list. It is on a branch if the two differ before the end or, with `exactly`, if the
     session has more than the list."""
+    path, position = history.path, history.position
     here = _read(path, position, given, _as_said)
     assert here is not None  # the view is always a state
-    others = [] if here.same == len(given.pieces) else _others(here, tree)
+    others = [] if here.same == len(given.pieces) else _others(here, history)
     reading = _read_elsewhere(here, given, _as_said, others)
     if not reading.is_sure:
         # What was said comes first: a part that a dialect could only describe looks like any text.
@@ -209,7 +192,8 @@ def _departure(reading: ListMatch) -> tuple[int, str | None]:
     entry. Both sides are cut where a message begins; empty messages belong to what follows."""
     form, theirs = reading.form, reading.theirs
     same, common = 0, prompts([item.message for item in form.items])
-    for count in range(_items_within(form, reading.same), common, -1):
+    most = bisect_right(range(1, len(form.items) + 1), reading.same, key=form.end)
+    for count in range(most, common, -1):
         end = form.end(count)
         begins = end == len(theirs) or theirs[end - 1].owner != theirs[end].owner
         if begins and form.is_whole(count) and form.end(count - 1) < end:
@@ -219,23 +203,16 @@ def _departure(reading: ListMatch) -> tuple[int, str | None]:
     return same, next((item.entries[-1] for item in before if item.entries), None)
 
 
-def _items_within(form: ListForm, pieces: int) -> int:
-    """The largest number of items within so many pieces."""
-    low, high = 0, len(form.items)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if form.end(middle) > pieces:
-            high = middle - 1
-        else:
-            low = middle
-    return low
-
-
-def _others(here: ListMatch, tree: Tree) -> list[Path]:
+def _others(here: ListMatch, history: History) -> list[Path]:
     """The newest other paths through the last common entry."""
     goes_on = here.is_ours_whole
     at = here.path[-1].id if goes_on and here.path else None if goes_on else _departure(here)[1]
-    return list(islice(tree.branches(at, here.position), BRANCHES))
+    below = list(history.children(at))
+    for child in below:
+        below += history.children(child)
+    ends = {id for id in below if here.position(id) is None and not history.children(id)}
+    newest = (entry.id for entry in reversed(history.entries) if entry.id in ends)
+    return [history.path_to(id) for id in islice(newest, BRANCHES)]
 
 
 def _read_elsewhere(here: ListMatch, given: GivenList, forms: Forms, others: Sequence[Path]) -> ListMatch:
@@ -327,7 +304,6 @@ def _as_rendered(items: Sequence[Item], dialect: Dialect) -> ListForm:
 
 
 def message_pieces(messages: Sequence[m.Message]) -> list[MessagePiece]:
-    """The content of messages, part by part."""
     found: list[MessagePiece] = []
     for owner, message in enumerate(messages):
         if isinstance(message, m.Bash):
@@ -351,7 +327,6 @@ def message_pieces(messages: Sequence[m.Message]) -> list[MessagePiece]:
 
 
 def _said(part: m.AnyPart, message: m.Message) -> Fields:
-    """The content of a part."""
     kind = str(part.__struct_config__.tag)
     if isinstance(part, m.Text):
         text = part.text.strip() if isinstance(message, m.Assistant) else part.text

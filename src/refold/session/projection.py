@@ -6,6 +6,7 @@ counts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -90,7 +91,6 @@ class Projection:
 
     @property
     def newest_summary(self) -> e.Fold | None:
-        """The newest fold with a summary text."""
         return next((fold for fold in reversed(self.folds) if fold.summary), None)
 
     @property
@@ -108,7 +108,6 @@ class Projection:
         return self._with_left
 
     def fold_of(self, item: Item) -> e.Fold:
-        """The fold that inserted an item."""
         fold = self.session[item.fold or ""]
         assert isinstance(fold, e.Fold)
         return fold
@@ -147,16 +146,12 @@ class Projection:
 
     def item_at(self, position: int) -> int:
         """Index of the first item at or after a path position."""
-        items, place = self.items, self.session.position
-        low, high = 0, len(items)
-        while low < high:
-            middle = (low + high) // 2
-            at = place(items[middle].entries[-1])
-            if at is not None and at < position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+
+        def end(item: Item) -> int:
+            at = self.session.position(item.entries[-1])
+            return position if at is None else at
+
+        return bisect_left(self.items, position, key=end)
 
     def position_of(self, index: int) -> int:
         """Path position where the item begins; the end of the path for the index after the last."""
@@ -209,7 +204,8 @@ class Projection:
     def _follow(self) -> None:
         if self._seen != len(self.session.path) or self._epoch != self.session.epoch:
             self._begin()
-            self._extend()
+            path = self.session.path
+            self._add(edits.unedited_items(path[self._seen :]), len(path))
 
     def _begin(self) -> None:
         """Processes changes of earlier items: a moved leaf, folds, undo."""
@@ -247,11 +243,6 @@ class Projection:
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         if put:
             session.forget_counts(put.difference(self._keys[index] for index in self._framed))
-
-    def _extend(self) -> None:
-        """Add the next entries that no edit covers."""
-        path = self.session.path
-        self._add(edits.unedited_items(path[self._seen :]), len(path))
 
     def _add(self, keyed: Iterable[tuple[str, Item]], seen: int) -> None:
         """Items of the path up to a position."""

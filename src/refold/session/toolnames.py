@@ -80,28 +80,13 @@ DIRECTORIES = (
 )  # fmt: skip
 COMMAND_ARGUMENTS = ("command", "cmd", "script", "CommandLine", "command_line", "input", "code")
 PATTERNS = (
-    "pattern",
-    "query",
-    "regex",
-    "search_term",
-    "glob",
-    "glob_pattern",
-    "file_name",
-    "Pattern",
-    "Query",
-)
+    "pattern", "query", "regex", "search_term", "glob", "glob_pattern", "file_name", "Pattern", "Query",
+)  # fmt: skip
 PATCHES = ("input", "patch", "diff", "patchText", "content")
 CONTENTS = (
-    "content",
-    "file_text",
-    "contents",
-    "text",
-    "newText",
-    "new_string",
-    "new_str",
-    "code_edit",
+    "content", "file_text", "contents", "text", "newText", "new_string", "new_str", "code_edit",
     "CodeContent",
-)
+)  # fmt: skip
 
 
 def kind(name: str, extra: Mapping[str, ToolKind] | None = None) -> ToolKind:
@@ -143,7 +128,6 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
 
 def shell_quoted(word: str) -> str:
-    """A word, quoted for a command line."""
     if word and not any(c in " \t\n'\"\\$`|&;<>()*?[]#~" for c in word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"

@@ -41,13 +41,11 @@ _ROWS = 8
 
 
 def reported_status(row: str) -> int | None:
-    """The exit status that a line reports."""
     found = _STATUS.match(row)
     return int(next(filter(None, found.groups()))) if found else None
 
 
 def reported_folder(row: str) -> str:
-    """The directory of the shell that a line reports."""
     found = _FOLDER.match(row)
     return (found[1] or found[2]) if found else ""
 

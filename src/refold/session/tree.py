@@ -6,23 +6,25 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
 from refold import entries as e
-from refold.errors import FoldError, StalePlan, TreeError, WrongType, expect
-from refold.messages import Message, Usage
+from refold.errors import FoldError, StalePlan, TreeError, UsageError, WrongType, expect
+from refold.messages import Message, MessageBase, Usage, user
 from refold.protocols import Loaded, Problem, SessionInfo, Store
-from refold.session.append_input import messages_of, plain_meta
-from refold.session.dialects import parse_list_with_dialects
+from refold.session.dialects import parse, parse_list_with_dialects
 from refold.session.edits import FORGOTTEN_STATE, edit_stretches
 from refold.session.history import Base, History, Snapshot
-from refold.session.merge import GivenList, Merged, Tree, list_difference
+from refold.session.merge import GivenList, Merged, list_difference
 from refold.session.repair import parent_of, repaired
-from refold.session.validation import begun, entries_of, validated_all
+from refold.session.validation import begun, validated
 
 E = TypeVar("E", bound=e.Entry)
+MESSAGE_ROLES = ("user", "assistant", "system", "developer", "tool", "function")
+ACCEPTED_INPUT = "pass a message (refold.messages), a text, a dict with a role, or an entry"
 
 
 def random_id() -> str:
@@ -112,8 +114,9 @@ class Session(History):
                 if not usage is model is meta is None:
                     raise WrongType("usage, model and meta can only be given with a message")
                 return self.extend((cast("e.AnyEntry", said),))[0]
+            expect(meta, (Mapping, NoneType), "meta must be a dict")
             made = self._chained(messages_of(said))
-            made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=plain_meta(meta))
+            made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=dict(meta or {}))
             return self.extend(made)[-1]
 
     def _chained(self, messages: Iterable[Message]) -> list[e.MessageEntry]:
@@ -130,7 +133,8 @@ class Session(History):
 
     def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
         """Appends ready-made entries, all or none. Returns what the log holds."""
-        entries = validated_all(entries)
+        expect(entries, Iterable, "pass a list of entries (refold.entries)")
+        entries = [validated(entry) for entry in entries]
         with self.writing:
             self._check(entries)
             if self.store is not None:
@@ -158,8 +162,7 @@ class Session(History):
         `exactly`: the path ends where the list ends, even if the session has more (a repeated request)."""
         given = GivenList.of(*parse_list_with_dialects(messages))
         with self.writing:
-            tree = Tree(self._log, self.children, self.path_to)
-            news = list_difference(self._path, self.position, given, tree, exactly=exactly)
+            news = list_difference(self, given, exactly=exactly)
             if news.branches:
                 self.move(news.target)
                 for fold in news.folds:
@@ -196,7 +199,12 @@ class Session(History):
 
     def _load(self, entries: Iterable[e.AnyEntry]) -> int:
         """Takes entries that were read; returns their number without holes."""
-        read = entries_of(entries)
+        wanted = "pass entries; messages are appended, or merged"
+        expect(entries, Iterable, wanted)
+        read = list(entries)
+        for entry in read:
+            if not isinstance(entry, e.Entry):
+                expect(entry, e.Entry, wanted)
         sound, problems = repaired(read)
         self.problems += tuple(problems)
         self._take_all(sound)
@@ -220,11 +228,41 @@ class Session(History):
                 raise TreeError(f"an entry with the id {entry.id!r} already")
             fresh.add(entry.id)
             parent = parent_of(entry) if entry.on_path else None
-            if parent is not None and parent not in fresh and not self._is_on_tree(parent):
-                raise TreeError(f"{parent!r} is named as a parent but is not in this session")
-            if isinstance(entry, e.Fold):
-                self._check_fold(entry)
+            if parent is not None and parent not in fresh:
+                above = self._by_id.get(parent)
+                if above is None or not above.on_path:
+                    raise TreeError(f"{parent!r} is named as a parent but is not in this session")
+            if (
+                isinstance(entry, e.Fold)
+                and entry.parent == self._leaf
+                and len(edit_stretches((entry,), self.position)) != len(entry.edits)
+            ):
+                raise FoldError("an edit names no stretch of the path")
 
-    def _check_fold(self, fold: e.Fold) -> None:
-        if fold.parent == self._leaf and len(edit_stretches((fold,), self.position)) != len(fold.edits):
-            raise FoldError("an edit names no stretch of the path")
+
+def messages_of(said: object) -> Sequence[Message]:
+    """Converts an argument to messages. A string is a user message; a dict is a message or item of any
+    dialect. One dict may hold several messages: Anthropic sends all tool results of a turn in one."""
+    if isinstance(said, MessageBase):
+        return (cast("Message", said),)
+    if isinstance(said, str):
+        return (user(said),)
+    if not isinstance(said, Mapping):
+        hint = "; a reply of an SDK goes to engine.observe" if hasattr(type(said), "model_dump") else ""
+        raise WrongType(f"expected a message, got {type(said).__name__}: {ACCEPTED_INPUT}{hint}")
+    wire = dict(cast("Mapping[str, Any]", said))
+    _check_wire(wire)
+    try:
+        return parse(wire)
+    except UsageError as error:
+        raise WrongType(f"this dict is not a message: {error}") from None
+
+
+def _check_wire(wire: Mapping[str, Any]) -> None:
+    """Raises for a dict that `parse`, which is lenient, would read as an empty user message."""
+    if not isinstance(wire.get("role", wire.get("type")), str):
+        raise WrongType(f"this dict has no role: {ACCEPTED_INPUT}")
+    if wire.get("role", "user") not in MESSAGE_ROLES:
+        raise WrongType(f"unknown role {wire['role']!r}; roles are: {', '.join(MESSAGE_ROLES)}")
+    if wire.get("role", "assistant") != "assistant" and "content" not in wire:
+        raise WrongType(f"this {wire['role']} message has no content")

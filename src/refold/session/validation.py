@@ -50,22 +50,6 @@ def validated(value: S) -> S:
     return fixed
 
 
-def validated_all(entries: Iterable[S]) -> list[S]:
-    expect(entries, Iterable, "pass a list of entries (refold.entries)")
-    return [validated(entry) for entry in entries]
-
-
-def entries_of(entries: Iterable[S]) -> list[S]:
-    """The initial entries of a session, validated."""
-    wanted = "pass entries; messages are appended, or merged"
-    expect(entries, Iterable, wanted)
-    read = list(entries)
-    for entry in read:
-        if not isinstance(entry, Entry):
-            expect(entry, Entry, wanted)
-    return read
-
-
 def begun(
     id: str | None, info: SessionInfo | None, clock: Callable[[], float], new_id: Callable[[], str]
 ) -> tuple[str, SessionInfo]:
@@ -250,7 +234,6 @@ def _tuple(item: shape.Type, value: Any, where: str) -> tuple[Any, ...]:
 
 
 def _plain(value: Any, where: str, levels: int = MAX_DEPTH) -> Any:
-    """A JSON value of plain types."""
     if value is None or type(value) is bool:
         return value
     if isinstance(value, Enum):

@@ -41,7 +41,8 @@ class WireOverhead:
     def __init__(self, projection: Projection, counter: TokenCounter) -> None:
         self.projection, self.counter = projection, counter
         self._items: Sequence[Item] = ()
-        self._read = self._settled = self._total = 0
+        self._read = self.total = self.settled = 0
+        """The overhead of items before `settled` is final."""
         self._by_item: dict[int, int] = {}
         self._tail: list[int] = []
         """Items at the end whose overhead may still change."""
@@ -54,35 +55,25 @@ class WireOverhead:
         known._follow()
         return known
 
-    @property
-    def total(self) -> int:
-        return self._total
-
-    @property
-    def settled(self) -> int:
-        """The overhead of items before this index is final."""
-        return self._settled
-
     def item(self, index: int) -> int:
         return self._by_item.get(index, 0)
 
     def any_from(self, first: int) -> bool:
-        """Whether any item from an index on has an overhead."""
         return any(index >= first for index in self._by_item)
 
     def _follow(self) -> None:
         items = self.projection.items
         if items is not self._items:
-            self._items, self._read, self._settled, self._total = items, 0, 0, 0
+            self._items, self._read, self.settled, self.total = items, 0, 0, 0
             self._by_item, self._tail = {}, []
         if self._read == len(items):
             return
         for index in self._tail:
-            self._total -= self._by_item.pop(index, 0)
-        for start, stretch in overhead_by_stretch(items, self._settled, self.counter):
-            self._settled, self._tail = start, list(stretch)
+            self.total -= self._by_item.pop(index, 0)
+        for start, stretch in overhead_by_stretch(items, self.settled, self.counter):
+            self.settled, self._tail = start, list(stretch)
             self._by_item |= stretch
-            self._total += sum(stretch.values())
+            self.total += sum(stretch.values())
         self._read = len(items)
 
 

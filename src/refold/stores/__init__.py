@@ -124,7 +124,10 @@ def is_store(spec: str) -> bool:
     path = Path(spec).expanduser()
     try:
         with os_errors_translated(path):
-            return path.is_file() and _is_ours(path, KINDS[_guess(path)])
+            if not path.is_file():
+                return False
+            kind = KINDS[_guess(path)]
+            return not kind.shared or cast("Callable[[Path], bool]", import_module(kind.module).is_ours)(path)
     except FormatError:
         return False
 
@@ -142,7 +145,6 @@ def beside_postgres() -> Path:
 
 
 def data_folder() -> Path:
-    """The user's data folder."""
     if sys.platform == "darwin":
         return Path("~/Library/Application Support/refold").expanduser()
     if sys.platform == "win32":
@@ -176,10 +178,6 @@ def _head(path: Path) -> bytes:
         return KINDS["sqlite"].head
     with path.open("rb") as file:
         return file.read(max(len(kind.head) for kind in KINDS.values()))
-
-
-def _is_ours(path: Path, kind: Kind) -> bool:
-    return not kind.shared or cast("Callable[[Path], bool]", import_module(kind.module).is_ours)(path)
 
 
 def _current(name: str) -> object:

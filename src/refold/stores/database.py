@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import apsw
 
@@ -26,18 +26,12 @@ TALLY_BYTES_COLUMNS = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows
 class Database:
     """The database at `path`: one connection per thread, and transactions on them."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        timeout: float,
-        vfs: str | None,
-        begin: str,
-        set_up: Callable[[apsw.Connection], None],
-    ) -> None:
+    SYNCHRONOUS: ClassVar[str] = "FULL"
+    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
+
+    def __init__(self, path: Path, *, timeout: float, vfs: str | None) -> None:
         self.path = path
-        self._begin = begin
-        self._pool = Connections(path, timeout=timeout, vfs=vfs, set_up=set_up)
+        self._pool = Connections(path, timeout=timeout, vfs=vfs, set_up=self._set_up)
 
     @property
     def timeout(self) -> float:
@@ -52,10 +46,20 @@ class Database:
         """This thread's connection, outside any transaction."""
         return self._pool.use()
 
+    @contextlib.contextmanager
+    def impatient(self) -> Generator[apsw.Connection]:
+        """The same; other programs are not waited for."""
+        with self._pool.use() as connection:
+            connection.set_busy_timeout(100)
+            try:
+                yield connection
+            finally:
+                connection.set_busy_timeout(int(self.timeout * 1000))
+
     def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A write transaction: committed when the block ends, rolled back if it fails. Nested ones are part
         of the outer one."""
-        return self._transaction(self._begin)
+        return self._transaction(self.BEGIN)
 
     def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A read transaction: all statements of the block see the same state."""
@@ -63,6 +67,19 @@ class Database:
 
     def close(self) -> None:
         self._pool.close()
+
+    def _set_up(self, connection: apsw.Connection) -> None:
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={self.SYNCHRONOUS}",
+            "fullfsync=ON",  # macOS: plain fsync leaves data in the drive's cache
+            "checkpoint_fullfsync=ON",
+            "secure_delete=ON",
+            "cache_size=-16000",
+            "temp_store=MEMORY",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        schema.prepare_tables(connection, str(self.path))
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Generator[apsw.Connection]:

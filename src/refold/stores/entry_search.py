@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from refold.entries import AnyEntry
+from refold.protocols import Candidate
 from refold.stores import rows, search_text
 from refold.stores.schema import LINE_COLUMN, SHIFT, VERSION_COLUMN, decoded_text, row_of, select
 
@@ -52,9 +53,18 @@ def search_entries(
 ) -> list[Quoted]:
     wanted = search_text.query(terms)
     wanted = wanted.replace('" OR "', '" AND "') if every else wanted
-    found = best_entries(connection, wanted, limit, f", {VERSION_COLUMN}, {LINE_COLUMN}")
+    return quoted_rows(best_entries(connection, wanted, limit, f", {VERSION_COLUMN}, {LINE_COLUMN}"))
+
+
+def quoted_rows(found: Iterable[tuple[Any, ...]]) -> list[Quoted]:
+    """The entries in rows of (session id, entry id, score, version, line)."""
     made = (
         (session, rows.of_line(line, version, decoded_text(id)).entry, score)
         for session, id, score, version, line in found
     )
     return [Quoted(decoded_text(session) or "", entry, score) for session, entry, score in made if entry]
+
+
+def candidates(found: Iterable[tuple[Any, ...]]) -> list[Candidate]:
+    """The same rows, unread."""
+    return [Candidate(decoded_text(row[0]) or "", decoded_text(row[1]) or "", row[2]) for row in found]

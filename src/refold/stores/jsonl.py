@@ -299,7 +299,6 @@ class JsonlStore:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, path: Path, fd: int) -> ReadState:
-        """Read the header."""
         stat = os.fstat(fd)
         head = self._disk.read(fd, MAX_HEADER, 0)
         line, ended, _ = head.partition(b"\n")
@@ -365,7 +364,6 @@ class JsonlStore:
 
     @contextlib.contextmanager
     def _file(self, path: Path, *, write: bool) -> Generator[int]:
-        """The file, opened and locked."""
         while True:
             try:
                 fd = self._disk.open(path, (os.O_RDWR | os.O_APPEND) if write else os.O_RDONLY)

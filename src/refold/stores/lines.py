@@ -41,8 +41,8 @@ def read_rows(disk: Disk, fd: int, known: ReadState) -> Iterator[tuple[int, Stor
             found = rows.of_lines(rows.split_line(line), known.version)
         elif line or not ended:
             found = [rows.of_line(line, known.version)]
-            if found[0].why and len(parts := damage.entries_in_damaged_line(line)) > 1:
-                found = rows.of_lines(parts, known.version)
+            if found[0].why:
+                found = rows.of_lines(damage.entries_in_damaged_line(line), known.version)
         else:
             continue
         if not ended and any(row.why for row in found):

@@ -7,16 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
+from refold import memory
 from refold.errors import Conflict, RefoldError, StorageError
-from refold.memory import (
-    Compressed,
-    MemoryParams,
-    Untouched,
-    accept,
-    build_request,
-    compress,
-    needs_compression,
-)
 from refold.protocols import Request
 from refold.stores.disk import Disk, locked, make_folder, place_file
 
@@ -30,12 +22,9 @@ class MemoryFile:
     """A memory text at `path`. Every change takes a lock (a file beside it, since the text itself is
     replaced), reads, and replaces atomically, so that concurrent writers lose nothing."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, disk: Disk | None = None, timeout: float = LOCK_TIMEOUT
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, disk: Disk | None = None) -> None:
         self.path = Path(path).absolute()
         self._disk = disk or Disk()
-        self._timeout = timeout
 
     def read(self) -> str:
         """The text; empty if there is no file yet."""
@@ -59,7 +48,7 @@ class MemoryFile:
         lock = self.path.with_name(f".{self.path.name[:180]}.lock")
         fd = self._disk.open(lock, os.O_RDWR | os.O_CREAT)
         try:
-            with locked(fd, self.path, shared=False, timeout=self._timeout):
+            with locked(fd, self.path, shared=False, timeout=LOCK_TIMEOUT):
                 before = self.read()
                 after = change(before)
                 if after != before:
@@ -69,7 +58,6 @@ class MemoryFile:
             self._disk.close(fd)
 
     def add(self, line: str) -> str:
-        """Append one line."""
         if "\n" in line.rstrip("\n"):
             raise StorageError("a note is one line")
         return self.update(lambda text: f"{_ended(text)}{line.rstrip(chr(10))}\n")
@@ -86,22 +74,26 @@ class MemoryFile:
         return self.update(change)
 
     async def compress(
-        self, params: MemoryParams = MemoryParams(), ask: AskModel | None = None, *, force: bool = False
-    ) -> Compressed | Untouched:
+        self,
+        params: memory.MemoryParams = memory.MemoryParams(),
+        ask: AskModel | None = None,
+        *,
+        force: bool = False,
+    ) -> memory.Compressed | memory.Untouched:
         """Compresses the notes if there are too many (`force`: always), with the answer of `ask` or, without
         it, by built-in rules. If anything fails, the file is unchanged."""
         before = self.read()
-        if not (force or needs_compression(before, params)):
-            return Untouched(
+        if not (force or memory.needs_compression(before, params)):
+            return memory.Untouched(
                 "few", f"nothing to compress: no more than {params.max_lines} notes, or a blank prompt"
             )
         if ask is None:
-            outcome = compress(before, params)
+            outcome = memory.compress(before, params)
         else:
             try:
-                outcome = accept(await ask(build_request(before, params)), before, params)
+                outcome = memory.accept(await ask(memory.build_request(before, params)), before, params)
             except RefoldError as error:
-                return Untouched("failed", f"{error}; the memory is as it was")
+                return memory.Untouched("failed", f"{error}; the memory is as it was")
         if outcome:
             self.exchange(before, outcome.text)
         return outcome

@@ -150,7 +150,6 @@ def newest_time(rows: Sequence[StoredLine]) -> float:
 
 
 def new_tally(info: SessionInfo, now: float) -> SessionTally:
-    """The tally of a new session."""
     info = validated(info)
     created = info.created or now
     return SessionTally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
@@ -258,3 +257,13 @@ def replaced(row: StoredLine, entries: Mapping[str, AnyEntry]) -> StoredLine:
     """The row, or that of the replacing entry."""
     new = entries.get(row.entry.id) if row.entry is not None else None
     return row if new is None else of_entries([new])[0]
+
+
+def rows_to_replace(
+    found: Iterable[tuple[int, StoredLine]], entries: Mapping[str, AnyEntry], tally: SessionTally
+) -> list[tuple[int, StoredLine]]:
+    """(place, new row) of the rows that are replaced; the tally says what all of them say then."""
+    pairs = [(place, row, replaced(row, entries)) for place, row in found]
+    tally.name = told_name(new for _, _, new in pairs)
+    tally.bytes += sum(len(new.line) - len(row.line) for _, row, new in pairs)
+    return [(place, new) for place, row, new in pairs if new is not row]

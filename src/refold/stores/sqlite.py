@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import apsw
 
@@ -25,26 +24,22 @@ from refold.stores import (
     database,
     default_database,
     doctor_sqlite,
-    overwrite,
     rows,
     schema,
     search_text,
 )
 from refold.stores.database import Database, sql_of
-from refold.stores.disk import os_errors_translated
-from refold.stores.entry_search import Quoted, best_entries, search_entries
+from refold.stores.disk import check_spool, os_errors_translated
+from refold.stores.entry_search import Quoted, best_entries, candidates, search_entries
 from refold.stores.rows import StoredLine
-from refold.stores.schema import decoded_text, row_of
+from refold.stores.schema import row_of
 
 _BEGINNING = "id >= ? AND id < ? OR id >= ? AND id < ?"
 BEGINNING = f"SELECT key, {database.TALLY_BYTES_COLUMNS} FROM sessions WHERE {_BEGINNING} ORDER BY id LIMIT ?"
 
 
-class SqliteStore:
+class SqliteStore(Database):
     """The database at `path`, created on first use."""
-
-    SYNCHRONOUS: ClassVar[str] = "FULL"
-    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
 
     def __init__(
         self,
@@ -54,22 +49,11 @@ class SqliteStore:
         vfs: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(path).absolute()
+        super().__init__(Path(path).absolute(), timeout=timeout, vfs=vfs)
         with os_errors_translated(self.path):
             if self.path.is_dir():
                 raise StorageError(f"{self.path} is a folder: name a database file")
         self._clock = clock
-        self._database = Database(self.path, timeout=timeout, vfs=vfs, begin=self.BEGIN, set_up=self._set_up)
-
-    @property
-    def timeout(self) -> float:
-        """Seconds to wait for other writers."""
-        return self._database.timeout
-
-    @timeout.setter
-    def timeout(self, seconds: float) -> None:
-        """Applies to connections opened from now on."""
-        self._database.timeout = seconds
 
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
@@ -127,19 +111,42 @@ class SqliteStore:
             connection.execute("DELETE FROM words WHERE rowid >= ? AND rowid < ?", span)
             connection.execute("DELETE FROM entries WHERE row >= ? AND row < ?", span)
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
-        with contextlib.suppress(StorageError), self._database.connection() as connection:
+        with contextlib.suppress(StorageError), self.impatient() as connection:
             # What was deleted should not live on in the write-ahead log.
-            connection.set_busy_timeout(100)
-            try:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            finally:
-                connection.set_busy_timeout(int(self.timeout * 1000))
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
-        overwrite.replace(self._database, session, entries, after)
+        """Replaces entries so that no byte of the old ones stays in the files: rows, the word index, free
+        pages and the write-ahead log are cleared. Needs exclusive access: another program could still hold,
+        and write, the old data."""
+        check_spool(self.path)
+        self.close()  # idle connections of this process's other threads; they come back when they are needed
+        with self.connection() as connection:
+            self._leave_wal()
+            try:
+                with self.writing() as connection:
+                    key, tally = database.tally(connection, session)
+                    tally.check(after)
+                    found = database.session_rows(connection, key, tally)
+                    for place, new in rows.rows_to_replace(found, entries, tally):
+                        _overwrite(connection, row_of(key, place), new)
+                    database.put_tally(connection, key, tally)
+                # Old words live on in the index until its segments are merged, old rows in free pages.
+                connection.execute("INSERT INTO words(words) VALUES ('optimize')")
+                connection.execute("VACUUM")
+            finally:
+                connection.execute("PRAGMA journal_mode=WAL").fetchall()
 
-    def close(self) -> None:
-        self._database.close()
+    def _leave_wal(self) -> None:
+        """Fails while others are connected."""
+        try:
+            with self.impatient() as connection:
+                mode = connection.execute("PRAGMA journal_mode=DELETE").get
+        except Exception:
+            mode = None
+        if mode != "delete":
+            others = "close the other programs and try again"
+            raise StorageError(f"{self.path} is open elsewhere, nothing was forgotten: {others}")
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────
 
@@ -149,10 +156,7 @@ class SqliteStore:
         """Entries in which any of the terms occurs, best first."""
         with self.reading() as connection:
             key = None if session is None else database.tally(connection, session)[0]
-            found = best_entries(connection, search_text.query(terms), limit, key=key)
-        return [
-            Candidate(decoded_text(owner) or "", decoded_text(id) or "", score) for owner, id, score in found
-        ]
+            return candidates(best_entries(connection, search_text.query(terms), limit, key=key))
 
     def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
         with self.reading() as connection:
@@ -161,7 +165,7 @@ class SqliteStore:
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        return doctor_sqlite.examine(self._database, repair, SqliteStore)
+        return list(doctor_sqlite.examine(self, repair))
 
     def backup(self, target: str | os.PathLike[str]) -> None:
         """Makes a complete copy in a new file while others may write."""
@@ -171,7 +175,7 @@ class SqliteStore:
                 raise StorageError(f"{path} already exists: choose another name")
         other = SqliteStore(path)
         try:
-            with self._database.connection() as source, other.connection() as copy:
+            with self.connection() as source, other.connection() as copy:
                 work = copy.backup("main", source, "main")
                 with work:
                     work.step(-1)  # in one go: a snapshot, however busy the writers are
@@ -184,20 +188,6 @@ class SqliteStore:
 
     def grouped(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         return self.writing()
-
-    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
-
-    def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """This thread's connection, outside of any transaction."""
-        return self._database.connection()
-
-    def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A transaction for writing: kept if the block ends, taken back if it fails."""
-        return self._database.writing()
-
-    def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A transaction for reading: all statements of the block see the same moment."""
-        return self._database.reading()
 
     def _add(self, session: str, new: list[StoredLine], after: str | None) -> None:
         if not new:
@@ -220,18 +210,13 @@ class SqliteStore:
             tally.updated = rows.newest_time(new) or self._clock()
             database.put_tally(connection, key, tally)
 
-    def _set_up(self, connection: apsw.Connection) -> None:
-        for pragma in (
-            "journal_mode=WAL",
-            f"synchronous={self.SYNCHRONOUS}",
-            "fullfsync=ON",  # macOS: plain fsync leaves data in the drive's cache
-            "checkpoint_fullfsync=ON",
-            "secure_delete=ON",
-            "cache_size=-16000",
-            "temp_store=MEMORY",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        schema.prepare_tables(connection, str(self.path))
+
+def _overwrite(connection: apsw.Connection, at: int, new: StoredLine) -> None:
+    connection.execute("UPDATE entries SET version = ?, line = ? WHERE row = ?", (VERSION, new.line, at))
+    connection.execute("DELETE FROM words WHERE rowid = ?", (at,))
+    text = search_text.of_entry(new.entry) if new.entry is not None else ""
+    if text:
+        connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (at, text))
 
 
 def opened(rest: str) -> Opened:

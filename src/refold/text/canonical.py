@@ -19,21 +19,9 @@ _LOOKALIKES = str.maketrans("‐‑‒–—―−∕⁄⧸аеорсухіѕј�
 _TWINS = "аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК"
 """Letters of other scripts that look Latin inside a Latin word."""
 _NAMES = (
-    "contrasena",
-    "clave",
-    "mot de passe",
-    "mot-de-passe",
-    "mot_de_passe",
-    "passwort",
-    "kennwort",
-    "wachtwoord",
-    "senha",
-    "parola",
-    "salasana",
-    "adgangskode",
-    "heslo",
-    "kata sandi",
-)
+    "contrasena", "clave", "mot de passe", "mot-de-passe", "mot_de_passe", "passwort", "kennwort",
+    "wachtwoord", "senha", "parola", "salasana", "adgangskode", "heslo", "kata sandi",
+)  # fmt: skip
 _FOREIGN_NAMES = (
     r"密[码碼][是为為]?|口令|パスワードは?|비밀번호|парол[ьяюе]|contrase(?:ñ|n\u0303)a|lösenord|hasło|şifre"
     r"|كلمة (?:المرور|السر)|पासवर्ड|κωδικός|סיסמ[הא]|mật khẩu|jelszó|รหัสผ่าน|лозинка"

@@ -91,14 +91,11 @@ def heading(text: str) -> tuple[When, int]:
     """The date in a first line that holds nothing else (`# 2024-03-01`, `[Monday, 8 May 2023, 1:56 pm]`), and
     where the text continues; `NEVER, 0` if there is none."""
     line = _first_line.match(text)
-    if line is None or not _is_date(line[1]):
-        return NO_DATE, 0
-    when = read_date(line[1])
-    return (when, line.end()) if when.year and when.month else (NO_DATE, 0)
-
-
-def _is_date(line: str) -> bool:
-    return any(map(str.isdigit, line)) and _IN_A_DATE.issuperset(_letters.findall(line.lower()))
+    if line and any(map(str.isdigit, line[1])) and _IN_A_DATE.issuperset(_letters.findall(line[1].lower())):
+        when = read_date(line[1])
+        if when.year and when.month:
+            return when, line.end()
+    return NO_DATE, 0
 
 
 def of_time(time: float | None) -> When:
@@ -195,10 +192,9 @@ def _shifted(unit: str, steps: int, day: date) -> str:
 
 
 def _weekday(step: int, name: str, day: date) -> str:
-    distance = (_DAYS.index(name) - day.weekday()) % 7
-    if step < 0:
-        return f"{name.capitalize()} {written_date(day + timedelta(days=distance - 7))}"
-    return f"{name.capitalize()} {written_date(day + timedelta(days=distance or 7))}"
+    ahead = (_DAYS.index(name) - day.weekday()) % 7
+    distance = ahead - 7 if step < 0 else ahead or 7
+    return f"{name.capitalize()} {written_date(day + timedelta(days=distance))}"
 
 
 def _chinese(said: str, day: date) -> str:

@@ -162,7 +162,6 @@ _tags = lru_cache(maxsize=64)(_Tags)
 
 
 def _letters(text: str, at: int) -> Iterator[str]:
-    """The visible letters of a text."""
     end = min(len(text), at + _WINDOW)
     while at < end:
         char = text[at]

@@ -22,9 +22,7 @@ from refold.text.redaction.assignments import assignments
 from refold.text.redaction.mentions import passwords_beside, printed_secrets
 from refold.text.redaction.secrets import (
     PLACEHOLDER,
-    PREFIXES,
     SECRET_FORMATS,
-    TOKEN_SHAPES,
     SecretFinding,
     SecretFormat,
 )
@@ -32,9 +30,6 @@ from refold.text.redaction.tables import cookies, logins_before_hosts, secrets_i
 from refold.text.redaction.tokens import tokens_in, wrapped_tokens
 from refold.text.redaction.values import IDENTIFIER, TYPED_PASSWORD, is_chosen, is_common, is_random
 
-SECRET_KINDS: tuple[str, ...] = (
-    *dict.fromkeys((*(row.kind for row in SECRET_FORMATS), *TOKEN_SHAPES, *PREFIXES)), "token", "cookie",
-)  # fmt: skip
 _COLOUR = lazy_pattern(r"\x1b\[[0-9;]{0,16}m")
 _SHORT = 240
 """Up to this many characters, one search for all literals is faster than one for each."""

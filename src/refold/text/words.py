@@ -65,7 +65,6 @@ def search_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 17)
 def terms_of(compound: str) -> tuple[str, ...]:
-    """The terms of one compound."""
     low = compound.lower()
     if compound.isascii() and compound.isalpha() and (compound[1:].islower() or len(compound) == 1):
         return () if low in STOP else (stem(low[:PIECE_LIMIT]),)

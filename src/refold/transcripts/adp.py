@@ -43,5 +43,5 @@ def read(source: TranscriptFile) -> Loaded:
     log = Builder(name, source)
     read_messages(log, as_list(sample.get(key)))
     log.info.update(without(sample, frozenset({key})))
-    id = as_name(sample.get("id")) or as_name(sample.get("instance_id"))
+    id = as_name(sample.get("id")) or sample.get("instance_id")
     return log.loaded(id=id, title=as_name(sample.get("source")) or id)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol, TypeVar, cast
@@ -71,15 +72,12 @@ class Head:
     def value(self) -> Any:
         """The JSON document as far as the head goes (open lists and objects closed); None if it is not
         JSON."""
-        try:
-            if self.whole:
+        if self.whole:
+            with suppress(ValueError):
                 return loads(recode(self.raw))
-        except ValueError:
-            pass
-        try:
+        with suppress(ValueError):
             return partial_json(self.text)
-        except ValueError:
-            return None
+        return None
 
 
 SEVERAL_CONVERSATIONS = "conversations"
@@ -99,13 +97,10 @@ def problem_sentences(problems: Sequence[Problem]) -> list[str]:
         for one in problems
         if one.where == SEVERAL_CONVERSATIONS
     ]
-    if len(outside) == 1:
-        told.append("1 record names a parent that is not in this file; it was attached to the record before")
-    elif outside:
-        told.append(
-            f"{len(outside):,} records name a parent that is not in this file; "
-            "they were attached to the record before"
-        )
+    if outside:
+        names, they = ("names", "it was") if len(outside) == 1 else ("name", "they were")
+        records = f"{counted(len(outside), 'record')} {names} a parent that is not in this file"
+        told.append(f"{records}; {they} attached to the record before")
     if others:
         first = f"{others[0].where}: {one_line(others[0].text, 160)}"
         more = "; the first" if len(others) > 1 else ""
@@ -207,11 +202,13 @@ class TranscriptFile:
         try:
             return self._value("file", recode(data))
         except ValueError as error:
-            value = _salvaged(recode(data))
-            if not value:
-                raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
-            self.problem("file", f"is incomplete or damaged ({_short(error)}): read as far as it goes")
-            return value
+            with suppress(ValueError):
+                if value := partial_json(recode(data).decode("utf-8", "replace")):
+                    self.problem(
+                        "file", f"is incomplete or damaged ({_short(error)}): read as far as it goes"
+                    )
+                    return value
+            raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
 
     def choose(self, found: int) -> int:
         """The wanted one of `found` conversations; notes that there are more if none was selected."""
@@ -295,14 +292,6 @@ def loads(data: bytes) -> Any:
     return value
 
 
-def _salvaged(data: bytes) -> Any:
-    """The readable part of a document that breaks off; None if there is none."""
-    try:
-        return partial_json(data.decode("utf-8", "replace"))
-    except ValueError:
-        return None
-
-
 def recode(data: bytes) -> bytes:
     """The data as UTF-8, whatever Unicode encoding its byte-order mark announces."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -336,14 +325,14 @@ def seconds(value: Any) -> float:
 def _info_of(header: JsonObject, entries: Sequence[AnyEntry]) -> SessionInfo:
     """The header's information on its session, unless entries are newer."""
     infos = [entry for entry in entries if isinstance(entry, Info)]
-    names = [name for name in (header.get("name"), *(info.name for info in infos)) if name]
-    places = [place for place in (header.get("cwd"), *(info.cwd for info in infos)) if place]
+    names = (*(info.name for info in reversed(infos)), header.get("name"))
+    places = (*(info.cwd for info in reversed(infos)), header.get("cwd"))
     return SessionInfo(
         id=str(header.get("id", "session")),
         created=seconds(header.get("created", header.get("timestamp"))),
         updated=max((entry.time for entry in entries), default=0.0),
-        name=next((name for name in reversed(names) if isinstance(name, str)), None),
-        cwd=next((place for place in reversed(places) if isinstance(place, str)), None),
+        name=next((name for name in names if name and isinstance(name, str)), None),
+        cwd=next((place for place in places if place and isinstance(place, str)), None),
         entries=len(entries),
     )
 

@@ -243,14 +243,10 @@ class Builder:
         return self.add(e.Fold, index, edits=edits, **who, **fields)
 
     def loaded(
-        self,
-        *,
-        id: str | None = None,
-        title: str | None = None,
-        cwd: str | None = None,
-        leaf: str | None = None,
+        self, *, id: object = None, title: object = None, cwd: object = None, leaf: str | None = None
     ) -> Loaded:
         """All entries, the leaf at the end of the conversation, and an `Info`."""
+        name, folder = as_name(title), as_name(cwd)
         if leaf is not None and leaf != self._newest and leaf in self._parents:
             self.add(e.Leaf, len(self.entries), id=f"leaf:{leaf}", target=leaf)
         for kind, count in self.unknown.items():
@@ -258,13 +254,13 @@ class Builder:
             self.source.problem("file", told)
         created, updated = (min(self.times), max(self.times)) if self.times else (0.0, 0.0)
         meta = {"format": self.format, **self.info}
-        self.add(e.Info, len(self.entries), id="info", time=updated, name=title, cwd=cwd, meta=meta)
+        self.add(e.Info, len(self.entries), id="info", time=updated, name=name, cwd=folder, meta=meta)
         info = SessionInfo(
-            id=id or PurePath(self.source.name).stem or self.format,
+            id=as_name(id) or PurePath(self.source.name).stem or self.format,
             created=created,
             updated=updated,
-            name=title,
-            cwd=cwd,
+            name=name,
+            cwd=folder,
             entries=len(self.entries),
         )
         return Loaded(tuple(self.entries), tuple(self.source.problems), info)

@@ -15,7 +15,7 @@ from typing import Any
 from refold.messages import compact_json
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.base import PARENT_OUTSIDE, TranscriptFile
-from refold.transcripts.embedded_fold import copies
+from refold.transcripts.embedded_fold import embedded_in
 from refold.transcripts.values import as_list, as_name, as_object, as_text
 
 
@@ -63,7 +63,8 @@ def originals(nodes: list[Node]) -> tuple[list[Node], dict[str, str]]:
     """The records without copies: what a fold of refold shows, or a conversation copied when it was resumed.
     What continues a copy continues the boundary with the fold, or the original. Also returns copy → original.
     """
-    homes = {id: node.id for node in nodes for id in copies(node.raw, node.index) if isinstance(id, str)}
+    carried = ((node.id, embedded_in(node.raw, node.index).get("copies")) for node in nodes)
+    homes = {id: home for home, copies in carried for id in as_list(copies) if isinstance(id, str)}
     repeated = _repeated([node for node in nodes if node.id not in homes])
     homes |= repeated
     kept = [node for node in nodes if node.id not in homes]
@@ -113,7 +114,9 @@ def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: Transc
     last: dict[tuple[bool, str], str] = {}
     for node in nodes:
         stream = (node.aside, as_text(node.raw.get("agentId")))
-        if node.parent is None and starts_anew(node.raw):
+        # A compaction boundary, or the summary of a release without boundaries.
+        anew = node.raw.get("subtype") == "compact_boundary" or node.raw.get("isCompactSummary") is True
+        if node.parent is None and anew:
             logical = as_name(node.raw.get("logicalParentUuid"))
             node.parent = logical if logical in by_id else last.get(stream)
             if node.parent is None:
@@ -122,11 +125,6 @@ def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: Transc
             source.problem(node.line, PARENT_OUTSIDE, node.parent)
             node.parent = last.get(stream)
         last[stream] = node.id
-
-
-def starts_anew(raw: JsonObject) -> bool:
-    """True for a compaction boundary, or the summary of a release without boundaries."""
-    return raw.get("subtype") == "compact_boundary" or raw.get("isCompactSummary") is True
 
 
 def _parents_first(nodes: list[Node], by_id: dict[str, Node], source: TranscriptFile) -> Iterator[Node]:

@@ -15,7 +15,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import anthropic
-from refold.session.dialects.common import stop_of
+from refold.session.dialects.common import model_of, stop_of
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.base import Head, TranscriptFile
 from refold.transcripts.builder import Builder, edits_of
@@ -130,7 +130,7 @@ class _Import:
         title = self._loose(loose)
         self.log.info.update((key, value) for key, value in self.common.items() if key != "cwd")
         cwd, session = self.common.get("cwd"), self.common.get("sessionId")
-        return self.log.loaded(id=as_name(session), title=title, cwd=as_name(cwd), leaf=self._leaf(nodes))
+        return self.log.loaded(id=session, title=title, cwd=cwd, leaf=self._leaf(nodes))
 
     def _leaf(self, nodes: list[Node]) -> str | None:
         spoken = [node for node in nodes if node.kind in ("user", "assistant") or _is_ours(node)] or nodes
@@ -171,8 +171,8 @@ class _Import:
         if kind not in _PATH_KINDS:
             self.log.unknown[kind] += 1
         label = f"system:{as_text(raw.get('subtype'))}" if kind == "system" else kind
-        rest = {key: value for key, value in raw.items() if self.common.get(key) != value}
         self._done(node, node.id, node.id)
+        rest = self._unlike_common(raw)
         self.log.put(e.Other(id=node.id, parent=parent, time=time_of(raw), kind=label, raw=rest))
 
     def _user(self, node: Node, parent: str | None) -> None:
@@ -212,7 +212,7 @@ class _Import:
             parent=self._parent(head),
             time=time_of(head.raw),
             usage=self._usage(reply),
-            model=f"anthropic:{raw['model']}" if as_name(raw.get("model")) else None,
+            model=model_of("anthropic", raw),
             meta=meta,
         )
         tail = head.id
@@ -243,13 +243,14 @@ class _Import:
         return best if best.total else None
 
     def _meta(self, raw: JsonObject) -> dict[str, Any]:
-        rest = without(raw, _USED)
-        return {key: value for key, value in rest.items() if self.common.get(key) != value}
+        return self._unlike_common(without(raw, _USED))
+
+    def _unlike_common(self, raw: JsonObject) -> dict[str, Any]:
+        return {key: value for key, value in raw.items() if self.common.get(key) != value}
 
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
     def _own_folds(self, node: Node) -> None:
-        """Restores the folds of refold."""
         names = restore_embedded(node.raw, node.index, self.log)
         if names is None:
             raise _UnfitError(node)
@@ -305,10 +306,8 @@ class _Import:
         """The path up to the compaction, and its entries that stayed in view."""
         path = self.log.path(parent)
         places = {id: place for place, id in enumerate(path)}
-        segment, several = (
-            as_object(metadata.get("preservedSegment")),
-            as_object(metadata.get("preservedMessages")),
-        )
+        segment = as_object(metadata.get("preservedSegment"))
+        several = as_object(metadata.get("preservedMessages"))
         stretches = [(as_text(id), as_text(id)) for id in as_list(several.get("uuids"))]
         stretches.append((as_text(segment.get("headUuid")), as_text(segment.get("tailUuid"))))
         kept: set[str] = set()

@@ -164,7 +164,7 @@ class _Chain:
                 yield self._said(item, blocks, first and item.fold is not None)
 
     def _said(self, item: Item, blocks: list[JsonObject], summary: bool) -> JsonObject:
-        entry = entry_of(self.page, item)
+        entry = entry_of(self.page.session, item)
         texts = [part for part in item.message.parts if isinstance(part, m.Text)]
         extra: JsonObject = {key: entry.meta[key] for key in _CARRIED if entry and key in entry.meta}
         if summary:
@@ -178,7 +178,7 @@ class _Chain:
 
     def _reply(self, item: Item, blocks: list[JsonObject]) -> Iterator[JsonObject]:
         """One record per block, all of one message."""
-        entry = entry_of(self.page, item)
+        entry = entry_of(self.page.session, item)
         message = item.message
         stop = message.stop if isinstance(message, m.Assistant) else None
         calls = any(block["type"] == "tool_use" for block in blocks)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
+from refold.session.dialects.common import model_of
 from refold.text.lenient_json import JsonObject
 from refold.text.plural import counted
 from refold.transcripts.base import Head, TranscriptFile, seconds
@@ -131,8 +132,7 @@ class _Import:
         self.log.add(e.ModelChange, index, time=when, model=self._model(), thinking=effort, meta=payload)
 
     def _model(self) -> str | None:
-        model = as_name(self.context.get("model"))
-        return f"{as_name(self.header.get('model_provider')) or 'openai'}:{model}" if model else None
+        return model_of(as_name(self.header.get("model_provider")) or "openai", self.context)
 
     def _event(self, payload: JsonObject, index: int, line: int, when: float) -> None:
         kind = as_text(payload.get("type"))
@@ -266,8 +266,6 @@ class _Import:
         if stray:
             self.source.problem("file", f"{stray} token counts belong to no reply")
         self.log.info.update(without(self.header, frozenset({"id", "cwd"})))
-        created = seconds(self.header.get("timestamp"))
-        if created:
-            self.log.times.append(created)
-        cwd = as_name(self.header.get("cwd")) or as_name(self.context.get("cwd"))
-        return self.log.loaded(id=as_name(self.header.get("id")), cwd=cwd, leaf=self.log.tail)
+        self.log.times += filter(None, [seconds(self.header.get("timestamp"))])
+        cwd = as_name(self.header.get("cwd")) or self.context.get("cwd")
+        return self.log.loaded(id=self.header.get("id"), cwd=cwd, leaf=self.log.tail)

@@ -78,14 +78,13 @@ def _user(parts: Iterable[m.AnyPart]) -> m.User:
 
 
 def message_of(raw: JsonObject) -> m.Message | None:
+    """A message that is not the model's; None if its role is unknown."""
     content = tuple(chat_parts(raw.get("content")))
     match raw.get("role"):
         case "user":
             return _user(content)
         case "system" | "developer":
             return m.System(content)
-        case "assistant":
-            return m.Assistant(content)
         case _:
             return None
 

@@ -71,18 +71,23 @@ def spoken(page: Page, ticket: Ticket) -> tuple[list[JsonObject], dict[str, str]
     for item in items:
         for id in item.entries[:1]:
             places.setdefault(id, index_id(len(lines) - 1))  # the header does not count
-        lines += rollout.conversation(item.message, custom, _time(page, item))
+        known = item.entries and item.entries[0] in page.session
+        when = page.session[item.entries[0]].time if known else 0.0
+        lines += rollout.conversation(item.message, custom, when)
     return lines, places
 
 
 def compaction_records(page: Page, records: Sequence[JsonObject], ticket: Ticket) -> list[JsonObject]:
     number = records[-1].get("ordinal") if records else None
     rollout = _Rollout(Clock(page, ticket, records), number + 1 if isinstance(number, int) else None)
-    line = rollout.compacted(page)
-    line["payload"][EMBEDDED_KEY] = embed(
-        page.entries, len(records) - 1, places=page.places, session=page.session.id
-    )
-    return [line]
+    custom = _custom(page.view)
+    summary = next((item.message.text for item in page.view if item.fold is not None), "")
+    payload: JsonObject = {
+        "message": without_surrogates(summary),
+        "replacement_history": [wire for item in page.view for wire in _rendered(item.message, custom)],
+        EMBEDDED_KEY: embed(page.entries, len(records) - 1, places=page.places, session=page.session.id),
+    }
+    return [rollout.line("compacted", payload)]
 
 
 def ticket_of(records: Sequence[JsonObject], now: float) -> Ticket:
@@ -121,31 +126,15 @@ class _Rollout:
         if (event := _event(message)) is not None:
             yield self.line("event_msg", event, when)
 
-    def compacted(self, page: Page) -> JsonObject:
-        summary = next((item.message.text for item in page.view if item.fold is not None), "")
-        custom = _custom(page.view)
-        history = [wire for item in page.view for wire in _rendered(item.message, custom)]
-        return self.line(
-            "compacted", {"message": without_surrogates(summary), "replacement_history": history}
-        )
-
-
-def _time(page: Page, item: Item) -> float:
-    return page.session[item.entries[0]].time if item.entries and item.entries[0] in page.session else 0.0
-
 
 def _event(message: m.Message) -> JsonObject | None:
-    said = without_surrogates(message.text).strip()
-    if isinstance(message, m.User) and said:
+    if isinstance(message, m.User) and (said := without_surrogates(message.text).strip()):
         return {"type": "user_message", "message": said, "images": [], "text_elements": []}
-    if isinstance(message, m.Assistant) and (spoken := _spoken(message)):
-        return {"type": "agent_message", "message": spoken}
+    if isinstance(message, m.Assistant):
+        texts = (part.text for part in message.content if isinstance(part, m.Text))
+        if said := without_surrogates("\n\n".join(text for text in texts if text.strip())):
+            return {"type": "agent_message", "message": said}
     return None
-
-
-def _spoken(message: m.Assistant) -> str:
-    texts = (part.text for part in message.content if isinstance(part, m.Text))
-    return without_surrogates("\n\n".join(text for text in texts if text.strip()))
 
 
 def _custom(items: Sequence[Item]) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
+from refold.session.dialects.common import model_of
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.base import Head, TranscriptFile
 from refold.transcripts.builder import Builder, build_call
@@ -17,15 +18,8 @@ from refold.transcripts.values import as_count, as_list, as_name, as_object, as_
 name = "copilot"
 
 _BOOKKEEPING = (
-    "session.",
-    "hook.",
-    "permission.",
-    "tool.",
-    "assistant.",
-    "subagent.",
-    "skill.",
-    "user_input.",
-)
+    "session.", "hook.", "permission.", "tool.", "assistant.", "subagent.", "skill.", "user_input.",
+)  # fmt: skip
 _REPLY_USED = frozenset({"content", "toolRequests", "reasoningText", "model", "messageId"})
 _RESULT_USED = frozenset({"toolCallId", "result", "error", "success", "model"})
 
@@ -53,9 +47,8 @@ def read(source: TranscriptFile) -> Loaded:
                 meta = without(data, frozenset({"content", "transformedContent"}))
                 log.say(m.User(_prompt(data)), index, **place, meta=meta)
             case "assistant.message":
-                model = as_name(data.get("model"))
                 meta = without(data, _REPLY_USED)
-                log.say(_reply(data), index, **place, model=f"copilot:{model}" if model else None, meta=meta)
+                log.say(_reply(data), index, **place, model=model_of("copilot", data), meta=meta)
             case "tool.execution_complete":
                 log.say(_result(data), index, **place, meta=without(data, _RESULT_USED))
             case "system.notification":
@@ -68,8 +61,7 @@ def read(source: TranscriptFile) -> Loaded:
                     log.unknown[kind] += 1
                 log.state(kind, raw, index, time=time_of(raw))
     log.info.update(without(start, frozenset({"sessionId", "context"})))
-    cwd = as_name(as_object(start.get("context")).get("cwd"))
-    return log.loaded(id=as_name(start.get("sessionId")), cwd=cwd)
+    return log.loaded(id=start.get("sessionId"), cwd=as_object(start.get("context")).get("cwd"))
 
 
 def _prompt(data: JsonObject) -> m.Content:

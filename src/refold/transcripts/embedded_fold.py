@@ -50,10 +50,6 @@ def embedded_in(raw: JsonObject, index: int) -> JsonObject:
     return found if found.get("records") == index and found.get("version") == stored.VERSION else {}
 
 
-def copies(raw: JsonObject, index: int) -> list[Any]:
-    return as_list(embedded_in(raw, index).get("copies"))
-
-
 def restore_embedded(raw: JsonObject, index: int, log: Builder) -> dict[str, str] | None:
     """Adds the embedded entries to the log, and returns new names of entries. None, with the log unchanged,
     if there are none or they do not fit."""

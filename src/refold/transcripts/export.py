@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from refold.compaction.record import go_on
 from refold.entries import MessageEntry
 from refold.errors import UnknownName, UsageError
 from refold.format import dump_json
-from refold.messages import Message
 from refold.session import Item, Projection, Session, dialects, redacted
 from refold.session.dialects import Dialect
 from refold.session.invariants import repair_by
@@ -51,7 +50,8 @@ def export(
     if server and to not in WRITERS:
         raise UsageError(f"--with-mcp works for {' and '.join(WRITERS)}, not for {to}")
     if redact or to == "markdown":
-        info, known = redacted.values(session.info), redacted.KnownSecrets(_said(session))
+        said = (entry.message for entry in session.entries if isinstance(entry, MessageEntry))
+        info, known = redacted.values(session.info), redacted.KnownSecrets(said)
         session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
@@ -74,10 +74,6 @@ def export(
         dialect = dialects.get(to)
         data = _list(items, dialect)
     return Exported(data, tuple(export_losses(session, dialect, items, view=view)))
-
-
-def _said(session: Session) -> Iterator[Message]:
-    return (entry.message for entry in session.entries if isinstance(entry, MessageEntry))
 
 
 def _list(items: Sequence[Item], dialect: Dialect) -> bytes:

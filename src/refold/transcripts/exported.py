@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -41,15 +42,8 @@ def ending(session: Session, end: str) -> Session:
     return Session(map(changed, session.entries), id=session.id, info=session.info)
 
 
-class _Counted(dict[str, str]):
-    """`{thinking_block}` → `2 thinking blocks`."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-    def __missing__(self, noun: str) -> str:
-        return counted(self.number, noun.replace("_", " "))
+_NOUN = re.compile(r"\{(\w+)\}")
+"""`{thinking_block}` becomes `2 thinking blocks`."""
 
 
 def export_losses(
@@ -65,7 +59,9 @@ def export_losses(
     found = Counter(_entry_losses(session, view=view, keeps=keeps))
     for item in items:
         found.update(_text_losses(item.message) if dialect is None else _list_losses(item.message, dialect))
-    return [text.format_map(_Counted(n)) for text, n in found.items()]
+    return [
+        _NOUN.sub(lambda noun, n=n: counted(n, noun[1].replace("_", " ")), text) for text, n in found.items()
+    ]
 
 
 def _entry_losses(session: Session, *, view: bool, keeps: Sequence[str]) -> Iterable[str]:

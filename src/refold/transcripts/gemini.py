@@ -11,6 +11,7 @@ from typing import Any
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
+from refold.session.dialects.common import model_of
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.base import Head, TranscriptFile, seconds
 from refold.transcripts.builder import Builder, build_call, build_parts, usage
@@ -52,8 +53,8 @@ def read(source: TranscriptFile) -> Loaded:
             kept = {"kind": kind or "record", "raw": raw or {"value": item}}
             log.add(e.Other, index, id=raw.get("id"), time=time_of(raw), **kept)
     log.info.update(without(head, frozenset({"messages", "sessionId"})))
-    log.times += [when for key in ("startTime", "lastUpdated") if (when := seconds(head.get(key)))]
-    return log.loaded(id=as_name(head.get("sessionId")), title=as_name(head.get("summary")), leaf=log.tail)
+    log.times += filter(None, (seconds(head.get(key)) for key in ("startTime", "lastUpdated")))
+    return log.loaded(id=head.get("sessionId"), title=head.get("summary"), leaf=log.tail)
 
 
 def _session(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:
@@ -90,7 +91,6 @@ def _reply(log: Builder, raw: JsonObject, index: int) -> None:
     parts += build_parts(raw.get("content"), _part)
     parts += [build_call(call.get("id"), call.get("name"), call.get("args")) for call in calls]
     tokens = as_object(raw.get("tokens"))
-    model = as_name(raw.get("model"))
     log.say(
         m.Assistant(tuple(parts), "tool_use" if calls else "end"),
         index,
@@ -101,7 +101,7 @@ def _reply(log: Builder, raw: JsonObject, index: int) -> None:
             output=as_count(tokens.get("output")) + as_count(tokens.get("thoughts")),
             read=tokens.get("cached"),
         ),
-        model=f"google:{model}" if model else None,
+        model=model_of("google", raw),
         meta=without(raw, _USED),
     )
     for call in calls:

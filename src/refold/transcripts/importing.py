@@ -71,12 +71,11 @@ class ReadConversation(NamedTuple):
     session: Session
 
 
-ReadConversations = Iterator["ReadConversation | ImportOutcome"]
-"""The conversations of one file, or the result if there is nothing to import."""
-
-
-def conversations(path: Path, *, named: bool = True, format: str | None = None) -> ReadConversations:
-    """All conversations of a file. A file in a folder that is not a transcript is skipped, not failed."""
+def conversations(
+    path: Path, *, named: bool = True, format: str | None = None
+) -> Iterator[ReadConversation | ImportOutcome]:
+    """All conversations of a file, or the result if there is nothing to import. A file in a folder that is
+    not a transcript is skipped, not failed."""
     there = False
     try:
         for kind, loaded in read_all(path, format=format):
@@ -139,7 +138,6 @@ class Importer:
         self._known = {info.id: info.entries for info in store.sessions()}
 
     def put(self, path: Path, found: Iterable[Parcel | ImportOutcome]) -> Iterator[ImportOutcome]:
-        """Stores the conversations of a file."""
         taken: set[str] = set()
         for one in found:
             try:
@@ -225,7 +223,6 @@ def _is_forgotten(entry: AnyEntry, told: AnyEntry) -> bool:
 
 
 def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:
-    """Appends entries after `tip`, in batches."""
     rest = iter(entries)
     while batch := list(islice(rest, _BATCH)):
         store.append(id, batch, after=tip)

@@ -56,7 +56,9 @@ def _part(part: m.AnyPart) -> str:
         case m.Call():
             return f"**{_line(part.name)}**\n\n" + _fenced(arguments_json(part), "json")
         case m.Image():
-            return f"*{_line(describe_image(part))}*"
+            found = images.size(part)
+            pixels = f", {found[0]} × {found[1]}" if found else ""
+            return f"*{_line(f'[{part.media_type}{pixels}]')}*"
         case m.Opaque():
             return _fenced(compact_json(part.raw), "json")
 
@@ -67,11 +69,6 @@ def _result(message: m.Result) -> str:
     shown = [_fenced(message.text)] if message.text else []
     shown += [_part(part) for part in message.parts if not isinstance(part, m.Text)]
     return "\n\n".join([title, *(shown or ["(empty)"])])
-
-
-def describe_image(image: m.Image) -> str:
-    found = images.size(image)
-    return f"[{image.media_type}, {found[0]} × {found[1]}]" if found else f"[{image.media_type}]"
 
 
 def _fenced(text: str, language: str = "") -> str:

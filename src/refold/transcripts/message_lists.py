@@ -102,7 +102,6 @@ Groups = list[tuple[int, list[JsonObject]]]
 
 
 def alone(items: Sequence[Any]) -> Groups:
-    """Every record by itself."""
     return [(index, [cast("JsonObject", item)]) for index, item in enumerate(items) if isinstance(item, dict)]
 
 

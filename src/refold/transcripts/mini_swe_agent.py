@@ -9,7 +9,7 @@ from __future__ import annotations
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, TranscriptFile
 from refold.transcripts.builder import Builder
-from refold.transcripts.values import as_list, as_name, as_object, as_text, without
+from refold.transcripts.values import as_list, as_object, as_text, without
 from refold.transcripts.written_calls import read_messages
 
 name = "mini-swe-agent"
@@ -33,4 +33,4 @@ def read(source: TranscriptFile) -> Loaded:
         if as_object(item).get("role") == "exit":
             log.state("exit", item, index)
     log.info.update(without(raw, frozenset({"messages"})))
-    return log.loaded(id=as_name(raw.get("instance_id")))
+    return log.loaded(id=raw.get("instance_id"))

@@ -52,17 +52,11 @@ def _replies(items: Sequence[Any]) -> Groups:
             growing = False
             continue
         record = cast("JsonObject", item)
-        model = _is_models(record)
+        kind, role = record.get("type", "message"), record.get("role")
+        model = role == "assistant" if kind == "message" else not str(kind).endswith("_output")
         if model and growing:
             groups[-1][1].append(record)
         else:
             groups.append((index, [record]))
         growing = model
     return groups
-
-
-def _is_models(record: JsonObject) -> bool:
-    kind = record.get("type", "message")
-    if kind == "message":
-        return record.get("role") == "assistant"
-    return not str(kind).endswith("_output")

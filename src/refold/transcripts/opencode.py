@@ -54,8 +54,7 @@ def read(source: TranscriptFile) -> Loaded:
     reverted = as_name(as_object(info.get("revert")).get("messageID"))
     leaf = log.parent(reverted) if reverted and reverted in log else None
     log.info.update(without(info, frozenset({"id", "title", "directory"})))
-    directory, title = as_name(info.get("directory")), as_name(info.get("title"))
-    return log.loaded(id=as_name(info.get("id")), title=title, cwd=directory, leaf=leaf)
+    return log.loaded(id=info.get("id"), title=info.get("title"), cwd=info.get("directory"), leaf=leaf)
 
 
 class _Import:
@@ -175,7 +174,6 @@ def _prompted(part: JsonObject) -> m.AnyPart:
 
 
 def _spoken(part: JsonObject) -> m.AnyPart:
-    """A part of a reply."""
     match part.get("type"):
         case "text" if isinstance(part.get("text"), str):
             return m.Text(part["text"])

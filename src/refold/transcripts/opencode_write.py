@@ -22,7 +22,7 @@ from refold.session.dialects.common import call_object
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.claude_write import adapted
 from refold.transcripts.exported import Exported, export_losses, spoken_items
-from refold.transcripts.programs import sendable_items
+from refold.transcripts.programs import entry_of, sendable_items
 
 OPENCODE_VERSION = "1.18.18"
 AGENT = "build"
@@ -38,18 +38,12 @@ class Importable(Exported, frozen=True, kw_only=True):
     """The command that resumes it, in the session's folder; `FILE` is where this was written."""
 
 
-class _Speaker:
-    dialect = "openai"
-
-    def adapted(self, message: m.Message) -> m.Message | None:
-        return adapted(message)
-
-
 def importable(session: Session, *, view: bool, cwd: str | os.PathLike[str] | None, now: float) -> Importable:
     """The session as a new one of opencode. `view=True` omits what precedes the compaction."""
     projection = Projection(session)
-    said = sendable_items(spoken_items(session), _Speaker()) if projection.folds and not view else []
-    shown = sendable_items(projection.items, _Speaker())
+    split = projection.folds and not view
+    said = sendable_items(spoken_items(session), "openai", adapted) if split else []
+    shown = sendable_items(projection.items, "openai", adapted)
     if not shown:
         raise UsageError("this session cannot be resumed: it has no messages")
     folder = os.path.realpath(cwd or session.info.cwd or Path.cwd())
@@ -113,29 +107,22 @@ class Writing:
             self.asked = ""
         yield from self.messages(rest, copies=True)
 
-    def _entry(self, item: Item) -> e.MessageEntry | None:
-        entry = self.session[item.entries[0]] if item.entries and item.entries[0] in self.session else None
-        return entry if isinstance(entry, e.MessageEntry) and item.fold is None else None
-
     def _time(self, item: Item, copies: bool) -> float:
-        entry = None if copies else self._entry(item)
+        entry = None if copies else entry_of(self.session, item)
         return entry.time if entry else 0.0
 
     def _new(self, kind: str) -> str:
         self.number += 1
         return f"{kind}_{self.number & (1 << 48) - 1:012x}{uuid4().hex[:14]}"
 
-    def _stamp(self, time: float = 0.0) -> int:
-        self.at = max(time, self.at + 0.001)
-        return int(self.at * 1000)
-
     def _message(self, info: JsonObject, parts: Sequence[JsonObject], time: float) -> JsonObject:
-        id, created = self._new("msg"), self._stamp(time)
+        id = self._new("msg")
+        self.at = max(time, self.at + 0.001)
+        times = {"created": int(self.at * 1000)}
         if info["role"] == "user":
             self.asked = id
-            times: JsonObject = {"created": created}
         else:
-            times = {"created": created, "completed": created}
+            times["completed"] = times["created"]
         place = {"sessionID": self.id, "messageID": id}
         rows = [{"id": self._new("prt"), **place, **part} for part in parts]
         return {"info": {"id": id, "sessionID": self.id, **info, "time": times}, "parts": rows}
@@ -146,7 +133,7 @@ class Writing:
         return self._message(info, parts, time)
 
     def _reply(self, item: Item, results: dict[str, Item], copies: bool, **more: Any) -> JsonObject:
-        message, entry = item.message, self._entry(item)
+        message, entry = item.message, entry_of(self.session, item)
         assert isinstance(message, m.Assistant)
         provider, _, model = ((entry.model if entry else None) or self.model).partition(":")
         used = (entry.usage if entry and not copies else None) or m.Usage()

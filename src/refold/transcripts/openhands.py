@@ -85,8 +85,7 @@ def read(source: TranscriptFile) -> Loaded:
     for index, item in enumerate(events):
         reading.event(as_object(item), index, item)
     log.info.update(without(run, frozenset({"history"})))
-    id = as_name(run.get("instance_id"))
-    return log.loaded(id=id, title=id)
+    return log.loaded(id=run.get("instance_id"), title=run.get("instance_id"))
 
 
 def _run(source: TranscriptFile) -> tuple[JsonObject, list[Any]]:

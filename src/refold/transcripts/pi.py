@@ -61,7 +61,9 @@ def read(source: TranscriptFile) -> Loaded:
         raise FormatError(f"{source.name or 'the file'} holds no pi entries")
     if header is None:
         source.problem(1, "the session header is missing: entries are read as version 3")
-    migrate_records(records, _version(header), offset=0 if header is None else 1)
+    version = 3 if header is None else header.get("version", 1)
+    version = version if isinstance(version, int) else 1
+    migrate_records(records, version, offset=0 if header is None else 1)
     _parents_first({record["id"]: as_name(record.get("parentId")) for record in reversed(records)})
     aliases = _aliases(records)
     entries = _opening(header)
@@ -96,11 +98,6 @@ def migrate_records(records: list[JsonObject], version: int, *, offset: int = 1)
             at = record.pop("firstKeptEntryIndex")
             if isinstance(at, int) and 0 <= at - offset < len(records):
                 record.setdefault("firstKeptEntryId", records[at - offset]["id"])
-
-
-def _version(header: JsonObject | None) -> int:
-    version = header.get("version", 1) if header is not None else 3
-    return version if isinstance(version, int) else 1
 
 
 def _opening(header: JsonObject | None) -> list[e.AnyEntry]:

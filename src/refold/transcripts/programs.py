@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import dropwhile
 from pathlib import PurePosixPath
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -52,20 +52,16 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Of a whole path: which entry is what which record of the file says."""
 
 
-class Speaker(Protocol):
-    """What a program can hold of a conversation."""
+Adapt: TypeAlias = Callable[[m.Message], m.Message | None]
+"""A message as a program can hold it; None: the program says that itself when it resumes."""
+
+
+class SessionWriter(Protocol):
+    """One module for each program has these members."""
 
     dialect: str
     """What the program speaks with its model."""
-
-    def adapted(self, message: m.Message) -> m.Message | None:
-        """The message as this program can hold it; None: it says that itself when it resumes."""
-        ...
-
-
-class SessionWriter(Speaker, Protocol):
-    """One module for each program has these members."""
-
+    adapted: Adapt
     keeps: tuple[str, ...]
     """What a record holds beside the message: `usage`, `times`."""
     home_variable: str
@@ -109,19 +105,18 @@ def page_of(session: Session, chosen: SessionWriter, *, history: bool = True) ->
     split = history and bool(projection.folds)
     return Page(
         session=session,
-        said=sendable_items(spoken_items(session), chosen) if split else (),
-        view=sendable_items(projection.items, chosen),
+        said=sendable_items(spoken_items(session), chosen.dialect, chosen.adapted) if split else (),
+        view=sendable_items(projection.items, chosen.dialect, chosen.adapted),
     )
 
 
-def sendable_items(items: Sequence[Item], chosen: Speaker) -> list[Item]:
+def sendable_items(items: Sequence[Item], dialect: str, adapt: Adapt) -> list[Item]:
     """Without the system prompt at the beginning, and what else the program brings itself."""
     told = dropwhile(lambda item: isinstance(item.message, m.System), items)
     shown = (item for item in told if not (isinstance(item.message, m.Bash) and item.message.hidden))
-    spoken = ((item, _spoken(item.message)) for item in shown)
-    adapted = ((item, chosen.adapted(message)) for item, message in spoken)
+    adapted = ((item, adapt(_spoken(item.message))) for item in shown)
     held = [replace(item, message=message) for item, message in adapted if message is not None]
-    return repair_by(dialects.get(chosen.dialect).rules, held)
+    return repair_by(dialects.get(dialect).rules, held)
 
 
 def _spoken(message: m.Message) -> m.Message:
@@ -129,11 +124,11 @@ def _spoken(message: m.Message) -> m.Message:
     return m.user([m.text(message.text, "tool")]) if isinstance(message, m.Bash) else message
 
 
-def entry_of(page: Page, item: Item) -> e.MessageEntry | None:
+def entry_of(session: Session, item: Item) -> e.MessageEntry | None:
     """The entry that an item shows as it was said."""
-    if item.fold is not None or not item.entries or item.entries[0] not in page.session:
+    if item.fold is not None or not item.entries or item.entries[0] not in session:
         return None
-    entry = page.session[item.entries[0]]
+    entry = session[item.entries[0]]
     return entry if isinstance(entry, e.MessageEntry) else None
 
 

@@ -58,7 +58,8 @@ def _unlike(data: bytes, program: str, page: Page) -> list[str]:
     """How the file, read back, differs from what it should say."""
     session = Session.of(read_stream(io.BytesIO(data), name="session.jsonl", format=program))
     wanted = _words(page.view, program)
-    there = _words(sendable_items(Projection(session).items, writer(program)), program)
+    chosen = writer(program)
+    there = _words(sendable_items(Projection(session).items, chosen.dialect, chosen.adapted), program)
     pairs = enumerate(zip_longest(wanted, there))
     return [f"read back, part {at} of the view differs" for at, (a, b) in pairs if a != b][:1]
 

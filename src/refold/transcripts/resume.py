@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
@@ -23,9 +23,8 @@ from refold.compaction.record import go_on
 from refold.errors import UsageError
 from refold.session import Session, dialects
 from refold.session.edits import said_by
-from refold.text.lenient_json import JsonObject
 from refold.transcripts.exported import Exported, ending, export_losses
-from refold.transcripts.programs import Page, Ticket, json_lines, page_of, writer
+from refold.transcripts.programs import Ticket, json_lines, page_of, writer
 from refold.transcripts.record_checks import refuse_unsound, unchanged
 
 
@@ -61,14 +60,17 @@ def resumable(
         raise UsageError("this session cannot be resumed: it has no messages")
     records, places = chosen.spoken(page, ticket)
     if page.said:
-        page = _carrying(page, program, records, places)
+        # With the path as it is, for when the file is read again: what its records say as the entries do is
+        # only named, everything else is written into the record of the compaction.
+        path = session.path
+        told = unchanged(path, program, records, places)
+        page = replace(page, entries=[*map(_bare, path)], places=told)
         records = [*records, *chosen.compaction_records(page, records, ticket)]
     data = json_lines(records)
     refuse_unsound(data, program, page, ticket)
-    told = (
-        *export_losses(session, dialect, page.said or page.view, view=True, keeps=chosen.keeps),
-        *_left_out(page),
-    )
+    lost = export_losses(session, dialect, page.said or page.view, view=True, keeps=chosen.keeps)
+    if any(isinstance(said_by(entry), m.System) for entry in session.path):
+        lost.append("system prompt not exported: the program has its own")
     started = chosen.with_server(server) if server else ""
     return Resumable(
         program=program,
@@ -76,15 +78,8 @@ def resumable(
         id=ticket.id,
         place=chosen.place(ticket),
         command=f"cd {shlex.quote(folder)} && {chosen.resume_command(ticket.id)}{started}",
-        lost=tuple(dict.fromkeys(told)),
+        lost=tuple(lost),
     )
-
-
-def _carrying(page: Page, program: str, records: Sequence[JsonObject], places: Mapping[str, str]) -> Page:
-    """With the path as it is, for when the file is read again: what its records say as the entries do is only
-    named, everything else is written into the record of the compaction."""
-    path = page.session.path
-    return replace(page, entries=[*map(_bare, path)], places=unchanged(path, program, records, places))
 
 
 def _bare(entry: e.AnyPathEntry) -> e.AnyPathEntry:
@@ -96,8 +91,3 @@ def _bare(entry: e.AnyPathEntry) -> e.AnyPathEntry:
             return replace(entry, meta={})
         case _:
             return entry
-
-
-def _left_out(page: Page) -> list[str]:
-    prompted = any(isinstance(said_by(entry), m.System) for entry in page.session.path)
-    return ["system prompt not exported: the program has its own"] if prompted else []

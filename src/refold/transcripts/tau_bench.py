@@ -30,31 +30,27 @@ def read(source: TranscriptFile) -> Loaded:
     log = Builder(name, source)
     key = "traj" if "traj" in run else "messages"
     for index, item in enumerate(as_list(run.get(key))):
-        take(log, item, index)
+        raw = as_object(item)
+        message = _message(raw)
+        if message is None:
+            log.strange(raw, item, index)
+            continue
+        spent = as_object(raw.get("usage"))
+        log.say(
+            message,
+            index,
+            time=seconds(raw.get("timestamp")),
+            usage=usage(prompt=spent.get("prompt_tokens"), output=spent.get("completion_tokens")),
+            meta={key: value for key, value in without(raw, _USED).items() if value is not None},
+        )
     log.info.update(without(run, frozenset({key})))
     title = f"task {run['task_id']}" if isinstance(run.get("task_id"), int | str) else None
     trial = f"-{run['trial']}" if isinstance(run.get("trial"), int) else ""
     return log.loaded(id=f"{title}{trial}".replace(" ", "-") if title else None, title=title)
 
 
-def take(log: Builder, item: object, index: int) -> None:
-    """One message in OpenAI's spelling; what is none is kept as it came."""
-    raw = as_object(item)
-    message = message_of(raw)
-    if message is None:
-        log.strange(raw, item, index)
-        return
-    spent = as_object(raw.get("usage"))
-    log.say(
-        message,
-        index,
-        time=seconds(raw.get("timestamp")),
-        usage=usage(prompt=spent.get("prompt_tokens"), output=spent.get("completion_tokens")),
-        meta={key: value for key, value in without(raw, _USED).items() if value is not None},
-    )
-
-
-def message_of(raw: JsonObject) -> m.Message | None:
+def _message(raw: JsonObject) -> m.Message | None:
+    """A message in OpenAI's spelling; None if it has another role."""
     content = tuple(chat_parts(raw.get("content")))
     match raw.get("role"):
         case "system" | "developer":

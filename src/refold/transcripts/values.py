@@ -40,12 +40,10 @@ def is_list(value: object) -> bool:
 
 
 def first(value: object) -> dict[str, Any]:
-    """The first object of a list."""
     return as_object(next(iter(as_list(value)), None))
 
 
 def as_count(value: object) -> int:
-    """A count; 0 for anything else."""
     return common.as_count(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 

@@ -47,7 +47,6 @@ def said_in(raw: JsonObject) -> str:
 
 
 def read_messages(log: Builder, messages: Sequence[object]) -> None:
-    """Every message of a conversation, put into the log."""
     reading = _Import(log, by_position=_is_by_position(messages))
     for index, item in enumerate(messages):
         reading.take(as_object(item), index, item)

@@ -254,7 +254,6 @@ def render(
 
 
 def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
-    """Tool definitions; the provider's own tools are unchanged."""
     return [convert_tool(tool, json_schema, lambda raw: "input_schema" in raw) for tool in tools]
 
 

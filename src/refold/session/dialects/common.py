@@ -82,7 +82,6 @@ def to_list(value: Any) -> list[Any]:
 
 
 def list_or_empty(value: Any) -> list[Any]:
-    """The value if it is a list; otherwise an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
@@ -253,7 +252,6 @@ def call_json(call: m.Call) -> str:
 
 
 def call_object(call: m.Call) -> JsonObject:
-    """The arguments as a new object."""
     return json_copy(call.arguments) if call.raw is None else {MALFORMED: without_surrogates(call.raw)}
 
 
@@ -313,10 +311,16 @@ def opaque(raw: JsonObject) -> m.Opaque:
     return m.Opaque(storable(raw))
 
 
-def openai_usage(prompt: Any, output: Any, details: JsonObject) -> m.Usage:
-    """Usage whose prompt count includes cached tokens."""
+def openai_usage(given: Any, prompt: str, output: str) -> m.Usage | None:
+    """Usage whose prompt count includes cached tokens; `prompt` and `output` are the names of its counts."""
+    if not given:
+        return None
+    raw = object_or_empty(given)
+    details = object_or_empty(raw.get(f"{prompt}_details"))
+    if "prompt_cache_hit_tokens" in raw:  # DeepSeek's spelling
+        details = {"cached_tokens": raw["prompt_cache_hit_tokens"]}
     read, written = count_field(details, "cached_tokens"), count_field(details, "cache_write_tokens")
-    return m.Usage(max(0, as_count(prompt) - read - written), as_count(output), read, written)
+    return m.Usage(max(0, count_field(raw, prompt) - read - written), count_field(raw, output), read, written)
 
 
 def count_field(raw: JsonObject, key: str) -> int:
@@ -332,7 +336,6 @@ def as_count(value: Any) -> int:
 
 
 def object_or_empty(value: Any) -> JsonObject:
-    """The value if it is an object; otherwise an empty one."""
     return as_dict(value) if hasattr(value, "model_dump") or isinstance(value, Mapping) else {}
 
 
@@ -341,6 +344,5 @@ def stop_of(word: Any, known: Mapping[str, m.Stop]) -> m.Stop:
 
 
 def model_of(provider: str, raw: JsonObject) -> str | None:
-    """The model that answered, if it is named."""
     model = raw.get("model")
     return f"{provider}:{model}" if model and isinstance(model, str) else None

@@ -98,7 +98,8 @@ def parse_reply(obj: Any) -> ParsedReply:
     stop = message.stop or stop_of(choice.get("finish_reason"), _STOPS)
     if stop in ("end", "other") and message.calls:
         stop = "tool_use"  # several compatible servers say "stop" after a call
-    return m.Assistant(message.content, stop), _usage(raw.get("usage")), model_of("openai", raw)
+    usage = openai_usage(raw.get("usage"), "prompt_tokens", "completion_tokens")
+    return m.Assistant(message.content, stop), usage, model_of("openai", raw)
 
 
 def _assistant(raw: JsonObject) -> m.Assistant:
@@ -139,16 +140,6 @@ def _result(raw: JsonObject) -> m.Result:
 def _legacy_id(name: str) -> str:
     """Id of a call from before calls had ids: its name, since only one call could be open."""
     return f"function_{name}"
-
-
-def _usage(given: Any) -> m.Usage | None:
-    if not given:
-        return None
-    raw = object_or_empty(given)
-    details = object_or_empty(raw.get("prompt_tokens_details"))
-    if "prompt_cache_hit_tokens" in raw:  # DeepSeek's spelling
-        details = {"cached_tokens": raw["prompt_cache_hit_tokens"]}
-    return openai_usage(raw.get("prompt_tokens"), raw.get("completion_tokens"), details)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +186,6 @@ def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
 
 
 def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
-    """Tool definitions; the provider's own tools are unchanged."""
     return [convert_tool(tool, _wire_tool, lambda raw: "function" in raw) for tool in tools]
 
 
@@ -242,7 +232,6 @@ def _shown(part: m.AnyPart, source: str) -> str | JsonObject | None:
 
 
 def _content(shown: Sequence[str | JsonObject]) -> str | list[JsonObject]:
-    """Content in wire form; a single text is a string."""
     if len(shown) == 1 and isinstance(shown[0], str):
         return shown[0]
     return [_text(each) if isinstance(each, str) else each for each in shown]
@@ -253,7 +242,8 @@ def _assistant_message(message: m.Assistant) -> JsonObject:
     calls: list[JsonObject] = []
     for part in message.content:
         if type(part) is m.Call:
-            calls.append(_wire_call(part))
+            function = {"name": wire_name(part.name), "arguments": call_json(part)}
+            calls.append({"id": short_id(part.id, _ID_LIMIT), "type": "function", "function": function})
         elif (each := _shown(part, "openai/assistant")) is not None:
             shown.append(each)
     said: JsonObject = {"role": "assistant"}
@@ -263,11 +253,6 @@ def _assistant_message(message: m.Assistant) -> JsonObject:
         said.setdefault("content", None)
         said["tool_calls"] = calls
     return said
-
-
-def _wire_call(call: m.Call) -> JsonObject:
-    function = {"name": wire_name(call.name), "arguments": call_json(call)}
-    return {"id": short_id(call.id, _ID_LIMIT), "type": "function", "function": function}
 
 
 def _tool_message(message: m.Result, pictures: list[JsonObject]) -> JsonObject:

@@ -69,17 +69,14 @@ _BROKEN: dict[str, m.Stop] = {"failed": "error", "cancelled": "aborted"}
 def speaks(raw: JsonObject) -> bool:
     """True for a response or an item: an object with a type, and a role only if it is a message."""
     if "role" not in raw:
-        return isinstance(raw.get("type"), str) or _is_response(raw)
+        is_response = raw.get("object") == "response" or isinstance(raw.get("output"), list)
+        return is_response or isinstance(raw.get("type"), str)
     if raw.get("type") == "message":  # so are whole replies of Anthropic, which name their model
         return "model" not in raw and "stop_reason" not in raw
     return not _OWN_PARTS.isdisjoint(block_types(raw))
 
 
 _OWN_PARTS = frozenset(("input_text", "output_text", "input_image"))
-
-
-def _is_response(raw: JsonObject) -> bool:
-    return raw.get("object") == "response" or isinstance(raw.get("output"), list)
 
 
 def parse(obj: Any) -> list[m.Message]:
@@ -133,7 +130,8 @@ def parse_reply(obj: Any) -> ParsedReply:
         parts.extend(p for message in parse(item) for p in message.parts)
     error = object_or_empty(raw.get("error")).get("message")
     message = m.Assistant(tuple(parts), _stop(raw, parts), error if isinstance(error, str) else None)
-    return message, _usage(raw.get("usage")), model_of("openai", raw)
+    usage = openai_usage(raw.get("usage"), "input_tokens", "output_tokens")
+    return message, usage, model_of("openai", raw)
 
 
 def _stop(raw: JsonObject, parts: list[m.AnyPart]) -> m.Stop:
@@ -175,14 +173,6 @@ def _is_item(call: m.Call) -> bool:
 
 def _summary(raw: JsonObject) -> m.Text:
     return m.Text(text_field(raw))
-
-
-def _usage(given: Any) -> m.Usage | None:
-    if not given:
-        return None
-    raw = object_or_empty(given)
-    details = object_or_empty(raw.get("input_tokens_details"))
-    return openai_usage(raw.get("input_tokens"), raw.get("output_tokens"), details)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +236,6 @@ def _is_alone(part: m.AnyPart, alone: Container[str]) -> bool:
 
 
 def render_tools(tools: Sequence[Any]) -> list[JsonObject]:
-    """Tool definitions; the provider's own tools are unchanged."""
     return [convert_tool(tool, _wire_tool, lambda raw: raw.get("type") == "function") for tool in tools]
 
 
@@ -302,11 +291,8 @@ def _reply_item(part: m.AnyPart, alone: Container[str]) -> JsonObject | None:
             "arguments": call_json(part),
         }
     if isinstance(part, m.Text):
-        return (
-            _message("assistant", without_surrogates(part.text))
-            if part.text and not part.text.isspace()
-            else None
-        )
+        said = part.text and not part.text.isspace()
+        return _message("assistant", without_surrogates(part.text)) if said else None
     if isinstance(part, m.Opaque):
         if part.source == "responses/assistant":
             return _message("assistant", [json_copy(part.raw)])

@@ -102,7 +102,6 @@ def repair(items: list[Item]) -> list[Item]:
 
 
 def join_assistants(pieces: Sequence[Item]) -> Item:
-    """Several assistant items as one."""
     content = tuple(p for piece in pieces for p in piece.message.parts)
     last = pieces[-1].message
     stop = last.stop if isinstance(last, Assistant) else None

@@ -41,13 +41,9 @@ def repair(items: list[Item]) -> list[Item]:
                 item = _joined(waiting, item, message)
             waiting = []
             kept.append(item)
-        elif isinstance(message, Assistant) and _thinks(message):
-            waiting.append(item)
+        elif isinstance(message, Assistant) and message.stop not in BROKEN_STOPS:
+            waiting += [item] if any(isinstance(part, Thinking) for part in message.content) else []
     return kept
-
-
-def _thinks(message: Assistant) -> bool:
-    return message.stop not in BROKEN_STOPS and any(isinstance(p, Thinking) for p in message.content)
 
 
 def _joined(waiting: list[Item], item: Item, message: Assistant) -> Item:

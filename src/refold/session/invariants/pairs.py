@@ -65,10 +65,7 @@ def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:
 
 
 def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
-    """Repairs the pairs. `unique`: ids must be unique over the whole conversation, not only within a
-    batch."""
-    if orderly(items, unique=unique):
-        return items
+    """`unique`: ids must be unique over the whole conversation, not only within a batch."""
     return _Walk(items, unique).run()
 
 
@@ -96,9 +93,8 @@ class _Walk:
             if calls_of(message):
                 i = self._batch(read_batch(items, i))
                 continue
-            self.repaired.append(
-                items[i].saying(orphan_note(message)) if type(message) is Result else items[i]
-            )
+            lone = type(message) is Result
+            self.repaired.append(items[i].saying(orphan_note(message)) if lone else items[i])
             i += 1
         return self.repaired
 

@@ -71,6 +71,7 @@ class Address:
 class Link(psycopg.Connection[tuple[Any, ...]]):
     """A connection with timeouts."""
 
+    address: Address
     limit: float = 60.0
     local: str = ""
     """Settings to repeat in each transaction, where a pooler may switch connections."""
@@ -159,7 +160,7 @@ class Links:
             client_encoding="UTF8",
         )
         try:
-            link.limit = self.timeout + IDLE
+            link.address, link.limit = self.address, self.timeout + IDLE
             self._every.add(link)
             self._set_up(link)
         except BaseException:

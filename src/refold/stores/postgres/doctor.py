@@ -9,26 +9,25 @@ from functools import partial
 from refold.errors import FormatError, StorageError
 from refold.protocols import Finding
 from refold.stores.doctor import check_tally, done
-from refold.stores.postgres import schema, search
+from refold.stores.postgres import schema, search, tables
 from refold.stores.postgres.connections import Link, Links, transaction
-from refold.stores.postgres.tables import Tables
 from refold.stores.rows import SessionTally
 
 IDLE_TIMEOUT_SQL = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
 """No idle timeout, because checking a long session takes a while."""
 
 
-def examine(links: Links, tables: Tables, repair: bool) -> list[Finding]:
+def examine(links: Links, repair: bool) -> list[Finding]:
     """Checks session by session, each in its own transaction, so that others can keep writing."""
-    where = str(tables.address)
+    where = str(links.address)
     try:
         found = links.run(lambda link: list(_index(link, where, repair)))
         with suppress(FormatError):  # a damaged page; its session says so
             found += links.run(lambda link: _orphans(link, where, repair))
         for _, tally in links.run(tables.tallies):
-            found += links.run(partial(_session, tables=tables, id=tally.id, repair=repair))
+            found += links.run(partial(_session, id=tally.id, repair=repair))
             with suppress(FormatError):
-                found += links.run(partial(_words, tables=tables, id=tally.id, repair=repair))
+                found += links.run(partial(_words, id=tally.id, repair=repair))
     except StorageError as error:
         return [Finding(where, str(error), "lasting")]
     return found
@@ -57,22 +56,22 @@ def _orphans(link: Link, where: str, repair: bool) -> list[Finding]:
     return [Finding(where, text.format(key), done(repair)) for (key,) in keys]
 
 
-def _session(link: Link, *, tables: Tables, id: str, repair: bool) -> list[Finding]:
+def _session(link: Link, *, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
         link.say(IDLE_TIMEOUT_SQL)
         key, tally = tables.tally(link, id, "FOR UPDATE" if repair else "")
-        found = [row for _, row in tables.rows(link, key, tally)]
+        found = [row for _, row in tables.session_rows(link, key, tally)]
         put: Callable[[SessionTally], None] | None = partial(tables.put_tally, link, key) if repair else None
-        return list(check_tally(f"{tables.address}#{id}", tally, found, put))
+        return list(check_tally(f"{link.address}#{id}", tally, found, put))
 
 
-def _words(link: Link, *, tables: Tables, id: str, repair: bool) -> list[Finding]:
+def _words(link: Link, *, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
         link.say(IDLE_TIMEOUT_SQL)
         key, tally = tables.tally(link, id, "FOR UPDATE" if repair else "")
         rows = link.ask("SELECT place FROM entries WHERE session = %s AND words IS NOT NULL", key)
         there = {place for (place,) in rows}
-        texts = ((place, search.vector(row.entry)) for place, row in tables.rows(link, key, tally))
+        texts = ((place, search.vector(row.entry)) for place, row in tables.session_rows(link, key, tally))
         wanted = {place: text for place, text in texts if text is not None}
         if there == wanted.keys():
             return []
@@ -83,4 +82,4 @@ def _words(link: Link, *, tables: Tables, id: str, repair: bool) -> list[Finding
             )
     lacks, more = len(wanted.keys() - there), len(there - wanted.keys())
     text = f"the index of words lacks {lacks} entries, {more} are too many"
-    return [Finding(f"{tables.address}#{id}", text, done(repair))]
+    return [Finding(f"{link.address}#{id}", text, done(repair))]

@@ -42,7 +42,6 @@ def vector(entry: AnyEntry | None) -> str | None:
 
 
 def lexemes(asked: Iterable[str]) -> list[str]:
-    """The lexemes of a query."""
     some = islice(asked, search_text.MAX_TERMS)
     texts = (search_text.prepared(term[: search_text.MAX_TERM], query=True) for term in some)
     return list(dict.fromkeys(term for text in texts for term in _terms(text)))

@@ -19,12 +19,11 @@ from refold.format import VERSION
 from refold.protocols import AppendWatch, Candidate, Finding, Loaded, SessionInfo
 from refold.stores import beside_postgres, rows
 from refold.stores.disk import check_spool
-from refold.stores.entry_search import Quoted
-from refold.stores.postgres import doctor, notifications, schema, search
+from refold.stores.entry_search import Quoted, candidates, quoted_rows
+from refold.stores.postgres import doctor, notifications, schema, search, tables
 from refold.stores.postgres.connections import Address, Link, Links, Unanswered, snapshot, transaction
-from refold.stores.postgres.tables import TALLY_SELECT, Tables, bytes_of, place_of, select_rows
-from refold.stores.rows import SessionTally, StoredLine, replaced, told_name
-from refold.stores.schema import decoded_text
+from refold.stores.postgres.tables import TALLY_SELECT, bytes_of, place_of, select_rows
+from refold.stores.rows import SessionTally, StoredLine, rows_to_replace
 from refold.stores.watcher import PollingWatch
 
 T = TypeVar("T")
@@ -63,7 +62,6 @@ class PostgresStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.address = Address(url)
-        self.tables = Tables(self.address)
         self._clock = clock
         self._statistics = search.Statistics()
         self._links = Links(self.address, timeout=timeout, size=size, set_up=self._set_up)
@@ -98,10 +96,10 @@ class PostgresStore:
     def load(self, session: str, start: int = 0) -> Loaded:
         def work(link: Link) -> Loaded:
             with snapshot(link), rows.decoding():
-                key, tally = self.tables.tally(link, session)
+                key, tally = tables.tally(link, session)
                 first = place_of(link, key, start) if tally.bad else start
                 found = (
-                    (f"row {place + 1}", row) for place, row in self.tables.rows(link, key, tally, first)
+                    (f"row {place + 1}", row) for place, row in tables.session_rows(link, key, tally, first)
                 )
                 return rows.loaded(found, 0, tally)
 
@@ -110,7 +108,7 @@ class PostgresStore:
     def lines(self, session: str) -> Iterator[bytes]:
         def work(link: Link) -> list[bytes]:
             with snapshot(link):
-                key, _ = self.tables.tally(link, session)
+                key, _ = tables.tally(link, session)
                 found = select_rows(link, key, 0, rows.LAST_PLACE)
                 return [rows.upgraded_line(line, version) for _, _, version, line in found]
 
@@ -118,12 +116,15 @@ class PostgresStore:
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
-        return iter(self._links.run(lambda link: [tally.info for _, tally in self.tables.tallies(link)]))
+        return iter(self._links.run(lambda link: [tally.info for _, tally in tables.tallies(link)]))
 
     def beginning(self, text: str, limit: int) -> list[SessionInfo]:
         bounds = rows.span(text)
-        found = self._links.run(lambda link: link.ask(BEGINNING, *bounds, limit))
-        return [self.tables.checked(row)[1].info for row in found]
+
+        def work(link: Link) -> list[SessionInfo]:
+            return [tables.checked_tally(link, row)[1].info for row in link.ask(BEGINNING, *bounds, limit)]
+
+        return self._links.run(work)
 
     def delete(self, session: str) -> None:
         sent: list[int] = []
@@ -131,7 +132,7 @@ class PostgresStore:
         def work(link: Link) -> None:
             try:
                 with transaction(link):
-                    key, _ = self.tables.tally(link, session, "FOR UPDATE")
+                    key, _ = tables.tally(link, session, "FOR UPDATE")
                     if sent and key != sent[0]:  # ours is gone, and another one was made
                         return
                     link.ask("DELETE FROM entries WHERE session = %s", key)
@@ -149,9 +150,16 @@ class PostgresStore:
 
         def change(link: Link) -> int:
             with transaction(link):
-                key, tally = self.tables.tally(link, session, "FOR UPDATE")
+                key, tally = tables.tally(link, session, "FOR UPDATE")
                 tally.check(after)
-                self._replace(link, key, tally, entries)
+                found = tables.session_rows(link, key, tally)
+                for place, new in rows_to_replace(found, entries, tally):
+                    link.ask(
+                        "UPDATE entries SET version = %s, line = %b, words = %s::tsvector"
+                        " WHERE session = %s AND place = %s",
+                        *(VERSION, new.line, search.vector(new.entry), key, place),
+                    )
+                tables.put_tally(link, key, tally)
                 return key
 
         key = self._links.run(change)
@@ -175,12 +183,8 @@ class PostgresStore:
         asked = tuple(terms)
 
         def work(link: Link) -> list[Candidate]:
-            key = None if session is None else self.tables.tally(link, session)[0]
-            found = search.best_entries(link, asked, limit, self._statistics.common(link), key=key)
-            return [
-                Candidate(decoded_text(owner) or "", decoded_text(id) or "", score)
-                for owner, id, score, *_ in found
-            ]
+            key = None if session is None else tables.tally(link, session)[0]
+            return candidates(search.best_entries(link, asked, limit, self._statistics.common(link), key=key))
 
         return self._links.run(work)
 
@@ -189,17 +193,13 @@ class PostgresStore:
         found = self._links.run(
             lambda link: search.best_entries(link, asked, limit, self._statistics.common(link), every=every)
         )
-        made = (
-            (owner, rows.of_line(line, version, decoded_text(id)).entry, score)
-            for owner, id, score, version, line in found
-        )
-        return [Quoted(decoded_text(owner) or "", entry, score) for owner, entry, score in made if entry]
+        return quoted_rows(found)
 
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def watch(self, session: str) -> AppendWatch:
         try:
-            return notifications.Listener(self._links, lambda link: self.tables.tally(link, session)[0])
+            return notifications.Listener(self._links, lambda link: tables.tally(link, session)[0])
         except (notifications.NoNotifications, ReadOnly):  # a pooler between, or a standby: no notifications
             return PollingWatch(self, session)
 
@@ -207,7 +207,7 @@ class PostgresStore:
         return self._links.grouped()
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        return doctor.examine(self._links, self.tables, repair)
+        return doctor.examine(self._links, repair)
 
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
@@ -227,7 +227,7 @@ class PostgresStore:
                     return
                 found = link.ask(_APPEND, *values)
                 if not found:
-                    tally = self.tables.tally(link, session)[1]
+                    tally = tables.tally(link, session)[1]
                     raise Conflict(after, tally.tip)
                 sent.append(found[0][:2])
 
@@ -242,7 +242,6 @@ class PostgresStore:
             raise
 
     def _appended(self, session: str, new: list[StoredLine], after: str | None) -> tuple[Any, ...]:
-        """The parameters of `_APPEND`."""
         more = SessionTally(id=session)
         more.add(new)
         ids = [None if row.entry is None else bytes_of(row.entry.id) for row in new]
@@ -262,19 +261,6 @@ class PostgresStore:
         link.ask("SELECT 1 FROM sessions WHERE id = %s FOR UPDATE", bytes_of(session))
         found = select_rows(link, key, place, place + len(new))
         return [line for *_, line in found] == [row.line for row in new]
-
-    def _replace(self, link: Link, key: int, tally: SessionTally, entries: Mapping[str, AnyEntry]) -> None:
-        found = [(place, row, replaced(row, entries)) for place, row in self.tables.rows(link, key, tally)]
-        tally.name = told_name(new for _, _, new in found)
-        for place, row, new in found:
-            if new is not row:
-                link.ask(
-                    "UPDATE entries SET version = %s, line = %b, words = %s::tsvector"
-                    " WHERE session = %s AND place = %s",
-                    *(VERSION, new.line, search.vector(new.entry), key, place),
-                )
-                tally.bytes += len(new.line) - len(row.line)
-        self.tables.put_tally(link, key, tally)
 
     def _set_up(self, link: Link) -> None:
         schema.prepare_tables(link, self.address.schema, self._links.timeout)

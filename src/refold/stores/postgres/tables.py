@@ -10,7 +10,7 @@ from psycopg import errors
 from refold.errors import UnknownName
 from refold.stores import rows
 from refold.stores.postgres import schema
-from refold.stores.postgres.connections import Address, Link
+from refold.stores.postgres.connections import Link
 from refold.stores.rows import SessionTally, StoredLine
 from refold.stores.schema import check_schema_version, decoded_text
 
@@ -19,50 +19,48 @@ FETCH_SIZE = 500
 TALLY_SELECT = f"(SELECT version FROM about), key, {rows.TALLY_COLUMNS}"
 
 
-class Tables:
-    """Sessions and entries of the schema at `address`."""
+def session_rows(
+    link: Link, key: int, tally: SessionTally, first: int = 0
+) -> Iterator[tuple[int, StoredLine]]:
+    """(place, row) of a session's rows from a place on."""
 
-    def __init__(self, address: Address) -> None:
-        self.address = address
+    def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
+        try:
+            for place, id, version, line in select_rows(link, key, first, end):
+                yield place, decoded_text(id), version, line
+        except errors.InternalError:
+            link.rollback()  # the snapshot is over; what follows is read without one
+            raise
 
-    def rows(
-        self, link: Link, key: int, tally: SessionTally, first: int = 0
-    ) -> Iterator[tuple[int, StoredLine]]:
-        """(place, row) of a session's rows from a place on."""
+    return rows.rows_by_place(select, first, tally.entries + tally.bad, errors.InternalError)
 
-        def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
-            try:
-                for place, id, version, line in select_rows(link, key, first, end):
-                    yield place, decoded_text(id), version, line
-            except errors.InternalError:
-                link.rollback()  # the snapshot is over; what follows is read without one
-                raise
 
-        return rows.rows_by_place(select, first, tally.entries + tally.bad, errors.InternalError)
+def tally(link: Link, session: str, how: str = "") -> tuple[int, SessionTally]:
+    found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions WHERE id = %s {how}", bytes_of(session))
+    if not found:
+        raise UnknownName("session", session)
+    return checked_tally(link, found[0])
 
-    def tally(self, link: Link, session: str, how: str = "") -> tuple[int, SessionTally]:
-        found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions WHERE id = %s {how}", bytes_of(session))
-        if not found:
-            raise UnknownName("session", session)
-        return self.checked(found[0])
 
-    def tallies(self, link: Link) -> list[tuple[int, SessionTally]]:
-        """Keys and tallies of all sessions, newest first."""
-        found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions ORDER BY updated DESC, key DESC")
-        return [self.checked(row) for row in found]
+def tallies(link: Link) -> list[tuple[int, SessionTally]]:
+    """Keys and tallies of all sessions, newest first."""
+    found = link.ask(f"SELECT {TALLY_SELECT} FROM sessions ORDER BY updated DESC, key DESC")
+    return [checked_tally(link, row) for row in found]
 
-    def put_tally(self, link: Link, key: int, tally: SessionTally) -> None:
-        marks = ", ".join(["%s"] * 9)
-        link.ask(
-            f"UPDATE sessions SET ({rows.TALLY_COLUMNS}) = ({marks}) WHERE key = %s",
-            *rows.tally_values(tally, bytes_of),
-            key,
-        )
 
-    def checked(self, row: tuple[Any, ...]) -> tuple[int, SessionTally]:
-        version, key, *columns = row
-        check_schema_version(str(self.address), version, schema.SCHEMA_VERSION)
-        return key, rows.of_columns(columns)
+def put_tally(link: Link, key: int, tally: SessionTally) -> None:
+    marks = ", ".join(["%s"] * 9)
+    link.ask(
+        f"UPDATE sessions SET ({rows.TALLY_COLUMNS}) = ({marks}) WHERE key = %s",
+        *rows.tally_values(tally, bytes_of),
+        key,
+    )
+
+
+def checked_tally(link: Link, row: tuple[Any, ...]) -> tuple[int, SessionTally]:
+    version, key, *columns = row
+    check_schema_version(str(link.address), version, schema.SCHEMA_VERSION)
+    return key, rows.of_columns(columns)
 
 
 def select_rows(link: Link, key: int, first: int, end: int) -> Iterator[tuple[Any, ...]]:

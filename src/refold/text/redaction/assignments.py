@@ -58,6 +58,9 @@ _VALUE = lazy_pattern(
 _PATTERN = lazy_pattern(r"\\[wWdDsSbB.*+?()|$]|\[\^")
 """A regular expression: a value with a backslash that is not a secret."""
 _LITERAL_PLACES = ("quoted", "divided", "escaped")
+_ONLY_AFTER_SURE_NAMES = frozenset(
+    ("typed", "passed", "default", "field", "phrase", "below", "flag", "wrapped", "constructed", "entered", "mapped")
+)  # fmt: skip
 _OPEN_VARIABLE = lazy_pattern(r"\$\{[\w.]{0,60}$")
 _FALLBACK = lazy_pattern(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
 """Default of an unset variable: `${DB_PASSWORD:-…}`."""
@@ -215,19 +218,7 @@ def _is_secret(
             or (_DIRECTIVE.fullmatch(before) is not None and is_generated(value))
             or (len(value) >= 20 and is_token_body(value, 20))
         )
-    if place in (
-        "typed",
-        "passed",
-        "default",
-        "field",
-        "phrase",
-        "below",
-        "flag",
-        "wrapped",
-        "constructed",
-        "entered",
-        "mapped",
-    ):
+    if place in _ONLY_AFTER_SURE_NAMES:
         return False
     if certainty == 2:
         return _looks_secret(name, place, sign, value, before)
@@ -310,17 +301,15 @@ def _stands(name: str, place: str, sign: str, value: str, text: str, before: str
     return not listed and not (is_name and not is_memorable(value))
 
 
-def _below(name: str, sign: str, value: str, before: str) -> bool:
+def _below(_name: str, sign: str, value: str, before: str) -> bool:
     """`Password for root:` with the value on the next line."""
-    del name
     if sign.strip().endswith((":", "?")) and (is_memorable(value) or is_random(value)):
         return True
     return is_chosen(value) if _LINE_BEGINS.fullmatch(before) else is_generated(value)
 
 
-def _said(name: str, sign: str, value: str, before: str) -> bool:
+def _said(name: str, sign: str, value: str, _before: str) -> bool:
     """In prose, or if a name is as likely: a single word counts only in quotes."""
-    del before
     if name.lower() == "pass":
         return is_chosen(value)
     return not is_common(value) or (len(value) >= 8 and sign[-2:] in (" '", ' "') and value.islower())
@@ -328,25 +317,21 @@ def _said(name: str, sign: str, value: str, before: str) -> bool:
 
 def _cell(name: str, sign: str, value: str, before: str) -> bool:
     in_table = " " in sign or before.lstrip().startswith("|")  # and no alternatives of a pattern
-    alone = not before.rpartition("|")[2].strip(
-        " \t`*\"'"
-    )  # a cell that only mentions a name says nothing of the next
+    # A cell that only mentions a name says nothing of the next.
+    alone = not before.rpartition("|")[2].strip(" \t`*\"'")
     return in_table and alone and _said(name, "", value, before)
 
 
-def _default(name: str, sign: str, value: str, before: str) -> bool:
-    del name, before
+def _default(_name: str, sign: str, value: str, _before: str) -> bool:
     return "{" in sign or not is_common(value)
 
 
-def _entered(name: str, sign: str, value: str, before: str) -> bool:
+def _entered(_name: str, _sign: str, value: str, _before: str) -> bool:
     """Text that a script types into a field."""
-    del name, sign, before
     return is_memorable(value) or (is_chosen(value) and not is_common(value))
 
 
-def _wrapped_value(name: str, sign: str, value: str, before: str) -> bool:
-    del name, before
+def _wrapped_value(_name: str, sign: str, value: str, _before: str) -> bool:
     return is_chosen(value) or (_TRANSPARENT.search(sign) is not None and not is_common(value))
 
 
@@ -357,9 +342,8 @@ def _phrase(name: str, sign: str, value: str, before: str) -> bool:
     return bool(spoken) or in_environment or _PHRASE.fullmatch(value) is not None
 
 
-def _passed(name: str, sign: str, value: str, before: str) -> bool:
+def _passed(name: str, _sign: str, value: str, before: str) -> bool:
     """After a function name: sets a password, rather than asking for one."""
-    del sign
     return (
         name.isupper()
         or _SETTER.match(name) is not None

@@ -32,10 +32,8 @@ def passwords_near(text: str, end: int) -> Iterator[SecretFinding]:
         if (is_chosen(value) and not TECHNICAL.fullmatch(value)) or is_memorable(value):
             yield SecretFinding("assignment", said.start(1), said.start(1) + len(value))
             break
-    start, line = (
-        text.rfind("\n", max(0, end - 120), end) + 1 or max(0, end - 120),
-        text.find("\n", end, end + 120),
-    )
+    start = text.rfind("\n", max(0, end - 120), end) + 1 or max(0, end - 120)
+    line = text.find("\n", end, end + 120)
     for token in _TOKEN.finditer(text, start, line if line >= 0 else min(len(text), end + 120)):
         value = token[0].rstrip(".,;:")
         if (
