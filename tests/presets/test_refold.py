@@ -718,6 +718,21 @@ def test_notes_that_fit_the_room_of_lines_cost_no_message_its_form() -> None:
         assert "Run the tests." in with_notes[0].text
 
 
+def test_R19_a_large_step_is_quoted_in_what_notes_leave_not_dropped() -> None:
+    for words in range(20, 400, 20):
+        session = work(20, size=200)
+        lines = "".join(f"{n}. Measure part {n} before it is changed.\n" for n in range(300))
+        session.append(m.assistant("", m.call("big", "Write", path="plan.md", content=lines)))
+        session.append(m.result("big", "File created"))
+        for n in range(6):
+            session.append(m.assistant("", m.call(f"d{n}", "Bash", command=f"cat part_{n}.txt")))
+            session.append(m.result(f"d{n}", f"line of part {n}\n" * 10))
+        engine = refold(Scripted(then=say("## Goal\n" + "login " * words)), budget=8_000)
+        forced(engine, session)
+        assert engine.view(session).tokens > 0.9 * 8_000
+        assert "Measure part 0 before" in engine.view(session).text
+
+
 def test_R8_what_the_user_typed_into_a_step_that_leaves_its_place_is_there() -> None:
     session, engine = work(20, size=200), refold(budget=6_000)
     session.append(m.assistant("", m.call("big", "Write", path="a.sh", content="echo step\n" * 3_000)))

@@ -17,7 +17,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
-from refold.compaction.grade import Layout
+from refold.compaction.grade import QUOTE, QUOTED, Layout
 from refold.compaction.path_index import PathIndex
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
@@ -192,9 +192,9 @@ class Composer:
         return record
 
     def room_for_notes(self, layout: Layout, room: int) -> int:
-        """Tokens of a record in `room` that are neither own words, state nor quotations."""
+        """Tokens of a record in `room` that neither own words, state nor quotations need."""
         quoted = sum(self.s.counter.text(text) + 1 for text in self._quotes(layout).values())
-        return room - self.size(layout.position, 0.0) - quoted
+        return room - self.size(layout.position, 0.0) - quoted - _SPARE_TOKENS
 
     def _sections(
         self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
@@ -263,15 +263,27 @@ class Composer:
         return f'(before "{in_short(begins, PLACE)}" below)\n'
 
     def _chosen(self, quotes: Mapping[int, str], room: int) -> dict[int, str]:
-        """As many of the newest quotations as fit, oldest first."""
-        texts = dict[int, str]()
+        """As many of the newest quotations as fit, oldest first; of the next one as much as fits."""
+        texts, count = dict[int, str](), self.s.counter.text
         for index, text in quotes.items():
-            room -= self.s.counter.text(text) + 1
-            if room < 0:
+            size = count(text) + 1
+            if size > room:
+                texts[index] = self._shorter(index, room)
                 break
-            if text:
-                texts[index] = text
-        return dict(sorted(texts.items()))
+            room -= size
+            texts[index] = text
+        return {index: text for index, text in sorted(texts.items()) if text}
+
+    def _shorter(self, index: int, room: int) -> str:
+        """A quotation in less than its usual room; nothing where that is too little."""
+        tokens = room - QUOTED
+        while tokens >= QUOTE:
+            text = _quotation(self.s, index, tokens)
+            over = self.s.counter.text(text) + 1 - room
+            if over <= 0:
+                return text
+            tokens -= max(over, QUOTED)
+        return ""
 
     def own_words(self, position: int) -> words.Rendered:
         """What the user typed before a position, within its room."""
