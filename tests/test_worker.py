@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -336,3 +338,11 @@ def test_work_that_is_cancelled_leaves_no_failure_that_nobody_asked_for() -> Non
 
     asyncio.run(go())
     assert told == []
+
+
+def test_the_engine_is_imported_where_there_is_no_fork() -> None:
+    """As on Windows."""
+    script = (
+        "import os; del os.register_at_fork; from refold import Engine, Session; Engine().view(Session())"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -149,7 +149,8 @@ def _begin_again() -> None:
     _worker = Worker()
 
 
-os.register_at_fork(after_in_child=_begin_again)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_begin_again)
 
 
 async def run_in_worker(work: Callable[[], T]) -> T:
