@@ -342,7 +342,5 @@ def test_work_that_is_cancelled_leaves_no_failure_that_nobody_asked_for() -> Non
 
 def test_the_engine_is_imported_where_there_is_no_fork() -> None:
     """As on Windows."""
-    script = (
-        "import os; del os.register_at_fork; from refold import Engine, Session; Engine().view(Session())"
-    )
+    script = "import os; del os.fork, os.register_at_fork; from refold import Engine, Session; Engine().view(Session())"
     subprocess.run([sys.executable, "-c", script], check=True)
