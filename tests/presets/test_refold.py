@@ -747,7 +747,7 @@ def test_R8_what_the_user_typed_into_a_step_that_leaves_its_place_is_there() -> 
     assert engine.view(session).text.count(words.strip()) == 1
 
 
-def test_R23_a_finding_is_told_with_the_change_that_was_made_of_it() -> None:
+def test_R23_a_finding_is_told_with_the_edit_that_was_tried_with_it() -> None:
     session, engine = Session(), refold(budget=4_000)
     session.append(m.user("Find out why the export is slow, and mend it."))
     for number in range(200):
@@ -758,7 +758,7 @@ def test_R23_a_finding_is_told_with_the_change_that_was_made_of_it() -> None:
         session.append(m.result(f"c{number}", "x = 1\n" * 100))
     forced(engine, session)
     record = engine.view(session).messages[0].text
-    assert "for each row. I fix it. → changed rows.py #41\n" in record.partition("(Other steps before #")[0]
+    assert "for each row. I fix it. → Edit rows.py #41\n" in record.partition("(Other steps before #")[0]
 
 
 def test_the_writer_of_notes_sees_what_stays_the_ends_of_logs_and_words_there_is_no_room_for() -> None:

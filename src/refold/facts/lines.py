@@ -92,10 +92,15 @@ def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]
 
 
 def _found(message: Assistant) -> str:
-    """What was said, and the change that was made with it: the one may tell of what the other mended."""
-    changes = (action for call in message.calls for action in actions(call) if action.verb != "view")
-    changed = ", ".join(dict.fromkeys(posixpath.basename(action.path) for action in changes))
-    return conclusion(message.text, FINDING) + (f" → changed {in_short(changed, REPORT)}" if changed else "")
+    """What was said, and the edits that were tried with it: one may have mended what is told."""
+    edits = (
+        f"{one_line(call.name, 60)} {posixpath.basename(action.path)}"
+        for call in message.calls
+        for action in actions(call)
+        if action.verb != "view"
+    )
+    tried = in_short(", ".join(dict.fromkeys(edits)), REPORT)
+    return conclusion(message.text, FINDING) + (f" → {tried}" if tried else "")
 
 
 def _act(call: Call, cwd: str) -> str:
