@@ -342,9 +342,12 @@ class Engine:
         attempts = [(asked, nullcontext()) for asked in (request, request, unasked)]
         for asked, mode in (*attempts, (unasked, worker.at_once())):
             with mode:
+                base = session.base
                 plan = await planner.planned(session, asked)
                 if isinstance(plan, Reason):
-                    return plan.code
+                    if session.base == base:
+                        return plan.code
+                    continue  # what came meanwhile may need a fold
                 budget = planner.preset_for(session).budget
                 if watch and (fold := await watch.publish(budget, asked)):
                     await tell_outcome(self.hooks, session, plan.preset, fold)
