@@ -344,3 +344,20 @@ def test_the_engine_is_imported_where_there_is_no_fork() -> None:
     """As on Windows."""
     script = "import os; del os.fork, os.register_at_fork; from refold import Engine, Session; Engine().view(Session())"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_R2_what_is_said_while_nothing_is_due_is_folded_too() -> None:
+    async def run() -> None:
+        session, engine = Session(), Engine(presets.get("refold", window=20_000))
+        for n in range(400):  # too many for a quick look, and they fit
+            session.append(m.user(f"Step {n} of the plan is clear to me."))
+        assert engine.view(session).tokens < 0.5 * engine.preset.budget
+        session = Session(session.entries)
+        work = asyncio.ensure_future(engine.prepare(session))
+        await asyncio.sleep(0)
+        for n in range(20):
+            session.append(m.assistant("", m.call(f"c{n}", "Read", path=f"p{n}.py")))
+            session.append(m.result(f"c{n}", f"a line of part {n}\n" * 400))
+        assert (await work).tokens <= engine.preset.budget
+
+    asyncio.run(run())
