@@ -616,7 +616,7 @@ def test_R22_a_line_that_stays_is_no_change() -> None:
     new = "import os\nimport path\n\nrun(fast)\nstop()"
     made = done(("Edit", {"file_path": "a.py", "old_string": old, "new_string": new}, "ok"))
     assert told(made, "Newest changes") == [
-        "a.py #0", "    - import fs", "    - import sort", "    - run()", "    + run(fast)",
+        "a.py #0", "    - import fs …", "    - import sort …", "    - run()", "    + run(fast)",
     ]  # fmt: skip
 
 

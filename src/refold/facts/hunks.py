@@ -57,9 +57,10 @@ def hunk(action: Action) -> str:
     if action.verb in ("create", "write") and action.new and not action.old:
         return _contents(action)
     rows = [in_short(action.how, _WIDTH)] if action.how else []
-    for gone, put in _changes(action):
-        if len(rows) > ROWS - 2:
+    for number, (gone, put) in enumerate(_changes(action)):
+        if number:  # at another place of the file
             rows[-1] = _open(rows[-1])
+        if len(rows) > ROWS - 2:
             break
         rows += _marked("- ", gone, 1 if put else min(ROWS - len(rows), 4))
         rows += _marked("+ ", put, ROWS - len(rows))
