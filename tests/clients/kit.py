@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -139,6 +140,12 @@ class Client:
         else:
             found = dialects.get("anthropic").parse_list(body["messages"])
         return in_order(message for message in map(_typed, found) if not _is_own(message))
+
+
+def shows(number: int, sent: str | bytes) -> bool:
+    """Whether this line of what `seq` printed stands there, with the next: an id holds four digits by chance."""
+    text = sent.decode() if isinstance(sent, bytes) else sent
+    return re.search(rf"{number}\D{{1,6}}{number + 1}", text) is not None
 
 
 def in_order(messages: Iterable[m.Message]) -> list[tuple[str, ...]]:

@@ -18,7 +18,7 @@ from refold.testing.wire import WireServer
 from refold.transcripts.codex_items import is_context
 from refold.transcripts.export import export
 from refold.transcripts.programs import page_of, writer
-from tests.clients.kit import PATTERNS, Client, conversation, in_order
+from tests.clients.kit import PATTERNS, Client, conversation, in_order, shows
 
 pytestmark = pytest.mark.clients
 
@@ -127,8 +127,8 @@ def test_with_mcp_the_model_of_the_real_program_reads_a_folded_message_again(
         first, last = (json.dumps(body) for body in (server.bodies[0], server.bodies[-1]))
         tools = json.dumps(server.bodies[-1]["tools"])
     assert f'session=\\"{session}\\"' in first
-    assert "4060" not in first
-    assert ("4060" in last.replace(call.arguments["query"], "")) is asks
+    assert not shows(4060, first)
+    assert shows(4060, last.replace(call.arguments["query"], "")) is asks
     assert "mcp__refold" in tools
 
 
