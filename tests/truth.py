@@ -166,7 +166,7 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
 
 # ── the text ────────────────────────────────────────────────────────────────────────────────────
 
-HEADING = re.compile(r"^([A-Z][^\n]*?)(?: \((\d+)(?:, (?:below|relative to) (.+?))?\))?:$")
+HEADING = re.compile(r"^([A-Z][^\n]*?)(?: \((?:(\d+)(?:, )?)?(?:relative to (.+?))?\))?:$")
 
 
 @dataclass(frozen=True)
@@ -290,18 +290,22 @@ class Judge:
 
     def _change(self, one: Statement) -> str:
         head, *rows = one.text.split("\n")
-        found = re.match(r"(.*?) #(\d+)(?: \(all edits: (.*)\))?$", head)
+        head, _, same = head.partition("; the same in ")
+        found = re.match(r"(.*?) #(\d+)(?: \(also changed: (.*)\))?$", head)
         if not found or int(found[2]) >= len(self.log):
             return "no number"
+        for other in filter(None, same.split(", ")):
+            if why := self._change(Statement(one.heading, "\n".join([other, *rows]), one.root)):
+                return f"{other}: {why}"
         base = posixpath.basename(found[1])
         mine = [x for x in self.done if any(posixpath.basename(path) == base for path in edited(x))]
-        put = spaced(quote("\n".join(text for x in mine for text in texts(x.call.arguments))))
+        changed = [quote(line) for x in mine for line in changed_lines(x.call)]
         if strange := [
             name
             for name in (found[3] or "").removesuffix("…").split(", ")
-            if spaced(name).rstrip(",") not in put
+            if not any(spaced(name).rstrip(",") in spaced(line) for line in changed or [""])
         ]:
-            return f"no edit names {strange[0]!r}"
+            return f"no edit changes {strange[0]!r}"
         message = self.log[int(found[2])]
         calls = message.calls if message else ()
         said = [spaced(quote("\n".join(texts(call.arguments)) + (call.raw or ""))) for call in calls]
@@ -476,6 +480,14 @@ class Judge:
 
 
 CLOSED = {"completed", "done", "cancelled", "canceled", "deleted", "complete"}
+
+
+def changed_lines(call: m.Call) -> list[str]:
+    """Lines of an edit that do not stand on both sides of it; the context of a patch does."""
+    lines = [line for text in (*texts(call.arguments), call.raw or "") for line in text.split("\n")]
+    if "*** Begin Patch" in lines or "patch" in call.name.lower():
+        return [line for line in lines if line[:1] in "+-"]
+    return [line for line in lines if lines.count(line) % 2]
 
 
 def pieces(line: str) -> list[str]:

@@ -276,7 +276,7 @@ def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
         ("Edit", {"file_path": "a.py", "old_string": "5", "new_string": "6"}, "ok"),
         ("Edit", {"file_path": "a.py", "old_string": "7", "new_string": "8"}, "old_string not found", True),
     )
-    assert told(made, "Newest changes") == ["a.py #4 (all edits: login, NoUser)", "    - 5", "    + 6"]
+    assert told(made, "Newest changes") == ["a.py #4 (also changed: login, NoUser)", "    - 5", "    + 6"]
 
 
 # ── checks ──────────────────────────────────────────────────────────────────────────────────────
@@ -385,6 +385,44 @@ def test_R10_a_run_without_the_changes_says_so(steps: list[Step]) -> None:
     assert '"1 failed, 4 passed"' in row
 
 
+def test_R22_a_check_that_could_not_start_is_none() -> None:
+    made = done(
+        bash("golangci-lint run ./...", "Exit code 127\nbash: golangci-lint: command not found", True)
+    )
+    assert made.checks == ()
+    assert made.error is not None
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 -m venv tests", "python -m http.server", "python -m build_env x"]
+)
+def test_R22_a_module_that_checks_nothing_is_no_check(command: str) -> None:
+    assert done(bash(command, "")).checks == ()
+
+
+def test_R22_a_folder_is_told_as_the_log_has_it() -> None:
+    made = state.WorkState()
+    made.extend(conversation(bash("cd /srv/app && make", "oh\nExit Code: 3", True)))
+    assert "(in /srv/app)" in render(made)
+
+
+def test_R22_an_old_failure_is_not_told_where_files_were_changed_since() -> None:
+    failed = bash("make", "oh\nExit Code: 3", True)
+    edits = [
+        ("Edit", {"file_path": "a.py", "old_string": f"{n}", "new_string": "x"}, "ok") for n in range(110)
+    ]
+    assert "make: FAILED" in render(done(failed, *edits[:50]))
+    assert "make: FAILED" not in render(done(failed, *edits))
+
+
+def test_R10_what_failed_is_tried_again_by_another_program() -> None:
+    failed = bash("pip3 install six", "Exit code 1\nerror: externally-managed-environment", True)
+    assert done(failed).error is not None
+    assert (
+        done(failed, bash(". venv/bin/activate && pip install six", "Successfully installed")).error is None
+    )
+
+
 def test_R10_a_check_says_whether_files_changed_since() -> None:
     run = bash("pytest -q", "1 failed in 0.1s")
     assert told(done(EDIT, run), CHECKS) == ['pytest -q: "1 failed" #3']
@@ -397,7 +435,7 @@ def test_R10_a_check_says_whether_files_changed_since() -> None:
     ("result", "code"),
     [
         ('{"output":"x","metadata":{"exit_code":2}}', 2),
-        ("Command: x\nOutput: y\nExit Code: 127", 127),
+        ("Command: x\nOutput: y\nExit Code: 12", 12),
         ("x\n\nCommand exited with code 1", 1),
         ("y\n[The command completed with exit code 0.]", 0),
         ("Exit code 1\nError: no", 1),
@@ -596,7 +634,7 @@ def test_R10_files_that_share_only_the_root_are_named_in_full() -> None:
 def test_R21_a_change_names_its_file_shortly_where_the_file_is_listed() -> None:
     paths = ("app/very/deep/one.py", "app/very/deep/page.py", "lib/very/deep/page.py")
     steps: list[Step] = [
-        ("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok") for path in paths
+        ("Edit", {"file_path": path, "old_string": "x", "new_string": path}, "ok") for path in paths
     ]
     said = render(done(*steps), 800, COUNTER)
     assert "- one.py #0\n" in said
@@ -630,7 +668,30 @@ def test_R22_what_a_change_took_out_again_is_not_named() -> None:
         ("Edit", {"file_path": "a.go", "old_string": "func timeAgo() {\n}\n", "new_string": ""}, "ok"),
         ("Edit", {"file_path": "a.go", "old_string": "1", "new_string": "2"}, "ok"),
     )
-    assert told(made, "Newest changes")[0] == "a.go #4 (all edits: b)"
+    assert told(made, "Newest changes")[0] == "a.go #4 (also changed: b)"
+
+
+def test_R22_a_line_that_an_edit_only_stands_beside_is_not_named() -> None:
+    made = done(
+        ("Edit", {"file_path": "a.go", "old_string": "func old() {", "new_string": "func new() {\n}\n\nfunc old() {"}, "ok"),
+        ("Edit", {"file_path": "a.go", "old_string": "1", "new_string": "2"}, "ok"),
+    )  # fmt: skip
+    assert told(made, "Newest changes")[0] == "a.go #2 (also changed: new)"
+
+
+def test_R21_the_same_change_of_several_files_is_told_once() -> None:
+    edit = {"old_string": "call(a)", "new_string": "call(a, b)"}
+    made = done(*(("Edit", {"file_path": f"{name}.go", **edit}, "ok") for name in "abc"))
+    assert told(made, "Newest changes") == [
+        "c.go #4; the same in b.go #2, a.go #0", "    - call(a)", "    + call(a, b)",
+    ]  # fmt: skip
+
+
+def test_R22_the_same_beginning_is_not_the_same_change() -> None:
+    new = "\n".join(f"step_{n}()" for n in range(40))
+    ends = (("a", "first()"), ("b", "second()"))
+    edits = [("Edit", {"file_path": f"{x}.py", "old_string": "old()", "new_string": f"{new}\n{end}"}, "ok") for x, end in ends]  # fmt: skip
+    assert "the same in" not in render(done(*edits))
 
 
 def test_R22_a_change_that_is_cut_says_so() -> None:
@@ -651,6 +712,14 @@ def test_R22_a_change_in_little_room_shows_both_sides_or_none() -> None:
 def from_on(first: int) -> Shows:
     """A view that shows all entries from one on."""
     return lambda number, _: number >= first
+
+
+def test_R10_a_task_that_only_its_number_names_is_told() -> None:
+    made = done(
+        ("TaskCreate", {"subject": "Mend the roof"}, "Task #7 created successfully: Mend the roof"),
+        ("TaskUpdate", {"taskId": "7", "status": "in_progress"}, "Updated task #7 status"),
+    )
+    assert "Mend the roof" in joined(Catalogue(made).rows(1_500, COUNTER, from_on(2)))
 
 
 def test_R10_what_the_view_shows_itself_is_not_said_again() -> None:

@@ -184,7 +184,7 @@ def test_R10_a_command_line_read_what_its_output_proves(command: str, output: st
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("apply_patch <<'P'\n*** Begin Patch\n*** Add File: n.ts\n+x\n*** Delete File: o.ts\n*** Update File: u.ts\n*** Move to: v.ts\n*** End Patch\nP", {"created": ["n.ts", "v.ts"], "deleted": ["o.ts", "u.ts"]}),
+        ("apply_patch <<'P'\n*** Begin Patch\n*** Add File: n.ts\n+x\n*** Delete File: o.ts\n*** Update File: u.ts\n*** Move to: v.ts\n*** End Patch\nP", {"created": ["v.ts"], "modified": ["n.ts"], "deleted": ["o.ts", "u.ts"]}),
         ("echo hi > out.txt; sed -i 's/a/b/' x.c; touch a.py; cp a.py d/; mv a b; rm -rf a b", {}),
         ("cat > f.py <<'EOF'\nrm -rf /\nEOF\npython f.py", {}),
         ("python - <<'E'\nopen('o.txt', 'w').write('x')\nE", {}),

@@ -70,28 +70,32 @@ def in_error(text: str) -> Sign | None:
     return None
 
 
-def in_reply(message: Assistant, usage: Usage | None, window: int | None, full: float = FULL) -> Sign | None:
-    """The overflow that a reply betrays: an error text in it, a prompt that was counted larger than the
-    window, or a stop for length with nothing said and the window full."""
+def in_reply(
+    message: Assistant, usage: Usage | None, window: int | None, full: float = FULL, *, silent: bool = True
+) -> Sign | None:
+    """The overflow that a reply betrays: an error text in it, a stop for length with nothing said and the
+    window full, or (`silent`) a prompt that was counted larger than the window."""
     if message.error or message.stop == "error":
         return in_error(message.error or "")
     if usage is None or not usage.is_meant or not window:
         return None
     read = usage.input + usage.cache_read
-    silent = message.stop != "aborted" and read > window
+    passed = silent and message.stop != "aborted" and read > window
     no_room = message.stop == "length" and usage.output == 0 and read >= full * window
-    return Sign("usage") if silent or no_room else None
+    return Sign("usage") if passed or no_room else None
 
 
 # ── what the log says of refusals (B4, R13) ─────────────────────────────────────────────────────
 
 
-def failed_by_overflow(entry: e.MessageEntry, window: int, full: float = FULL) -> bool:
+def failed_by_overflow(
+    entry: e.MessageEntry, window: int, full: float = FULL, *, silent: bool = True
+) -> bool:
     """Did this reply fail, or silently suffer, because the context was too long?"""
     message, noted = entry.message, _refusal(entry)
     if noted is not None or not isinstance(message, Assistant):
         return noted is not None and noted.counts
-    return in_reply(message, entry.usage, window, full) is not None
+    return in_reply(message, entry.usage, window, full, silent=silent) is not None
 
 
 def refused_by(session: History, entry: e.MessageEntry, model: str | None) -> bool:

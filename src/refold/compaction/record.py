@@ -259,7 +259,7 @@ class Composer:
         after = next(i for i in range(index, len(s.items)) if i not in left)
         message = s.items[after].message
         given = (text for call in message.calls for text in call.arguments.values() if isinstance(text, str))
-        begins = message.text.strip() or next(given, "")
+        begins = message.text.strip() or next(given, "") or next((call.name for call in message.calls), "")
         return f'(before "{in_short(begins, PLACE)}" below)\n'
 
     def _chosen(self, quotes: Mapping[int, str], room: int) -> dict[int, str]:

@@ -165,6 +165,8 @@ class Sizes:
         for index in reversed(self.projection.replies):
             usage = _usage_of(self._session, items[index])
             if usage is not None:
+                if self.calibrated and usage.prompt > self.window:
+                    break  # a good reply to a larger request: it was made for another window
                 if not self.is_fresh(self._session[items[index].entries[-1]]):
                     break
                 return usage.total, index + 1
@@ -260,9 +262,12 @@ class _Line:
     pairs: dict[str, tuple[int, int]] = field(default_factory=dict[str, "tuple[int, int]"])
     fit: Calibration = UNKNOWN
     unread: int = 0
+    largest: int = 0
+    """The largest request that was answered, as the provider counted it."""
 
     def add(self, id: str, ours: int, theirs: int) -> None:
         self.unread += id not in self.pairs
+        self.largest = max(self.largest, theirs)
         self.pairs[id] = (ours, theirs)
         if len(self.pairs) > RECENT:
             del self.pairs[next(iter(self.pairs))]
@@ -320,7 +325,10 @@ def _learnt(sizes: Sizes) -> Calibration:
     lesson = lessons.setdefault(sizes.counter.name, _Lesson())
     lesson.follow(sizes)
     model = _present_model(sizes)
-    fit = lesson.lines[model].calibration() if model in lesson.lines else UNKNOWN
+    line = lesson.lines.get(model, _Line())
+    if line.largest > sizes.window:
+        return UNKNOWN  # these requests were made for another window, by another program
+    fit = line.calibration()
     if fit.known and fit.spread <= SPREAD:
         return fit
     written = _written(sizes)

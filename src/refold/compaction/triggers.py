@@ -71,7 +71,7 @@ class FillLevel:
     """What a fold makes of it; 0: never early."""
 
     def due(self, s: PlanContext, /) -> Due | Reason:
-        if due := overflow(s, HALF):
+        if due := overflow(s, HALF, silent=False):
             return due
         tokens = max(s.sizes.anchored(ROUGH), s.sizes.rough)
         if tokens > self.usable / 4 and not s.sizes.far_beyond(self.usable):
@@ -214,11 +214,11 @@ class RoundEnded:
 # ── overflow ────────────────────────────────────────────────────────────────────────────────────
 
 
-def overflow(s: PlanContext, full: float = FULL) -> Due | None:
+def overflow(s: PlanContext, full: float = FULL, *, silent: bool = True) -> Due | None:
     """The newest reply failed, or silently suffered, because the context was too long for the model that will
     be asked again, and nothing was folded since."""
     last = s.session.last_reply
-    if last is None or not failed_by_overflow(last, s.window, full):
+    if last is None or not failed_by_overflow(last, s.window, full, silent=silent):
         return None
     if not s.sizes.is_fresh(last) or not refused_by(s.session, last, s.model):
         return None

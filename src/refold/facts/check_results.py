@@ -99,6 +99,8 @@ def is_check(words: Sequence[str]) -> bool:
     if _ASIDE & {*options, *named[:1]} or (program in ("make", "gmake") and "-n" in options):
         return False
     if program in _LAUNCHERS:
+        if "-m" in rest:  # a module of Python
+            named = rest[rest.index("-m") + 1 :][:1]
         return "--test" in options or any(word in _RUNNERS or _TASK.match(word) for word in named)
     return program in _RUNNERS or ("/" in words[0] and _TASK.match(words[0][-300:]) is not None)
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold.entries import Files
-from refold.facts.hunks import defined, hunk
+from refold.facts.hunks import change
 from refold.facts.shell import CommandLine, Simple, folder_before, operands
 from refold.facts.tool_outcome import ToolOutcome
 from refold.facts.tools import Action, tidy
@@ -40,7 +40,7 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     change: str = ""
     """What was last changed, in a few lines."""
     defines: tuple[str, ...] = ()
-    """Names that the changes put in and that none took out again, the newest last."""
+    """Names that lines define which changes put in, and that none took out again, the newest last."""
 
 
 class FileHistory:
@@ -83,11 +83,11 @@ class FileHistory:
             fate = "created"
         elif action.verb == "create" or (action.verb == "write" and created):
             fate = "modified" if known and known.fate in ("read", "modified", "deleted") else "created"
-        before, after = defined(action, action.old), defined(action, action.new)
-        names = [name for name in (known.defines if known else ()) if name not in {*before, *after}] + after
-        change = "" if fate == "deleted" else hunk(action)
+        text, taken_out, put_in = change(action)
+        before = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
+        names = (*before, *put_in)[-_NAMES:]
         name = known.name if known else action.path
-        self._put(path, FileNote(name, fate, 0, number, entry, change, tuple(names[-_NAMES:])))
+        self._put(path, FileNote(name, fate, 0, number, entry, "" if fate == "deleted" else text, names))
 
     def ran(self, line: CommandLine, base: str, number: int, entry: str, outcome: ToolOutcome) -> None:
         """A command line that ran. Of one that failed, or is not plain, nothing is sure."""

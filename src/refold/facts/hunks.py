@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import chain
+from typing import NamedTuple
 
 from refold.facts.tools import Action
 from refold.text.patterns import lazy_pattern
@@ -31,11 +32,31 @@ _TITLE = 60
 """Characters of a heading."""
 
 
-def defined(action: Action, text: str) -> list[str]:
-    """Names that a text of a change defines: functions, classes; headings of a document."""
+class Change(NamedTuple):
+    """What one edit changed."""
+
+    text: str
+    """In at most `ROWS` lines, `-` taken out, `+` put in; words where the step shows no text."""
+    taken_out: list[str]
+    """Names that the lines which it took out define: functions, classes; headings of a document."""
+    put_in: list[str]
+
+
+def change(action: Action) -> Change:
+    if action.verb in ("create", "write") and action.new and not action.old:
+        return Change(_contents(action), [], _defined(action, _lines(action.new)))
+    changes = _changes(action)
+    gone, put = ([" ".join(row.split()) for pair in changes for row in pair[side]] for side in (0, 1))
+    moved = {*gone} & {*put}
+    taken_out, put_in = ([row for row in rows if row not in moved] for rows in (gone, put))
+    return Change(_hunk(action, changes), _defined(action, taken_out), _defined(action, put_in))
+
+
+def _defined(action: Action, lines: Sequence[str]) -> list[str]:
     if document := action.path.endswith((".md", ".mdx")):
-        text = _CODE_BLOCK.sub("", text[:_READ])  # a comment of a shell looks like a heading
-    pattern, rows = _HEADING if document else _DEFINES, (row.strip()[:200] for row in _lines(text))
+        # A comment of a shell looks like a heading.
+        lines = _CODE_BLOCK.sub("", "\n".join(lines)).split("\n")
+    pattern, rows = _HEADING if document else _DEFINES, (row.strip()[:200] for row in lines)
     names = (_title(found[1]) for row in rows if (found := pattern.match(row)))
     return list(dict.fromkeys(filter(None, names)))
 
@@ -52,12 +73,9 @@ def _title(text: str) -> str:
     return cut.rstrip()
 
 
-def hunk(action: Action) -> str:
-    """The change in at most `ROWS` lines, `-` taken out, `+` put in; words where the step shows no text."""
-    if action.verb in ("create", "write") and action.new and not action.old:
-        return _contents(action)
+def _hunk(action: Action, changes: Sequence[tuple[list[str], list[str]]]) -> str:
     rows = [in_short(action.how, _WIDTH)] if action.how else []
-    for number, (gone, put) in enumerate(_changes(action)):
+    for number, (gone, put) in enumerate(changes):
         if number:  # at another place of the file
             rows[-1] = _open(rows[-1])
         if len(rows) > ROWS - 2:

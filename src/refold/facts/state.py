@@ -211,7 +211,7 @@ class WorkState:
     def _checked(self, step: _Step, outcome: ToolOutcome, line: str, base: str, at: At) -> bool:
         """A run of checks takes the place of what they gave before. Says whether something is told of it."""
         run = check_run(line)
-        if run is None:
+        if run is None or outcome.exit in _NOT_STARTED:
             return False
         stated = run.folder or self._shell or "workdir" in step.call.arguments
         folder = absolute(run.folder or ".", base) if stated else ""
@@ -307,6 +307,8 @@ def of(messages: Iterable[Message]) -> WorkState:
     return WorkState().extend(messages)
 
 
+_NOT_STARTED = (126, 127)
+"""Exit codes of a shell that found no such program, or may not start it: nothing was checked."""
 _STARTED = re.compile(
     r"Command running in background with ID: (\w{1,40})"
     r"|Async agent launched successfully\.\s{1,4}agentId: (\w{1,40})"
@@ -330,6 +332,9 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
 
 
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:
-    """The programs of a line, each with what it is first told: who runs one again tries the same again."""
-    named = {(simple.program, "".join(operands(simple.words)[:1])) for simple in line.commands}
+    """The programs of a line, each with what it is first told, and all that one is told, which another may be
+    told as well: either again is the same tried again."""
+    told = [(simple.program, operands(simple.words)) for simple in line.commands]
+    named = {(program, "".join(words[:1])) for program, words in told}
+    named |= {("any", " ".join(words)) for program, words in told if program and len(words) > 1}
     return frozenset(name for name in named if name[0] not in ("", "cd", "echo"))

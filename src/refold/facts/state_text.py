@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from refold import tokens
+from refold.facts.check_results import tells_of_failure
 from refold.facts.file_history import Fate, FileNote
 from refold.facts.lines import SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
@@ -36,6 +37,8 @@ _FILES = 0.45
 """Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %)."""
 _CHANGES, _CHECKS, _PLAN = 24, 10, 800
 """Changed files and checks that are told of; characters of a plan."""
+_STALE = 200
+"""Entries after which a failure is not told any more where files were changed since."""
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
 Shows: TypeAlias = Callable[[int, str], bool]
@@ -115,7 +118,9 @@ class Catalogue:
             more = self._fates[fate] - sum(map(len, folders.values()))
             rows = [row for folder, files in folders.items() for row in _folder_rows(folder, files)]
             rows += [Row(f"- (and {more} more)")] if more else []
-            lists[title] = [Row(f"{title} ({self._fates[fate]}{root}):"), *rows]
+            # What a command deleted that no tool had touched is not known.
+            about = root.removeprefix(", ") if fate == "deleted" else f"{self._fates[fate]}{root}"
+            lists[title] = [Row(f"{title} ({about}):" if about else f"{title}:"), *rows]
             root = ""  # said once
         return lists
 
@@ -132,7 +137,8 @@ class Catalogue:
         sheet, state, notes = _Sheet(budget, counter, self), self.state, self.notes
         changed = [note for note in notes if note.fate in ("modified", "created")]
         newest = max((note.number for note in notes if note.fate != "read"), default=-1)
-        checks = [x for x in reversed(state.checks) if not shows(x.number, x.quote or x.command)][:_CHECKS]
+        current = (x for x in reversed(state.checks) if newest - x.number < _STALE or not _fails(x))
+        checks = [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
         opened = [(x.number, CHECKS, _check(x, state.home, newest)) for x in checks[:2]]
         if state.error and not shows(state.error.number, state.error.error):
             opened.append((state.error.number, ERROR, _failure(state.error)))
@@ -141,16 +147,18 @@ class Catalogue:
         for running in state.running:
             text = f"{in_short(running.what, SHOWN_CHARS)} ({running.id}) #{running.number}"
             sheet.put(RUNNING, text, running.number)
-        if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
+        # A task that is changed by its id is named nowhere in the call.
+        if not all(not todo.id and shows(state.todos_at, todo.text) for todo in state.open_todos):
             for text in _todos(state):
                 sheet.put(TODOS, text, state.todos_at)
         told = [note for note in changed if changes and note.change and not _shown(note, shows)][:_CHANGES]
-        for note, most in zip(told[:3], (8, 4, 4), strict=False):
-            sheet.put_change(note, most)
+        same = _alike(told)
+        for notes_alike, most in zip(same[:3], (8, 4, 4), strict=False):
+            sheet.put_change(notes_alike, most)
         for check in checks[2:]:
             sheet.put(CHECKS, _check(check, state.home, newest), check.number)
-        for note in told[3:]:
-            sheet.put_change(note, 3)
+        for notes_alike in same[3:]:
+            sheet.put_change(notes_alike, 3)
         if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
             lines = [f"#{state.plan_at}", *(x for x in head(state.plan, _PLAN).split("\n") if x.strip())]
             sheet.put(PLAN, "\n    ".join(lines), state.plan_at)
@@ -187,27 +195,28 @@ class _Sheet:
                 return rows
             self.sections[self.order.pop()].pop()
 
-    def put(self, title: str, text: str, number: int) -> bool:
-        """One statement about an entry under its heading, if it fits."""
+    def put(self, title: str, text: str, *numbers: int) -> bool:
+        """One statement about entries under its heading, if it fits."""
         heading = [] if self.sections.get(title) else [Row(f"{title}:")]
-        return self._put(title, [*heading, Row(f"- {text}", (number,) if number >= 0 else ())])
+        return self._put(title, [*heading, Row(f"- {text}", [number for number in numbers if number >= 0])])
 
-    def put_change(self, note: FileNote, most: int) -> None:
-        """What was last changed in a file, in as many of its lines as fit."""
-        base = posixpath.basename(note.name)
-        title = (
-            base if note.name in self.named and self.files.alike[base] == 1 else self.files.short(note.name)
-        )
-        names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN_CHARS)
-        heading = f"{title} #{note.number}" + (f" (all edits: {names})" if names else "")
-        change = note.change.split("\n")
+    def put_change(self, notes: Sequence[FileNote], most: int) -> None:
+        """What was last changed in a file, and in others alike, in as many of its lines as fit."""
+        first, *others = notes
+        names = in_short(", ".join(name for name in first.defines if name not in first.change), SHOWN_CHARS)
+        heading = self._title(first) + (f" (also changed: {names})" if names else "")
+        heading += f"; the same in {', '.join(map(self._title, others))}" if others else ""
+        change = first.change.split("\n")
         for count in (most, most // 2, most // 4):
-            lines = change[:count]
-            if count < len(change):
-                lines[-1:] = [f"{line.removesuffix(' …')} …" for line in lines[-1:]]
-            half = all(line.startswith("- ") for line in lines) and "\n+ " in note.change
-            if not half and self.put(CHANGES, "\n    ".join([heading, *lines]), note.number):
+            lines = _begin(change, count)
+            text = "\n    ".join([heading, *lines])
+            if lines and self.put(CHANGES, text, *(note.number for note in notes)):
                 return
+
+    def _title(self, note: FileNote) -> str:
+        base = posixpath.basename(note.name)
+        alone = note.name in self.named and self.files.alike[base] == 1
+        return f"{base if alone else self.files.short(note.name)} #{note.number}"
 
     def _put(self, title: str, rows: list[Row]) -> bool:
         size = self.counter.text(joined(rows)) + 1
@@ -217,6 +226,26 @@ class _Sheet:
         self.sections.setdefault(title, []).append(rows)
         self.order.append(title)
         return True
+
+
+def _begin(change: Sequence[str], count: int) -> list[str]:
+    """The first lines of a change; none that something replaced without what took its place."""
+    shown = [*change[:count]]
+    left = [*change[count:], ""]
+    while shown and shown[-1].startswith("- ") and left[0].startswith("+ "):
+        left.insert(0, shown.pop())
+    if shown and len(shown) < len(change):
+        shown[-1] = f"{shown[-1].removesuffix(' …')} …"
+    return shown
+
+
+def _alike(notes: Sequence[FileNote]) -> list[list[FileNote]]:
+    """Notes of the same change together, where all of it is told; in the order of the first of them."""
+    groups = dict[str, list[FileNote]]()
+    for note in notes:
+        whole = not note.defines and not any(row.endswith(" …") for row in note.change.split("\n"))
+        groups.setdefault(note.change if whole else note.name, []).append(note)
+    return [*groups.values()]
 
 
 def _folder_rows(folder: str, files: Sequence[tuple[str, int]]) -> list[Row]:
@@ -258,10 +287,15 @@ def _shown(note: FileNote, shows: Shows) -> bool:
 
 def _check(check: LatestCheck, home: str, newest_change: int) -> str:
     """`pytest -q: FAILED (exit 1), "2 failed, 11 passed" #183, files changed since`."""
-    folder = "" if check.folder == home else check.folder.removeprefix(f"{home}/")
+    below = check.folder.removeprefix(f"{home}/") if home else check.folder
+    folder = "" if check.folder == home else below
     place = f" (in {folder})" if folder else ""
     since = ", files changed since" if -1 < check.number < newest_change else ""
     return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{check.number}{since}"
+
+
+def _fails(check: LatestCheck) -> bool:
+    return check.outcome == "FAILED" or tells_of_failure(check.quote)
 
 
 def verdict_text(check: LatestCheck) -> str:

@@ -67,7 +67,8 @@ def with_task(call: Call, said: str, listed: tuple[Todo, ...]) -> tuple[Todo, ..
     """The list after one call of the tools that make, change and list tasks; None where it is none."""
     name, id = canonical_tool_name(call.name), text_argument(call, ("taskId",))
     if name == "taskcreate" and (made := _CREATED.match(said[:200])):
-        return (*listed, Todo(one_line(text_argument(call, ("subject",)), 200), "pending", made[1]))[-_MOST:]
+        others = (todo for todo in listed if todo.id != made[1])
+        return (*others, Todo(one_line(text_argument(call, ("subject",)), 200), "pending", made[1]))[-_MOST:]
     if name == "taskupdate" and text_argument(call, ("status",)):
         status = _status(text_argument(call, ("status",)))
         return tuple(msgspec.structs.replace(t, status=status) if t.id == id else t for t in listed)

@@ -148,7 +148,7 @@ _LONGEST = 2_000_000
 _BEGIN = re.compile(r"^\*\*\* (Add|Update|Delete|Move to|Move)(?: File)?: *(.+)$", re.M)
 _END = re.compile(r"^\*\*\* End Patch", re.M)
 _DIFF = re.compile(r"^--- (?:a/)?(\S++)[^\n]*+\n\+\+\+ (?:b/)?(\S++)", re.M)
-_SECTIONS: Mapping[str, Verb] = {"Add": "create", "Update": "modify", "Delete": "delete"}
+_SECTIONS: Mapping[str, Verb] = {"Add": "write", "Update": "modify", "Delete": "delete"}
 
 
 def _patched(patch: str) -> Iterator[Action]:
