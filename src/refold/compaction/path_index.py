@@ -109,6 +109,7 @@ class PathIndex:
             if len(self._lines) >= _CACHED_ENTRIES:
                 self._lines.clear()
             turn = bisect_right(self.session.turns, position)
+            turn = self.session.turns[turn - 1] if turn else 0
             message, home = message_of(self.session.path[position]), self.state.home
             home = home if position > self._housed else self._home
             lines = lines_of(message, lambda call: self.call_at(position, call), cwd=home) if message else ()

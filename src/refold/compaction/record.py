@@ -24,12 +24,12 @@ from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
 from refold.facts.lines import Row, joined, render
-from refold.messages import Message, Result, System, Text, User, compact_json, in_full, user
+from refold.messages import Assistant, Message, Result, System, Text, User, compact_json, in_full, user
 from refold.protocols import TokenCounter
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
 from refold.session.toolnames import RECALL_TOOL_NAME
-from refold.shrink.clip import quotation
+from refold.shrink.clip import clip_text, quotation
 from refold.text.frames import defuse, frame, quote
 from refold.text.redact import redact
 from refold.text.truncate import in_short
@@ -46,6 +46,8 @@ STATE_SHARE = 0.18
 """Of the goal: a tenth for what is known of the work (R10), and 8 % for the names of files (R25)."""
 PLACE = 48
 """Characters of the message by which the place of a step that left is told."""
+SHORT_REQUEST, ANSWERED = 280, 240
+"""Characters of a request that may be an answer; tokens of what it answers."""
 HEAD = "The conversation up to here, folded."
 STANDS = 96
 """Characters of a request, or of a step, where a record says how things stand: the same in every budget, so
@@ -140,7 +142,7 @@ class Composer:
 
     def __init__(self, s: PlanContext, index: PathIndex, room: Room) -> None:
         self.s, self.index, self.room = s, index, room
-        self._opening, self._doing = opening(s, index), doing(index)
+        self._opening, self._doing, self._asked = opening(s, index), doing(index), answered(s, index)
         self._pins = pin_rows(s.session)
         self._own_sizes: dict[int, int] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
@@ -154,6 +156,7 @@ class Composer:
         counter = self.s.counter
         state = self.index.catalogue.size(position, self.room.state_most, counter)
         total = self._fixed + self._own_size(position) + min(state, self.room.state)
+        total += counter.text(joined(self._asked_before(position)))
         lines = int(self.room.lines * scale)
         if written is not None:
             total += written
@@ -163,13 +166,14 @@ class Composer:
     def record(self, layout: Layout, room: int, summary: str | None = None) -> Record:
         """The record in `room` tokens: what own words, state, summary and quotations leave is for lines; what
         all of them leave is for the quotations."""
-        own = self.own_words(layout.position)
-        left = room - self._fixed - self.s.counter.text(own.text) - self.s.counter.text(summary or "")
+        own, asked = self.own_words(layout.position), self._asked_before(layout.position)
+        spent = (own.text, joined(asked), summary or "")
+        left = room - self._fixed - sum(map(self.s.counter.text, spent))
         before = (
             RecordSection("user", self._opening),
             RecordSection("user", [Row(WORDS), *own.rows] if own.rows else ()),
             RecordSection("refold", self._pins),
-            RecordSection("others", self._doing),
+            RecordSection("others", [*asked, *self._doing]),
         )
 
         def composed(quotes: Mapping[int, str]) -> Record:
@@ -284,6 +288,10 @@ class Composer:
                 return text
             tokens -= max(over, QUOTED)
         return ""
+
+    def _asked_before(self, position: int) -> list[Row]:
+        """What the request at hand answers, where that left its place."""
+        return [row for row in self._asked if row.entries[0] < position]
 
     def own_words(self, position: int) -> words.Rendered:
         """What the user typed before a position, within its room."""
@@ -488,6 +496,18 @@ def doing(index: PathIndex) -> list[Row]:
     called = (line for line in reversed(newest.lines) if line.call)
     last = next(called, newest.lines[0])
     return [Row(f"Last step: {in_short(last.text, STANDS)} #{newest.number}", (newest.number,))]
+
+
+def answered(s: PlanContext, index: PathIndex) -> list[Row]:
+    """What a short request at hand answers: `yes, all of them` says nothing without it."""
+    if not index.sayings or len(index.sayings[-1].text) > SHORT_REQUEST or is_over(s):
+        return []
+    number = index.sayings[-1].position - 1
+    said = said_by(s.session.path[number]) if number >= 0 else None
+    if not isinstance(said, Assistant) or said.calls or not said.text.strip():
+        return []
+    text = clip_text(said.text.strip(), ANSWERED, s.counter, key=f"#{number}")
+    return [Row(f"The request at hand answers #{number}:\n{text}\n", (number,))]
 
 
 def go_on(tool: str, session: str = "") -> str:

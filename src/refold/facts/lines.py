@@ -58,7 +58,7 @@ class MessageLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class EntryLines(msgspec.Struct, frozen=True, gc=False):
-    """The lines of one entry: its number on the path, which is its key, and the turn it belongs to."""
+    """The lines of one entry: its number on the path, which is its key, and that of the request it follows."""
 
     number: int
     turn: int
@@ -199,7 +199,7 @@ def _listed(blocks: Sequence[_Block]) -> list[Row]:
     for _, same in groupby(blocks, key=attrgetter("turn", "rows")):
         block, *more = same
         if several and block.turn != turn:
-            rows.append(Row(f"Turn {block.turn}"))
+            rows.append(Row(f"Request #{block.turn}"))
             turn = block.turn
         rows.append(block.row(more))
     return rows
