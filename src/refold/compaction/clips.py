@@ -72,7 +72,6 @@ class EntryTraits(msgspec.Struct, frozen=True, gc=False):
     """Is it what the user typed, or partly so?"""
     own: int
     """Tokens that the user typed into a message in which a program or a file says something too."""
-    thinks: bool
     call: Call | None
     """The one that it is the result of."""
     made: int
@@ -216,42 +215,17 @@ class ItemReader:
         self._calls: dict[int, int] = {}
         """Tokens of the calls of each step that was read, by its items."""
 
-    @classmethod
-    def of(cls, s: PlanContext, goal: int, limit: int, *, loose: bool = False) -> ItemReader:
-        """The reader that all strategies of a plan share, while nothing comes after its items."""
-        key = (cls, goal, limit, loose, len(s.items))
-        if key not in s.memo:
-            s.memo[key] = cls(s, goal, limit, loose=loose)
-        return s.memo[key]
-
     def stats(self, place: int) -> ItemStats:
         while len(self.read) <= place:
             self.read.append(self._read(len(self.items) - 1 - len(self.read)))
         return self.read[place]
 
-    def known_size(self, place: int, level: int) -> int | None:
-        """Tokens of an item at a level, where no form has to be made to know them."""
-        index = len(self.items) - 1 - place
-        form = self.clips.forms.get((self.items[index].entries[0], level))
-        return None if form is None else self._shown_size(index, self.stats(place), level, form)
-
     def size(self, place: int, now: int, level: int) -> int:
         """Tokens of an item, of `now` tokens in the view, at a level."""
-        if not level:
-            return now
         index = len(self.items) - 1 - place
-        form = self._clip(index, level)
-        return self._shown_size(index, self.stats(place)._replace(now=now), level, form)
-
-    def _clip(self, index: int, level: int) -> SizedMessage:
-        return self.clips.form(
-            self.items[index].entries[0], self._original(index), level, self._fact(index).call
-        )
-
-    def _shown_size(self, index: int, stats: ItemStats, level: int, form: SizedMessage) -> int:
-        """Of an item with its form at a level: one that is no smaller is not shown."""
-        size = form.size + self._extra(index) if form.size < self._count(index) else stats.now
-        if level == stats.cap:
+        form = self.form(index, level) if level else None
+        size = now if form is None else form.size
+        if level and level == self.stats(place).cap:
             # A part of the view: where its lines end is no gain for others.
             size = max(size, level + empty_size(self.items[index].message, self.s.counter))
         return size
@@ -263,7 +237,7 @@ class ItemReader:
             return None
         if item.fold is not None and not self._one_entry(index):
             return None
-        form = self._clip(index, level)
+        form = self.clips.form(item.entries[0], self._original(index), level, self._fact(index).call)
         if form.size >= self._count(index):
             return None
         return SizedMessage(form.message, form.size + self._extra(index))
@@ -278,11 +252,6 @@ class ItemReader:
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
         return self._keeps_thinking(index) or self._stays(index)
-
-    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, SizedMessage]:
-        """Those of the items that stay that become smaller."""
-        made = {index: self.form(index, caps.get(index, 0)) for index in stays}
-        return {index: form for index, form in made.items() if form is not None}
 
     def sent(self, stays: Sequence[int], forms: dict[int, SizedMessage]) -> int:
         """Tokens of the items that stay in their forms, as they are sent."""
@@ -301,7 +270,8 @@ class ItemReader:
         if known is not None:
             return known
         session, counter = self.s.session, self.s.counter
-        entry, message, call, calls = self._entry(index), self._original(index), None, 0
+        entry = session[self.items[index].entries[0]]
+        message, call, calls = self._original(index), None, 0
         if isinstance(message, Result) and (at := session.position(entry.id)) is not None:
             call = self._index.call_at(at, message.call_id)
         if message.calls and session.cached_count(entry.id, message, counter) > SMALL:
@@ -311,7 +281,6 @@ class ItemReader:
         fact = self._facts[index] = EntryTraits(
             typed=bool(words) and isinstance(message, User),
             own=counter.text(words) if words and any(text.strip() for text in others) else 0,
-            thinks=isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content),
             call=call,
             made=0 if call is None else _made(call),
             calls=calls if calls > SMALL else 0,
@@ -334,7 +303,7 @@ class ItemReader:
                 return ItemStats(now, now, cap=0)
             whole = s.session.cached_count(item.entries[0], self._original(index), s.counter) + extra
         sealed = 0
-        if fact.thinks and any(type(part) is Thinking for part in message.parts):
+        if isinstance(message, Assistant) and any(type(part) is Thinking for part in message.parts):
             if (silent := self.form(index, 0)) is not None:
                 now = silent.size
             elif self._keeps_thinking(index):
@@ -415,12 +384,10 @@ class ItemReader:
         thoughts = [part for part in message.content if type(part) is Thinking]
         return bool(thoughts) and (index < self.open_from or all(map(optional, thoughts)))
 
-    def _entry(self, index: int) -> e.Entry:
-        return self.s.session[self.items[index].entries[0]]
-
     def _original(self, index: int) -> Message:
         """What the entry says, whatever an earlier fold made of it."""
-        return said_by(self._entry(index)) or self.items[index].message
+        item = self.items[index]
+        return said_by(self.s.session[item.entries[0]]) or item.message
 
 
 def _open_turn(session: History) -> int | None:

@@ -109,11 +109,7 @@ class PlanContext(PlanRequest):
         """The same, asked of the view with every step in its place that left it alone: what is quoted of it
         depends on its age, not on when it left."""
         projection = self.projection.restored()
-        if projection is self.projection:
-            return self
-        if projection not in self.memo:
-            self.memo[projection] = replace(self, projection=projection)
-        return self.memo[projection]
+        return self if projection is self.projection else replace(self, projection=projection)
 
     @property
     def has_model(self) -> bool:
@@ -136,6 +132,11 @@ class PlanContext(PlanRequest):
         """Index of the item at which the kept part shall begin, where a hook asked for that."""
         at = self.session.position(self.first_kept) if self.first_kept else None
         return None if at is None else self.projection.item_at(at)
+
+    def id_at(self, position: int) -> str | None:
+        """The entry at a path position; None behind the last."""
+        path = self.session.path
+        return path[position].id if position < len(path) else None
 
     def boundary(self, previous: e.Fold | None) -> int:
         """Path position from which the next summary reads: what the previous fold kept is read again."""

@@ -84,7 +84,7 @@ class SummaryNode:
             asks=(ask,),
             stretch=(first, end),
             fold=tuple(source.id for source in head),
-            first_kept=path[position].id if position < len(path) else None,
+            first_kept=s.id_at(position),
             previous_summary=previous,
             files=files,
             tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node,

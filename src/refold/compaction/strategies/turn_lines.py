@@ -163,7 +163,7 @@ class TurnLines:
             stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
             fold=tuple(x.id for r in leaving for x in sources(s.session, r.first, r.last + 1)),
             masked=tuple(edit.first for edit in trims),
-            first_kept=path[after + 1].id if after is not None and after + 1 < len(path) else None,
+            first_kept=None if after is None else s.id_at(after + 1),
             files=files,
             tokens_after=s.sizes.tokens - gone + added,
             smaller=False,
