@@ -133,6 +133,10 @@ class PlanContext(PlanRequest):
         at = self.session.position(self.first_kept) if self.first_kept else None
         return None if at is None else self.projection.item_at(at)
 
+    def span(self, first: str, last: str) -> tuple[int, int]:
+        """The path positions of the first and the last entry of a stretch."""
+        return self.session.position(first) or 0, self.session.position(last) or 0
+
     def id_at(self, position: int) -> str | None:
         """The entry at a path position; None behind the last."""
         path = self.session.path
@@ -250,17 +254,13 @@ def verbatim(s: PlanContext, round: Round) -> Round | None:
     begin, end = s.projection.item_at(round.first), s.projection.item_at(round.last)
     if begin >= len(s.items) or end >= len(s.items):
         return None
-    reach = _span(s, s.items[begin])
-    if _span(s, s.items[end])[1] > round.last or (reach[1] >= round.last and s.items[begin].fold):
+    item, after = s.items[begin], s.items[end].entries[-1]
+    first, last = s.span(item.entries[0], item.entries[-1])
+    if (s.session.position(after) or 0) > round.last or (last >= round.last and item.fold):
         return None
-    if s.items[begin].fold and reach[0] < round.first:
-        return Round(round.number, reach[1] + 1, round.last)
+    if item.fold and first < round.first:
+        return Round(round.number, last + 1, round.last)
     return round
-
-
-def _span(s: PlanContext, item: Item) -> tuple[int, int]:
-    first, last = s.session.position(item.entries[0]), s.session.position(item.entries[-1])
-    return first or 0, last or 0
 
 
 def left_alone(s: PlanContext) -> list[tuple[int, int]]:

@@ -90,12 +90,17 @@ class FoldBudget:
     def within(self, s: PlanContext) -> FoldBudget:
         """What a fold aims at here, in what the provider counts, where that is known to be more
         than we do; not where nothing could fit then: that is for the provider to say. The goal is a share of
-        what system prompt and tools leave (R2); what was refused as too long is halved at least."""
+        what system prompt and tools leave (R2); what was refused as too long is halved at least.
+        `DoesNotFit`, which names the parts, where the floor alone passes the budget."""
+        parts = floor(s)
+        least = sum(parts.values())
+        if least + frame_size(s.counter) > self.budget:
+            raise DoesNotFit(self.budget, {**parts, "frame of a fold": frame_size(s.counter)})
         goal, budget, fixed = s.sizes.room(self.goal), s.sizes.room(self.budget), s.sizes.fixed
         goal += int(fixed * (1 - goal / budget)) if fixed < budget else 0
         if s.due is not None and s.due.code == "overflow":
             goal = min(goal, s.sizes.tokens // 2)
-        if goal == self.goal or sum(floor(s).values()) > goal:
+        if goal == self.goal or least > goal:
             return self
         return replace(self, goal=goal, budget=budget)
 
@@ -434,13 +439,6 @@ def floor(s: PlanContext) -> dict[str, int]:
     else:
         found["newest user message"] = least_step(s)
     return {name: size for name, size in found.items() if size}
-
-
-def check_floor(s: PlanContext, budget: int) -> None:
-    """Raise `DoesNotFit`, naming the parts, where the floor alone passes the budget."""
-    found = {**floor(s), "frame of a fold": frame_size(s.counter)}
-    if sum(found.values()) > budget:
-        raise DoesNotFit(budget, found)
 
 
 # ── the sentences of a record ───────────────────────────────────────────────────────────────────

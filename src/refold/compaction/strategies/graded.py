@@ -17,7 +17,7 @@ from refold.compaction.details import RefoldDetails, VerificationReport
 from refold.compaction.grade import Curve, Layout, clip_kept, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
-from refold.compaction.record import Composer, FoldBudget, Record, check_floor
+from refold.compaction.record import Composer, FoldBudget, Record
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.transcript import SummarySource, for_digest, message_of, source_of, sources
 from refold.errors import BadAnswer
@@ -105,26 +105,20 @@ def grading(
     """The view graded to the goal, once for all strategies that ask. `written`: tokens of a summary that
     replaces the lines; `factor`: how much of the usual room messages get before they are clipped."""
     key = (grading, shape, written, factor)
-    if key not in s.memo:
-        s.memo[key] = _grade(s, shape, written, factor)
-    return s.memo[key]
-
-
-def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float) -> Graded | Reason:
-    check_floor(s, shape.budget)
-    shape = shape.within(s)
-    room, goal = shape.room(s), shape.goal - s.sizes.fixed
+    if key in s.memo:
+        return s.memo[key]
+    budget = shape.within(s)
+    goal, limit = budget.goal - s.sizes.fixed, budget.budget - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
-    s = s.restored
-    composer = Composer(s, room)
-    usual = Curve()
+    restored, usual = s.restored, Curve()
+    composer = Composer(restored, budget.room(s))
     curve = usual._replace(said=usual.said * factor, result=usual.result * factor)
-    limit = shape.budget - s.sizes.fixed
-    layout = lay_out(s, goal, limit, curve, partial(composer.size, written=written))
-    if layout.first <= s.projection.first and not layout.forms:
-        return EVERYTHING_FITS
-    return Graded(s, shape, goal, layout, composer)
+    layout = lay_out(restored, goal, limit, curve, partial(composer.size, written=written))
+    changes = layout.first > restored.projection.first or layout.forms
+    view = Graded(restored, budget, goal, layout, composer) if changes else EVERYTHING_FITS
+    s.memo[key] = view
+    return view
 
 
 EVERYTHING_FITS = Reason("everything_fits", "the conversation already fits")
@@ -335,7 +329,6 @@ class Dialogue:
     name: str = "digest"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
             return EVERYTHING_FITS
