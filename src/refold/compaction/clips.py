@@ -31,7 +31,7 @@ from refold.protocols import Additive, TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History
 from refold.session.invariants import inside_put
-from refold.session.invariants.batches import CallBatch, around, read_batch
+from refold.session.invariants.batches import around, read_batch
 from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import optional, required, signed
 from refold.session.items import Item
@@ -68,11 +68,12 @@ class SizedMessage(msgspec.Struct, frozen=True, gc=False):
 class EntryTraits(msgspec.Struct, frozen=True, gc=False):
     """What a layout asks of an entry at every fold."""
 
+    message: Message
+    """What it says, whatever an earlier fold made of it."""
     typed: bool
     """Is it what the user typed, or partly so?"""
     own: int
     """Tokens that the user typed into a message in which a program or a file says something too."""
-    thinks: bool
     call: Call | None
     """The one that it is the result of."""
     made: int
@@ -216,42 +217,17 @@ class ItemReader:
         self._calls: dict[int, int] = {}
         """Tokens of the calls of each step that was read, by its items."""
 
-    @classmethod
-    def of(cls, s: PlanContext, goal: int, limit: int, *, loose: bool = False) -> ItemReader:
-        """The reader that all strategies of a plan share, while nothing comes after its items."""
-        key = (cls, goal, limit, loose, len(s.items))
-        if key not in s.memo:
-            s.memo[key] = cls(s, goal, limit, loose=loose)
-        return s.memo[key]
-
     def stats(self, place: int) -> ItemStats:
         while len(self.read) <= place:
             self.read.append(self._read(len(self.items) - 1 - len(self.read)))
         return self.read[place]
 
-    def known_size(self, place: int, level: int) -> int | None:
-        """Tokens of an item at a level, where no form has to be made to know them."""
-        index = len(self.items) - 1 - place
-        form = self.clips.forms.get((self.items[index].entries[0], level))
-        return None if form is None else self._shown_size(index, self.stats(place), level, form)
-
     def size(self, place: int, now: int, level: int) -> int:
         """Tokens of an item, of `now` tokens in the view, at a level."""
-        if not level:
-            return now
         index = len(self.items) - 1 - place
-        form = self._clip(index, level)
-        return self._shown_size(index, self.stats(place)._replace(now=now), level, form)
-
-    def _clip(self, index: int, level: int) -> SizedMessage:
-        return self.clips.form(
-            self.items[index].entries[0], self._original(index), level, self._fact(index).call
-        )
-
-    def _shown_size(self, index: int, stats: ItemStats, level: int, form: SizedMessage) -> int:
-        """Of an item with its form at a level: one that is no smaller is not shown."""
-        size = form.size + self._extra(index) if form.size < self._count(index) else stats.now
-        if level == stats.cap:
+        form = self.form(index, level) if level else None
+        size = now if form is None else form.size
+        if level and level == self.stats(place).cap:
             # A part of the view: where its lines end is no gain for others.
             size = max(size, level + empty_size(self.items[index].message, self.s.counter))
         return size
@@ -263,7 +239,8 @@ class ItemReader:
             return None
         if item.fold is not None and not self._one_entry(index):
             return None
-        form = self._clip(index, level)
+        fact = self._fact(index)
+        form = self.clips.form(item.entries[0], fact.message, level, fact.call)
         if form.size >= self._count(index):
             return None
         return SizedMessage(form.message, form.size + self._extra(index))
@@ -278,11 +255,6 @@ class ItemReader:
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
         return self._keeps_thinking(index) or self._stays(index)
-
-    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, SizedMessage]:
-        """Those of the items that stay that become smaller."""
-        made = {index: self.form(index, caps.get(index, 0)) for index in stays}
-        return {index: form for index, form in made.items() if form is not None}
 
     def sent(self, stays: Sequence[int], forms: dict[int, SizedMessage]) -> int:
         """Tokens of the items that stay in their forms, as they are sent."""
@@ -300,8 +272,9 @@ class ItemReader:
         known = self._facts.get(index)
         if known is not None:
             return known
-        session, counter = self.s.session, self.s.counter
-        entry, message, call, calls = self._entry(index), self._original(index), None, 0
+        session, counter, item = self.s.session, self.s.counter, self.items[index]
+        entry, call, calls = session[item.entries[0]], None, 0
+        message = said_by(entry) or item.message
         if isinstance(message, Result) and (at := session.position(entry.id)) is not None:
             call = self._index.call_at(at, message.call_id)
         if message.calls and session.cached_count(entry.id, message, counter) > SMALL:
@@ -309,9 +282,9 @@ class ItemReader:
         words = words_typed(message) if isinstance(entry, e.MessageEntry) else ""
         others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
         fact = self._facts[index] = EntryTraits(
+            message=message,
             typed=bool(words) and isinstance(message, User),
             own=counter.text(words) if words and any(text.strip() for text in others) else 0,
-            thinks=isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content),
             call=call,
             made=0 if call is None else _made(call),
             calls=calls if calls > SMALL else 0,
@@ -332,13 +305,13 @@ class ItemReader:
         if item.fold is not None or len(item.entries) != 1:
             if not self._one_entry(index):
                 return ItemStats(now, now, cap=0)
-            whole = s.session.cached_count(item.entries[0], self._original(index), s.counter) + extra
+            whole = s.session.cached_count(item.entries[0], fact.message, s.counter) + extra
         sealed = 0
-        if fact.thinks and any(type(part) is Thinking for part in message.parts):
+        if isinstance(message, Assistant) and any(type(part) is Thinking for part in message.parts):
             if (silent := self.form(index, 0)) is not None:
                 now = silent.size
             elif self._keeps_thinking(index):
-                silent = self.clips.form(item.entries[0], self._original(index), 0, None)
+                silent = self.clips.form(item.entries[0], fact.message, 0, None)
                 sealed = max(now - extra - silent.size, 1)
         waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
         said = waits or type(message) is Assistant or (not own and fact.typed)
@@ -355,28 +328,24 @@ class ItemReader:
         items, message = self.items, self.items[index].message
         if index not in self._calls and (message.calls or isinstance(message, Result)):
             batch = read_batch(items, index) if message.calls else around(items, index)
-            self._calls |= {} if batch is None else self._step(batch)
+            if batch is None:
+                return 0
+            first = batch.heads[0]
+            while first > self.first and blank(items[first - 1].message):
+                first -= 1  # thinking that waits for its reply
+            step = range(first, batch.end)
+            calls = sum(self._fact(head).calls for head in batch.heads)
+            if any(items[i].entries[0] in self._left for i in step):
+                calls = NEVER
+            if batch.end > self.step or any(map(self._stays, step)):
+                calls = 0
+            self._calls |= dict.fromkeys(step, calls)
         return self._calls.get(index, 0)
-
-    def _step(self, batch: CallBatch) -> dict[int, int]:
-        items, first = self.items, batch.heads[0]
-        while first > self.first and blank(items[first - 1].message):
-            first -= 1  # thinking that waits for its reply
-        step = range(first, batch.end)
-        calls = sum(self._fact(head).calls for head in batch.heads)
-        if any(items[i].entries[0] in self._left for i in step):
-            calls = NEVER
-        if batch.end > self.step or any(self._stays(i) for i in step):
-            calls = 0
-        return dict.fromkeys(step, calls)
-
-    def _stays(self, index: int) -> bool:
-        return not self._one_entry(index) or self._fixed(index)
 
     def _cap(self, index: int, now: int, own: int, *, waits: bool) -> int | None:
         """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
         to a level: what a larger goal shows more of must not cost another item its form.)"""
-        if self._fixed(index):
+        if self._stays(index):
             return 0
         if waits:
             missing = self.unanswered / UNANSWERED - self.limit
@@ -396,11 +365,12 @@ class ItemReader:
             return len(item.entries) == 1
         return not inside_put(items, index) and not inside_put(items, index + 1)
 
-    def _fixed(self, index: int) -> bool:
-        message = self.items[index].message
-        if index >= self.step and isinstance(message, User) and self._fact(index).typed:
+    def _stays(self, index: int) -> bool:
+        """Does it stay as it is at every scale?"""
+        item = self.items[index]
+        if type(item.message) is System or item.entries[0] in self.pins or not self._one_entry(index):
             return True
-        return type(message) is System or self.items[index].entries[0] in self.pins
+        return index >= self.step and isinstance(item.message, User) and self._fact(index).typed
 
     def _keeps_thinking(self, index: int) -> bool:
         """Must the provider have its thinking back? That of the newest step it gets, required or not."""
@@ -414,13 +384,6 @@ class ItemReader:
             return False
         thoughts = [part for part in message.content if type(part) is Thinking]
         return bool(thoughts) and (index < self.open_from or all(map(optional, thoughts)))
-
-    def _entry(self, index: int) -> e.Entry:
-        return self.s.session[self.items[index].entries[0]]
-
-    def _original(self, index: int) -> Message:
-        """What the entry says, whatever an earlier fold made of it."""
-        return said_by(self._entry(index)) or self.items[index].message
 
 
 def _open_turn(session: History) -> int | None:

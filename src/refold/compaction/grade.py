@@ -58,12 +58,6 @@ class Curve(NamedTuple):
     call: float = 0.45
     """Calls of one reply may have so much of the scale; a step with larger ones is quoted."""
 
-    def share(self, age: float, *, said: bool) -> float:
-        """Share of the scale at an age, in bends."""
-        if said:
-            return self.said * max(age, 1.0) ** -self.said_decay
-        return self.result * max(age, 1.0) ** -self.result_decay
-
 
 # ── the items of a view at one scale ────────────────────────────────────────────────────────────
 #
@@ -95,55 +89,6 @@ class ScaleView:
         return max(self.total - len(self.caps), int(bool(self.quoted) or self.in_place is not None))
 
 
-def at_scale(
-    items: ItemReader,
-    scale: float,
-    curve: Curve,
-    last: int,
-    *,
-    goal: float = inf,
-    calls: float | None = None,
-) -> ScaleView:
-    """The view at a scale; given up where it is seen to pass `goal`. `calls`: the scale that says which calls
-    may stand, where that is another one."""
-    view, age, thought, tokens = ScaleView(items.total), 0.0, 0, 0
-    caps, read = view.caps, items.read
-    depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
-    bend, largest_call, largest = curve.bend * scale, curve.call * (calls or scale), curve.weight * scale
-    for place in range(items.total):
-        if (age > depth and place >= items.total - last) or tokens > goal:
-            break
-        whole, now, said, least, stale, sealed, kept, call = (
-            read[place] if place < len(read) else items.stats(place)
-        )
-        before, leaves, level = age, call > largest_call, 0
-        age += whole if whole < largest else largest
-        if sealed and not leaves and view.in_place is None:
-            thought += sealed
-            if thought <= curve.sealed * scale or items.total - 1 - place >= last:
-                now, least = now + sealed, 0
-            else:
-                view.in_place = place
-        if leaves or kept or (now > SMALLEST and least != 0):
-            most = scale * curve.share(before / bend, said=said) * (_SUPERSEDED_SHARE if stale else 1.0)
-            cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
-            enough = max(cap + WORTH, most)
-            if leaves or (kept and view.in_place is not None and least != 0):
-                own = 0 if said else kept  # what the user typed into it
-                level = 0 if now <= enough + own else max(cap, QUOTE) + own
-                now = QUOTED + (level or now)
-                view.quoted.add(place)
-            elif now - kept > enough and least != 0:
-                level = cap + kept if kept else max(cap, least or 0)
-                view.clipped.append(place)
-                tokens, now = tokens + level, 0
-        caps.append(level)
-        tokens += now
-        view.whole += now
-    view.estimate = tokens
-    return view
-
-
 # ── the largest view that fits ──────────────────────────────────────────────────────────────────
 
 RecordSize: TypeAlias = Callable[[int, float], int]
@@ -161,6 +106,53 @@ class ScaleSearch:
     last: int
     """Items from here on (the newest step) always stay."""
 
+    def at_scale(self, scale: float, *, goal: float = inf, calls: float | None = None) -> ScaleView:
+        """The view at a scale; given up where it is seen to pass `goal`. `calls`: the scale that says which
+        calls may stand, where that is another one."""
+        items, curve, last = self.items, self.curve, self.last
+        view, age, thought, tokens = ScaleView(items.total), 0.0, 0, 0
+        caps, read = view.caps, items.read
+        depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
+        bend, largest_call, largest = curve.bend * scale, curve.call * (calls or scale), curve.weight * scale
+        for place in range(items.total):
+            if (age > depth and place >= items.total - last) or tokens > goal:
+                break
+            whole, now, said, least, stale, sealed, kept, call = (
+                read[place] if place < len(read) else items.stats(place)
+            )
+            before, leaves, level = age, call > largest_call, 0
+            age += whole if whole < largest else largest
+            if sealed and not leaves and view.in_place is None:
+                thought += sealed
+                if thought <= curve.sealed * scale or items.total - 1 - place >= last:
+                    now, least = now + sealed, 0
+                else:
+                    view.in_place = place
+            if leaves or kept or (now > SMALLEST and least != 0):
+                bends = max(before / bend, 1.0)
+                share = (
+                    curve.said * bends**-curve.said_decay
+                    if said
+                    else curve.result * bends**-curve.result_decay
+                )
+                most = scale * share * (_SUPERSEDED_SHARE if stale else 1.0)
+                cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
+                enough = max(cap + WORTH, most)
+                if leaves or (kept and view.in_place is not None and least != 0):
+                    own = 0 if said else kept  # what the user typed into it
+                    level = 0 if now <= enough + own else max(cap, QUOTE) + own
+                    now = QUOTED + (level or now)
+                    view.quoted.add(place)
+                elif now - kept > enough and least != 0:
+                    level = cap + kept if kept else max(cap, least or 0)
+                    view.clipped.append(place)
+                    tokens, now = tokens + level, 0
+            caps.append(level)
+            tokens += now
+            view.whole += now
+        view.estimate = tokens
+        return view
+
     def largest(self) -> ScaleView:
         """The view at the largest scale that fits, and as much of what the next one would add as there is
         room for. No step that left comes back so: a batch stands or leaves as a whole."""
@@ -175,8 +167,7 @@ class ScaleSearch:
             low -= 1
             view, room = self._at(low)
         if low < len(GRID) - 1:
-            next_view = at_scale(self.items, GRID[low + 1], self.curve, self.last, calls=GRID[low])
-            _add(self.items, view, next_view, room)
+            self._add(view, self.at_scale(GRID[low + 1], calls=GRID[low]), room)
         return view
 
     def _estimate(self) -> int:
@@ -184,7 +175,7 @@ class ScaleSearch:
         low, high = 0, len(GRID) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            view = at_scale(self.items, GRID[middle], self.curve, self.last, goal=self.goal)
+            view = self.at_scale(GRID[middle], goal=self.goal)
             room = self.goal - view.estimate
             if room >= 0 and room >= self.record(view.begins, GRID[middle]):
                 low = middle
@@ -194,66 +185,57 @@ class ScaleSearch:
 
     def _at(self, index: int) -> tuple[ScaleView, int]:
         """The view at a scale, and what it leaves of the goal, exactly; less than nothing where it does not
-        fit. What has to be made to know its size is made last, the largest first, and only while the rest
-        fits."""
-        items, view = self.items, at_scale(self.items, GRID[index], self.curve, self.last)
-        room, unknown = self.goal - view.whole, list[tuple[int, int]]()
-        for place in view.clipped:
-            size = items.known_size(place, view.caps[place])
-            if size is None:
-                unknown.append((view.caps[place], -place))
-            else:
-                room -= size
-        if room >= 0:
-            room -= self.record(view.begins, GRID[index])
-        for cap, place in sorted(unknown, reverse=True):
+        fit."""
+        items, view = self.items, self.at_scale(GRID[index])
+        room = self.goal - view.whole - self.record(view.begins, GRID[index])
+        for place in sorted(view.clipped, key=view.caps.__getitem__, reverse=True):
             if room < 0:
                 break
-            room -= items.size(-place, items.stats(-place).now, cap)
+            room -= items.size(place, items.stats(place).now, view.caps[place])
         return view, room
 
+    def _add(self, view: ScaleView, more: ScaleView, room: int) -> None:
+        """Raise the items of a view to those of the next scale, newest first, until something does not fit.
+        Items that are lines at this scale come too, unless something is quoted: the record only gets
+        smaller."""
+        items, caps = self.items, view.caps
 
-def _add(items: ItemReader, view: ScaleView, more: ScaleView, room: int) -> None:
-    """Raise the items of a view to those of the next scale, newest first, until something does not fit.
-    Items that are lines at this scale come too, unless something is quoted: the record only gets smaller."""
-    caps = view.caps
+        def size(place: int, now: int, cap: int) -> int:
+            return QUOTED + (cap or now) if place in view.quoted else items.size(place, now, cap)
 
-    def size(place: int, now: int, cap: int) -> int:
-        return QUOTED + (cap or now) if place in view.quoted else items.size(place, now, cap)
-
-    for place, cap in enumerate(more.caps):
-        new = place == len(caps)
-        if new and (view.in_place is not None or more.in_place is not None):
-            return
-        if place in more.quoted:
-            view.quoted.add(place)
-        if not new and cap == caps[place]:
-            continue
-        stats = items.stats(place)
-        stays = more.in_place is None or place < more.in_place
-        now = stats.now + (stats.sealed if stays else 0)
-        shown = 0 if new else size(place, now, caps[place])
-        added = size(place, now, cap) - shown
-        if added <= room:
-            room -= added
-            caps[place : place + 1] = [cap]
-            continue
-        # As much of the item as there is room for, to the token. One that comes new leaves room for the call
-        # before it, which it cannot be without.
-        quoted = place in view.quoted
-        call = (SMALL_CALL if quoted else max(SMALL_CALL, LEVELS[0] + stats.call)) if new else 0
-        most = room + shown - call
-        low, part = 0 if new else caps[place], min(most, (cap or now) - 1)
-        least = max(low + 1, LEVELS[0])
-        while part >= least and (over := size(place, now, part) - most) > 0:
-            part -= over
-        part = part if part >= least else low
-        if new and (not part or (not quoted and (not cap or stats.kept))):
-            return
-        caps[place : place + 1] = [part]
-        if not new:
-            return
-        room = call
+        for place, cap in enumerate(more.caps):
+            new = place == len(caps)
+            if new and (view.in_place is not None or more.in_place is not None):
+                return
+            if place in more.quoted:
+                view.quoted.add(place)
+            if not new and cap == caps[place]:
+                continue
+            stats = items.stats(place)
+            stays = more.in_place is None or place < more.in_place
+            now = stats.now + (stats.sealed if stays else 0)
+            shown = 0 if new else size(place, now, caps[place])
+            added = size(place, now, cap) - shown
+            if added <= room:
+                room -= added
+                caps[place : place + 1] = [cap]
+                continue
+            # As much of the item as there is room for, to the token. One that comes new leaves room for the
+            # call before it, which it cannot be without.
+            quoted = place in view.quoted
+            call = (SMALL_CALL if quoted else max(SMALL_CALL, LEVELS[0] + stats.call)) if new else 0
+            most = room + shown - call
+            low, part = 0 if new else caps[place], min(most, (cap or now) - 1)
+            least = max(low + 1, LEVELS[0])
+            while part >= least and (over := size(place, now, part) - most) > 0:
+                part -= over
+            part = part if part >= least else low
+            if new and (not part or (not quoted and (not cap or stats.kept))):
+                return
+            caps[place : place + 1] = [part]
+            if not new:
+                return
+            room = call
 
 
 # ── layout: which items stay, in which form ──────────────────────────────────────────────────────
@@ -319,18 +301,19 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordS
         quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
         caps |= {index: reader.least(index) for index in range(cut, lines_end)}
         stays = [index for index in range(cut, len(s.items)) if index not in gone]
-        forms = reader.forms(stays, caps)
+        made = ((index, reader.form(index, caps.get(index, 0))) for index in stays)
+        forms = {index: form for index, form in made if form is not None}
         return Layout(cut, s.projection.position_of(cut), reader.sent(stays, forms), forms, quotes, gone)
 
     if wanted is not None:
-        return laid(ItemReader.of(s, goal, limit), wanted, min(step, wanted))
+        return laid(ItemReader(s, goal, limit), wanted, min(step, wanted))
     leaves = may_leave(s)
     if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
-        layout = laid(ItemReader.of(s, goal, limit), None, step)
+        layout = laid(ItemReader(s, goal, limit), None, step)
         if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
-    return laid(ItemReader.of(s, goal, limit, loose=True), len(s.items), len(s.items))
+    return laid(ItemReader(s, goal, limit, loose=True), len(s.items), len(s.items))
 
 
 def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_from: int) -> int:

@@ -109,11 +109,7 @@ class PlanContext(PlanRequest):
         """The same, asked of the view with every step in its place that left it alone: what is quoted of it
         depends on its age, not on when it left."""
         projection = self.projection.restored()
-        if projection is self.projection:
-            return self
-        if projection not in self.memo:
-            self.memo[projection] = replace(self, projection=projection)
-        return self.memo[projection]
+        return self if projection is self.projection else replace(self, projection=projection)
 
     @property
     def has_model(self) -> bool:
@@ -136,6 +132,15 @@ class PlanContext(PlanRequest):
         """Index of the item at which the kept part shall begin, where a hook asked for that."""
         at = self.session.position(self.first_kept) if self.first_kept else None
         return None if at is None else self.projection.item_at(at)
+
+    def span(self, first: str, last: str) -> tuple[int, int]:
+        """The path positions of the first and the last entry of a stretch."""
+        return self.session.position(first) or 0, self.session.position(last) or 0
+
+    def id_at(self, position: int) -> str | None:
+        """The entry at a path position; None behind the last."""
+        path = self.session.path
+        return path[position].id if position < len(path) else None
 
     def boundary(self, previous: e.Fold | None) -> int:
         """Path position from which the next summary reads: what the previous fold kept is read again."""
@@ -249,17 +254,13 @@ def verbatim(s: PlanContext, round: Round) -> Round | None:
     begin, end = s.projection.item_at(round.first), s.projection.item_at(round.last)
     if begin >= len(s.items) or end >= len(s.items):
         return None
-    reach = _span(s, s.items[begin])
-    if _span(s, s.items[end])[1] > round.last or (reach[1] >= round.last and s.items[begin].fold):
+    item, after = s.items[begin], s.items[end].entries[-1]
+    first, last = s.span(item.entries[0], item.entries[-1])
+    if (s.session.position(after) or 0) > round.last or (last >= round.last and item.fold):
         return None
-    if s.items[begin].fold and reach[0] < round.first:
-        return Round(round.number, reach[1] + 1, round.last)
+    if item.fold and first < round.first:
+        return Round(round.number, last + 1, round.last)
     return round
-
-
-def _span(s: PlanContext, item: Item) -> tuple[int, int]:
-    first, last = s.session.position(item.entries[0]), s.session.position(item.entries[-1])
-    return first or 0, last or 0
 
 
 def left_alone(s: PlanContext) -> list[tuple[int, int]]:

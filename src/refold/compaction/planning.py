@@ -3,18 +3,16 @@ designs that have none of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
-from refold.compaction.plan import Plan, Proposal, Reason, Stage, Strategy, fired, propose
+from refold.compaction.plan import Plan, Proposal, Reason, Strategy, fired, propose
 from refold.compaction.plan_context import Due, PlanContext, left_alone, touches
 from refold.compaction.preset import NO_STAGE, Preset
 from refold.compaction.record import FoldBudget
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.strategies.graded import LinesStrategy
-from refold.compaction.triggers import Never
 from refold.costs import SummaryCost, break_even, cold_share, known, same_model
 from refold.session.history import History
 
@@ -23,23 +21,25 @@ def make_plan(preset: Preset, s: PlanContext, *, maintenance_only: bool = False)
     """The first stage whose trigger fires and that has something to fold. An explicit request goes
     straight to the last stage, whatever its trigger says."""
     if s.force:
-        return first_feasible(preset, s, preset.stages[-1], Due("asked", "you asked for it"))
+        return first_feasible(preset, s, preset.stages[-1].strategies, Due("asked", "you asked for it"))
     reason = NO_STAGE
     for stage in preset.stages:
         if maintenance_only and not stage.maintenance:
             continue
         due = fired(stage.trigger, s)
-        outcome = first_feasible(preset, s, stage, due) if isinstance(due, Due) else due
+        outcome = first_feasible(preset, s, stage.strategies, due) if isinstance(due, Due) else due
         if isinstance(outcome, Plan):
             return outcome
         reason = outcome
     return reason
 
 
-def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Plan | Reason:
+def first_feasible(
+    preset: Preset, s: PlanContext, strategies: tuple[Strategy, ...], due: Due
+) -> Plan | Reason:
     """The first strategy whose proposal may be followed."""
     s = replace(s, due=due)
-    choice = _first(s, stage.strategies)
+    choice = _first(s, strategies)
     if isinstance(choice, Reason):
         s.memo.clear()  # it refers to the context
         return choice
@@ -53,8 +53,8 @@ def first_feasible(preset: Preset, s: PlanContext, stage: Stage, due: Due) -> Pl
         measure=preset.measure,
         reason=due,
         context=s,
-        remaining=tuple(remaining),
-        strategies=tuple(stage.strategies),
+        remaining=remaining,
+        strategies=strategies,
         window=s.window,
         **vars(proposal),
     )
@@ -65,10 +65,12 @@ def replan(plan: Plan, s: PlanContext) -> Plan | Reason:
     choice = _first(s, plan.strategies)
     if isinstance(choice, Reason):
         return choice
-    return replace(plan, context=s, remaining=tuple(choice[1]), **vars(choice[0]))
+    return replace(plan, context=s, remaining=choice[1], **vars(choice[0]))
 
 
-def _first(s: PlanContext, strategies: Sequence[Strategy]) -> tuple[Proposal, Sequence[Strategy]] | Reason:
+def _first(
+    s: PlanContext, strategies: tuple[Strategy, ...]
+) -> tuple[Proposal, tuple[Strategy, ...]] | Reason:
     """The first proposal that may be followed, and the strategies after it; or the reason of the
     first, which is the design's own way."""
     reason = None
@@ -91,10 +93,8 @@ def refused(s: PlanContext, proposal: Proposal) -> Reason | None:
         return None
     if proposal.asks and s.resting:
         return Reason("breaker", "the summariser failed three times in a row; paused for five minutes")
-    if proposal.stretch is not None:
-        first, last = (s.session.position(id) or 0 for id in proposal.stretch)
-        if touches(first, last, left_alone(s)):
-            return Reason("undone", "this fold was undone by hand; it is not repeated until space runs out")
+    if proposal.stretch is not None and touches(*s.span(*proposal.stretch), left_alone(s)):
+        return Reason("undone", "this fold was undone by hand; it is not repeated until space runs out")
     return None
 
 
@@ -158,6 +158,5 @@ def fallback_plan(preset: Preset, s: PlanContext) -> Plan | Reason:
     if preset.settings.fallback == "none":
         return Reason("no_fallback", "the preset has no fallback, and none was requested")
     shape = FoldBudget(budget=preset.window, goal=preset.window // 2)
-    stage = Stage(Never(), (LinesStrategy(shape, name="fallback"),))
     due = Due("fallback", "the preset's own folds leave more than the window")
-    return first_feasible(preset, s, stage, due)
+    return first_feasible(preset, s, (LinesStrategy(shape, name="fallback"),), due)

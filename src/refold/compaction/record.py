@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
 from refold.compaction.grade import QUOTE, QUOTED, Layout
-from refold.compaction.path_index import PathIndex
+from refold.compaction.path_index import PathIndex, path_index
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
@@ -91,12 +92,17 @@ class FoldBudget:
     def within(self, s: PlanContext) -> FoldBudget:
         """What a fold aims at here, in what the provider counts, where that is known to be more
         than we do; not where nothing could fit then: that is for the provider to say. The goal is a share of
-        what system prompt and tools leave (R2); what was refused as too long is halved at least."""
+        what system prompt and tools leave (R2); what was refused as too long is halved at least.
+        `DoesNotFit`, which names the parts, where the floor alone passes the budget."""
+        parts = floor(s)
+        least = sum(parts.values())
+        if least + frame_size(s.counter) > self.budget:
+            raise DoesNotFit(self.budget, {**parts, "frame of a fold": frame_size(s.counter)})
         goal, budget, fixed = s.sizes.room(self.goal), s.sizes.room(self.budget), s.sizes.fixed
         goal += int(fixed * (1 - goal / budget)) if fixed < budget else 0
         if s.due is not None and s.due.code == "overflow":
             goal = min(goal, s.sizes.tokens // 2)
-        if goal == self.goal or sum(floor(s).values()) > goal:
+        if goal == self.goal or least > goal:
             return self
         return replace(self, goal=goal, budget=budget)
 
@@ -140,9 +146,10 @@ class RecordSection(NamedTuple):
 class Composer:
     """Builds the record for the path before a position."""
 
-    def __init__(self, s: PlanContext, index: PathIndex, room: Room) -> None:
-        self.s, self.index, self.room = s, index, room
-        self._opening, self._doing, self._asked = opening(s, index), doing(index), answered(s, index)
+    def __init__(self, s: PlanContext, room: Room) -> None:
+        self.s, self.index, self.room = s, path_index(s.session), room
+        self._opening, self._doing = opening(s, self.index), doing(self.index)
+        self._asked = answered(s, self.index)
         self._pins = pin_rows(s.session)
         self._own_sizes: dict[int, int] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
@@ -206,9 +213,9 @@ class Composer:
         """State, summary, lines and quotations."""
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
-        shown, most = _Shown(self.s, layout, quotes), max(min(self.room.state, room), 0)
+        shown, most = _shown_beside(self.s, layout, quotes), max(min(self.room.state, room), 0)
         files = self.index.catalogue
-        state = files.rows(most, counter, shown.shows)
+        state = files.rows(most, counter, shown)
         room -= counter.text(joined(state))
         chosen = self._chosen(quotes, room)
         others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
@@ -310,37 +317,31 @@ class Composer:
 def _rendered(parts: Sequence[RecordSection], index: PathIndex, end: str) -> tuple[str, list[LineSource]]:
     """The one place where a record becomes text. What the user said stands outside of the frame, defused;
     what others said inside, defused and without secrets."""
-    page = _Page(index)
+    lines, sources = list[str](), list[LineSource]()
+
+    def add(rows: Sequence[Row], safe: Callable[[str], str] = str) -> None:
+        """Rows after a blank line; `safe` takes out what must not stand there."""
+        if rows and lines:
+            lines.append("")
+        for row in rows:
+            first = len(lines)
+            lines.extend(safe(row.text).split("\n"))
+            if row.entries:
+                ids = index.ids(row.entries, through=row.through)
+                sources.append(LineSource(first, len(lines) - 1, ids, row.through))
+
     for part in parts:
         if part.by != "others":
-            page.add(part.rows, defuse if part.by == "user" else str)
+            add(part.rows, defuse if part.by == "user" else str)
     framed = [part.headed for part in parts if part.by == "others" and joined(part.rows)]
     if framed:
-        note = len(page.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
-        page.add([Row(QUOTED_NOTE), Row(""), *framed[0]], quote)
+        note = len(lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
+        add([Row(QUOTED_NOTE), Row(""), *framed[0]], quote)
         for rows in framed[1:]:
-            page.add(rows, quote)
-        page.lines[note:] = frame("summary", "\n".join(page.lines[note + 2 :]), note=QUOTED_NOTE).split("\n")
-    page.add([Row(end)])
-    return "\n".join(page.lines), page.sources
-
-
-class _Page:
-    """Lines of a record, and where they come from."""
-
-    def __init__(self, index: PathIndex) -> None:
-        self.index, self.lines, self.sources = index, list[str](), list[LineSource]()
-
-    def add(self, rows: Sequence[Row], safe: Callable[[str], str] = str) -> None:
-        """Rows after a blank line; `safe` takes out what must not stand there."""
-        if rows and self.lines:
-            self.lines.append("")
-        for row in rows:
-            first = len(self.lines)
-            self.lines += safe(row.text).split("\n")
-            if row.entries:
-                ids = self.index.ids(row.entries, through=row.through)
-                self.sources.append(LineSource(first, len(self.lines) - 1, ids, row.through))
+            add(rows, quote)
+        lines[note:] = frame("summary", "\n".join(lines[note + 2 :]), note=QUOTED_NOTE).split("\n")
+    add([Row(end)])
+    return "\n".join(lines), sources
 
 
 def with_quoted_texts(fold: e.Fold, session: History) -> e.Fold:
@@ -368,36 +369,31 @@ def with_quoted_texts(fold: e.Fold, session: History) -> e.Fold:
     return msgspec.structs.replace(fold, edits=tuple(edits))
 
 
-class _Shown:
-    """What a view shows beside the state: an entry that is there may be clipped, and its verdict gone."""
+def _shown_beside(s: PlanContext, layout: Layout, quotes: Mapping[int, str]) -> Callable[[int, str], bool]:
+    """Whether the view shows the entry of a number as a whole, or a text in what is left of it: an entry that
+    is there may be clipped, and its verdict gone."""
+    first = min((quote.item for quote in layout.quotes), default=layout.first)
+    first = s.projection.position_of(min(first, layout.first))
 
-    def __init__(self, s: PlanContext, layout: Layout, quotes: Mapping[int, str]) -> None:
-        self.s, self.layout, self.quotes = s, layout, quotes
-        first = min((quote.item for quote in layout.quotes), default=layout.first)
-        self.first = s.projection.position_of(min(first, layout.first))
-        self._texts: dict[int, str | None] = {}
-
-    def shows(self, number: int, text: str) -> bool:
-        """Whether the entry of a number is there as a whole, or what is there of it has the text in it."""
-        if number < self.first:
-            return False
-        index = self.s.projection.item_at(number)
-        if index not in self._texts:
-            self._texts[index] = self._clipped(index)
-        left = self._texts[index]
-        return left is None or _spaced(text) in left
-
-    def _clipped(self, index: int) -> str | None:
+    @cache
+    def left(index: int) -> str | None:
         """What is left of an item; None where that is all of it."""
-        s, form = self.s, self.layout.forms.get(index)
-        if index < self.layout.first or index in self.layout.left:
-            text = self.quotes.get(index, "")
+        if index < layout.first or index in layout.left:
+            text = quotes.get(index, "")
             return None if text == _quotation(s, index, 0) else _spaced(text)
-        item = s.items[index]
+        item, form = s.items[index], layout.forms.get(index)
         message = form.message if form else item.message
         if message == said_by(s.session[item.entries[0]]):
             return None
         return _spaced("\n".join([message.text, *(compact_json(call.arguments) for call in message.calls)]))
+
+    def shows(number: int, text: str) -> bool:
+        if number < first:
+            return False
+        shown = left(s.projection.item_at(number))
+        return shown is None or _spaced(text) in shown
+
+    return shows
 
 
 def _quotation(s: PlanContext, index: int, level: int) -> str:
@@ -452,13 +448,6 @@ def floor(s: PlanContext) -> dict[str, int]:
     else:
         found["newest user message"] = least_step(s)
     return {name: size for name, size in found.items() if size}
-
-
-def check_floor(s: PlanContext, budget: int) -> None:
-    """Raise `DoesNotFit`, naming the parts, where the floor alone passes the budget."""
-    found = {**floor(s), "frame of a fold": frame_size(s.counter)}
-    if sum(found.values()) > budget:
-        raise DoesNotFit(budget, found)
 
 
 # ── the sentences of a record ───────────────────────────────────────────────────────────────────

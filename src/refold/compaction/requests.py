@@ -76,7 +76,13 @@ def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, out
     younger than `ttl` seconds, and system prompt or tools were handed over, so that the prefix is known.
     Secrets cannot be taken out of a prefix; a model that is known to be another one never gets it while
     `redact` is on."""
-    if wanted == "stand-alone" or s.writer is None or not _holds(s, output):
+    if wanted == "stand-alone" or s.writer is None:
+        return "stand-alone"
+    window = s.writer.window
+    # A rough count says whether the view goes into the summariser's window, unless that is close.
+    # A rough count says whether the view goes into the summariser's window, unless that is close.
+    large = window is not None and s.sizes.rough > 2 * window
+    if window is not None and (large or not fits(s.sizes.tokens + PROMPT, output, window)):
         return "stand-alone"
     chat = last_model(s.session)
     same = chat is not None and same_model(chat, s.writer.name)
@@ -86,15 +92,6 @@ def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, out
     last = s.session.last_reply
     is_warm = last is not None and 0 <= s.now - last.time < ttl
     return "cached-prefix" if same and has_prefix and is_warm else "stand-alone"
-
-
-def _holds(s: PlanContext, output: int) -> bool:
-    """Does the view, with the instruction and the answer, go into the summariser's window? A rough count says
-    so, unless it is close."""
-    window = s.writer.window if s.writer else None
-    if window is None or s.sizes.rough > 2 * window:
-        return window is None
-    return fits(s.sizes.tokens + PROMPT, output, window)
 
 
 def last_model(session: History) -> str | None:

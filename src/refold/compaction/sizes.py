@@ -22,7 +22,7 @@ from refold.protocols import TokenCounter
 from refold.session.edits import branch_summary_in
 from refold.session.history import History
 from refold.session.items import Item
-from refold.session.projection import Projection
+from refold.session.projection import FOLD_MARKS, Projection
 from refold.session.wire_size import WireOverhead, wire_overhead
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size
@@ -116,7 +116,7 @@ class Sizes:
         """Exact size of a view of these items, as it is sent, system prompt and tools included."""
         total = self.overhead
         for key, item in keyed:
-            total += self._session.cached_count(key, item.message, self.counter)
+            total += self.projection.session.cached_count(key, item.message, self.counter)
         return total + wire_overhead([item for _, item in keyed], self.counter)
 
     def kept_from(self, position: int) -> int:
@@ -137,10 +137,6 @@ class Sizes:
         at = self.projection.item_at
         return self.projection.size(measure or self.counter, at(first), at(last + 1))
 
-    @property
-    def _session(self) -> History:
-        return self.projection.session
-
     # ── anchored on the last usage ──────────────────────────────────────────────────────────────
 
     def anchored(self, measure: TokenCounter | None = None, *, bare: bool = False) -> int:
@@ -155,7 +151,7 @@ class Sizes:
 
     def is_fresh(self, entry: e.Entry) -> bool:
         """Was it said after the newest fold? Usage from before describes a view that is gone."""
-        fold, position = self.projection.newest_fold, self._session.position
+        fold, position = self.projection.newest_fold, self.projection.session.position
         folded = position(fold.id) if fold else None
         return folded is None or (position(entry.id) or 0) > folded
 
@@ -163,13 +159,12 @@ class Sizes:
         """The newest valid usage, and the index of the first item that it does not cover."""
         items = self.projection.items
         for index in reversed(self.projection.replies):
-            usage = _usage_of(self._session, items[index])
+            entry = self.projection.session[items[index].entries[-1]]
+            usage = None if items[index].fold else usage_of(entry)
             if usage is not None:
                 if self.calibrated and usage.prompt > self.window:
-                    break  # a good reply to a larger request: it was made for another window
-                if not self.is_fresh(self._session[items[index].entries[-1]]):
-                    break
-                return usage.total, index + 1
+                    return None  # a good reply to a larger request: it was made for another window
+                return (usage.total, index + 1) if self.is_fresh(entry) else None
         return None
 
     def _estimate(self, measure: TokenCounter, first: int, *, bare: bool) -> int:
@@ -187,7 +182,7 @@ class Sizes:
     def _summary(self, item: Item) -> str | None:
         """The summary that an item frames; None where it frames none. A fold of pi also puts messages that an
         older one had folded: those are no summaries, unless of a branch."""
-        source = self._session[item.fold or item.entries[-1]]
+        source = self.projection.session[item.fold or item.entries[-1]]
         if not isinstance(source, e.Fold):
             return source.summary if isinstance(source, e.BranchSummary) else None
         for fold in (source, self.projection.newest_summary):
@@ -243,13 +238,12 @@ def fixed_size(measure: TokenCounter, system: str | None, tools: Sequence[Any]) 
     return (measure.text(system) if system else 0) + (measure.tools(tools) if tools else 0)
 
 
-def _usage_of(session: History, item: Item) -> Usage | None:
+def usage_of(entry: e.Entry) -> Usage | None:
     """The usage reported with a reply that came to a proper end."""
-    entry = session[item.entries[-1]]
-    if item.fold is not None or not isinstance(entry, e.MessageEntry) or entry.usage is None:
+    if not isinstance(entry, e.MessageEntry) or entry.usage is None or not entry.usage.total:
         return None
     failed = isinstance(entry.message, Assistant) and entry.message.stop in ("error", "aborted")
-    return None if failed or entry.usage.total == 0 else entry.usage
+    return None if failed else entry.usage
 
 
 # ── learning ────────────────────────────────────────────────────────────────────────────────────
@@ -310,18 +304,18 @@ class _Lesson:
         if isinstance(item.message, User):
             self.forgotten, self.sealed = self.forgotten + self.sealed, 0
         elif isinstance(item.message, Assistant):
-            session = sizes.projection.session
-            usage, at = _usage_of(session, item), session.position(item.entries[-1])
+            session, id = sizes.projection.session, item.entries[-1]
+            usage, at = None if item.fold else usage_of(session[id]), session.position(id)
             if usage is not None and at is not None and at > changed:
-                line = self.lines.setdefault(_model(session[item.entries[-1]]), _Line())
-                line.add(item.entries[-1], self.total - self.forgotten, usage.prompt)
+                line = self.lines.setdefault(_model(session[id]), _Line())
+                line.add(id, self.total - self.forgotten, usage.prompt)
             self.sealed += sealed_size(item.message, sizes.counter)
 
 
 def _learnt(sizes: Sizes) -> Calibration:
     """What is known about the provider's count for the session's present model: of the view's items, so that
     system prompt and tools are in the fixed part. Not `known` where there is too little to go by."""
-    lessons = sizes._session.derived.of(sizes.projection, dict[str, _Lesson])
+    lessons = sizes.projection.session.derived.of(sizes.projection, dict[str, _Lesson])
     lesson = lessons.setdefault(sizes.counter.name, _Lesson())
     lesson.follow(sizes)
     model = _present_model(sizes)
@@ -367,9 +361,8 @@ def _model(entry: e.Entry) -> str:
 
 def _last_change(session: History) -> int:
     """Position of the newest mark that changed the view; −1 without one."""
-    marks = (session.annotations(kind) for kind in (e.Fold, e.Undo, e.Redo))
-    positions = ((session.position(mark.id) for mark in reversed(kind)) for kind in marks)
-    return max(next((at for at in kind if at is not None), -1) for kind in positions)
+    marks = (mark.id for kind in FOLD_MARKS for mark in session.annotations(kind))
+    return max((at for at in map(session.position, marks) if at is not None), default=-1)
 
 
 def size_of(entry: e.Entry, measure: TokenCounter) -> int:

@@ -12,7 +12,7 @@ from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_b
 from refold.compaction.plan import Reason
 from refold.compaction.plan_context import Due, PlanContext, finished
 from refold.compaction.requests import last_model
-from refold.compaction.sizes import ROUGH
+from refold.compaction.sizes import ROUGH, usage_of
 from refold.costs import Prices, known
 from refold.messages import Assistant, System, Usage, User
 from refold.session.history import History
@@ -138,10 +138,9 @@ def _last_usage(session: History) -> int | None:
     for entry in reversed(session.path):
         if isinstance(entry, e.Fold) and LayeredDetails.of(entry).archive:
             return None
-        if not isinstance(entry, e.MessageEntry) or not isinstance(entry.message, Assistant):
-            continue
-        if entry.usage is not None and entry.usage.total and entry.message.stop not in ("error", "aborted"):
-            return entry.usage.total
+        said = isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant)
+        if said and (usage := usage_of(entry)):
+            return usage.total
     return None
 
 

@@ -124,7 +124,7 @@ def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fo
     s, requests = plan.context, sum(answer.requests for answer in answers)
     session = s.session
     if proposal.shorter and proposal.asks and finished.summary and proposal.stretch:
-        first, last = (session.position(id) or 0 for id in proposal.stretch)
+        first, last = s.span(*proposal.stretch)
         if s.measure.text(finished.summary) >= s.sizes.shown(first, last, s.measure) > 0:
             raise BadAnswer("inflated", "the summary is longer than what it replaces")
     fold = msgspec.structs.replace(

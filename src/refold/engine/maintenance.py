@@ -229,7 +229,7 @@ class Watch:
 
         def planned(history: History) -> Plan | Reason:
             preset, s = self.planner.preset_for(history), self.planner.context(history, request)
-            return first_feasible(preset, s, preset.stages[-1], Due("soft", due.text))
+            return first_feasible(preset, s, preset.stages[-1].strategies, Due("soft", due.text))
 
         plan = await on_replica(self.session, planned)
         if not (isinstance(plan, Plan) and plan.asks):

@@ -79,7 +79,7 @@ class BudgetSummary:
             stretch=(first, last),
             fold=tuple(x.id for x in history),
             turn_prefix=tuple(x.id for x in prefix),
-            first_kept=path[cut.position].id if cut.position < len(path) else None,
+            first_kept=s.id_at(cut.position),
             split=cut.split,
             previous_summary=earlier,
             files=files,

@@ -15,16 +15,16 @@ from refold.compaction import transcript
 from refold.compaction.clips import SizedMessage
 from refold.compaction.details import RefoldDetails, VerificationReport
 from refold.compaction.grade import Curve, Layout, clip_kept, lay_out
-from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
-from refold.compaction.record import Composer, FoldBudget, Record, check_floor
+from refold.compaction.record import Composer, FoldBudget, Record
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.transcript import SummarySource, for_digest, message_of, source_of, sources
 from refold.errors import BadAnswer
 from refold.protocols import Request
 from refold.text.frames import defuse
 from refold.text.truncate import in_short
+from refold.tokens.fitting import newest_within
 
 NOTED = 300
 """Files that a fold lists, and entries whose words it says are not all there: the newest. Lists of all that
@@ -47,22 +47,18 @@ class Graded:
         """Nothing leaves its place."""
         return self.layout.first <= self.s.projection.first
 
-    @property
-    def position(self) -> int:
-        return self.layout.position
-
     def finished(self, record: Record | None) -> Finished:
         s, path, left_out = self.s, self.s.session.path, record.left_out if record else ()
         if len(left_out) > NOTED:
             left_out = sorted(left_out, key=lambda entry: s.session.position(entry) or 0)
         edits = list(self.layout.edits(s.items))
         if record is not None:
-            stretch = path[s.projection.floor].id, path[self.position - 1].id
+            stretch = path[s.projection.floor].id, path[self.layout.position - 1].id
             edits.insert(0, e.Edit(*stretch, (record.message,)))
         return Finished(
             framed=True,
-            edits=(*edits, *s.hidden_edits(after=self.position)),
-            first_kept=path[self.position].id if self.position < len(path) else None,
+            edits=(*edits, *s.hidden_edits(after=self.layout.position)),
+            first_kept=s.id_at(self.layout.position),
             summary=record.summary if record else "",
             files=self.composer.index.state.files(NOTED),
             details=RefoldDetails(
@@ -80,22 +76,21 @@ class Graded:
         return self.finished(record)
 
     def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished]) -> Proposal:
-        s, path = self.s, self.s.session.path
+        s, path, position = self.s, self.s.session.path, self.layout.position
         previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
-        last = path[self.position - 1].id if self.position else path[0].id
-        turn = _split_turn(s, self.position)
-        whole = self.position if turn is None else turn
+        turn = _split_turn(s, position)
+        whole = position if turn is None else turn
         first = s.boundary(previous)
         left = (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
         return Proposal(
             strategy=name,
             finish=finish,
-            stretch=(floor_id, floor_id if self.in_place else last),
+            stretch=(floor_id, floor_id if self.in_place else path[position - 1].id),
             fold=() if self.in_place else _told((*path[first:whole], *left)),
-            turn_prefix=() if turn is None else _told(path[turn : self.position]),
+            turn_prefix=() if turn is None else _told(path[turn:position]),
             clipped=tuple(s.items[index].entries[0] for index in sorted(self.layout.forms)),
-            words_left_out=() if self.in_place else self.composer.own_words(self.position).incomplete,
-            first_kept=path[self.position].id if self.position < len(path) else None,
+            words_left_out=() if self.in_place else self.composer.own_words(position).incomplete,
+            first_kept=s.id_at(position),
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
             files=self.composer.index.state.files(NOTED),
@@ -110,26 +105,20 @@ def grading(
     """The view graded to the goal, once for all strategies that ask. `written`: tokens of a summary that
     replaces the lines; `factor`: how much of the usual room messages get before they are clipped."""
     key = (grading, shape, written, factor)
-    if key not in s.memo:
-        s.memo[key] = _grade(s, shape, written, factor)
-    return s.memo[key]
-
-
-def _grade(s: PlanContext, shape: FoldBudget, written: int | None, factor: float) -> Graded | Reason:
-    check_floor(s, shape.budget)
-    shape = shape.within(s)
-    room, goal = shape.room(s), shape.goal - s.sizes.fixed
+    if key in s.memo:
+        return s.memo[key]
+    budget = shape.within(s)
+    goal, limit = budget.goal - s.sizes.fixed, budget.budget - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
-    s = s.restored
-    composer = Composer(s, path_index(s.session), room)
-    usual = Curve()
+    restored, usual = s.restored, Curve()
+    composer = Composer(restored, budget.room(s))
     curve = usual._replace(said=usual.said * factor, result=usual.result * factor)
-    limit = shape.budget - s.sizes.fixed
-    layout = lay_out(s, goal, limit, curve, partial(composer.size, written=written))
-    if layout.first <= s.projection.first and not layout.forms:
-        return EVERYTHING_FITS
-    return Graded(s, shape, goal, layout, composer)
+    layout = lay_out(restored, goal, limit, curve, partial(composer.size, written=written))
+    changes = layout.first > restored.projection.first or layout.forms
+    view = Graded(restored, budget, goal, layout, composer) if changes else EVERYTHING_FITS
+    s.memo[key] = view
+    return view
 
 
 EVERYTHING_FITS = Reason("everything_fits", "the conversation already fits")
@@ -214,7 +203,7 @@ class Summary:
         if view.in_place:
             return Reason("in_place", "nothing to summarise: everything stays in place")
         previous = s.projection.newest_summary
-        unread = sources(s.session, s.boundary(previous), view.position)
+        unread = sources(s.session, s.boundary(previous), view.layout.position)
         if not unread:
             if previous is None or not view.layout.left:
                 return Reason("nothing_new", "nothing new since the last summary")
@@ -279,7 +268,7 @@ class Summary:
         @cache
         def unchanging() -> tuple[str, str]:
             """What each part of a conversation is read beside: the messages that stay, what is asked for."""
-            kept = sources(s.session, view.position, len(s.session.path))
+            kept = sources(s.session, view.layout.position, len(s.session.path))
             return transcript.render(kept, newer) or "(nothing)", _notes(view, target)
 
         def render(unread: Sequence[SummarySource], previous: str | None) -> Request:
@@ -302,7 +291,7 @@ def _notes(view: Graded, target: int) -> str:
     """What the notes have to be like, in either form of asking."""
     s = view.s
     asked = f"\nThe user asks to pay special attention to: {s.instructions}" if s.instructions else ""
-    left_out, shown = view.composer.own_words(view.position).incomplete, _beside(s) // UNSHOWN // 4
+    left_out, shown = view.composer.own_words(view.layout.position).incomplete, _beside(s) // UNSHOWN // 4
     if left_out and shown:
         texts = {saying.id: saying.text for saying in view.composer.index.sayings}
         said = (transcript.inert(in_short(texts[id], UNSHOWN)) for id in left_out[-shown:])
@@ -340,7 +329,6 @@ class Dialogue:
     name: str = "digest"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
             return EVERYTHING_FITS
@@ -352,7 +340,7 @@ class Dialogue:
 
     def _view(self, s: PlanContext, shape: FoldBudget) -> Graded:
         goal = shape.goal - s.sizes.fixed
-        composer = Composer(s, path_index(s.session), shape.room(s))
+        composer = Composer(s, shape.room(s))
         total = s.sizes.items(s.projection.first, len(s.items))
         if total <= goal:
             cut = s.projection.first
@@ -361,7 +349,9 @@ class Dialogue:
         else:
             frame = composer.size(s.projection.position_of(len(s.items)), 0.0)
             whole = (goal - frame - DENSE * total) / (1 - DENSE)
-            cut = legal_cut(s, _newest(s, int(max(whole, goal * TAIL))), goal // 10)
+            newest = range(s.projection.first, len(s.items))
+            kept = newest_within(newest, int(max(whole, goal * TAIL)), s.sizes.item)
+            cut = legal_cut(s, min(len(s.items) - kept, newest_step(s)), goal // 10)
         tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, SizedMessage]()
         record = composer.size(s.projection.position_of(cut), 0.0)
         least = goal - (record if cut > s.projection.first else 0)
@@ -379,9 +369,9 @@ def digested(view: Graded) -> Record:
     from refold.digest import Digest
 
     s, room = view.s, view.goal - view.layout.tokens
-    told = for_digest(sources(s.session, s.projection.floor, view.position))
-    kept = for_digest(sources(s.session, view.position, len(s.session.path)))
-    left = room - view.composer.size(view.position, 0.0)
+    told = for_digest(sources(s.session, s.projection.floor, view.layout.position))
+    kept = for_digest(sources(s.session, view.layout.position, len(s.session.path)))
+    left = room - view.composer.size(view.layout.position, 0.0)
     made = Digest(told, kept=kept)
 
     def composed() -> Record:
@@ -395,14 +385,3 @@ def digested(view: Graded) -> Record:
         left -= record.tokens - room + _SPARE_TOKENS
         record = composed()
     return record
-
-
-def _newest(s: PlanContext, tokens: int) -> int:
-    """Index of the first of the newest items that have at most so many tokens together."""
-    index, last = len(s.items), newest_step(s)
-    while index > s.projection.first:
-        tokens -= s.sizes.item(index - 1)
-        if tokens < 0 and index <= last:
-            break
-        index -= 1
-    return index

@@ -198,7 +198,7 @@ class KeepRecent:
             finish=lambda _: Finished(edits=(edit,), framed=True, details=details),
             stretch=stretch,
             fold=tuple(source.id for source in old.sources),
-            first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
+            first_kept=s.id_at(old.last + 1),
             tokens_after=s.sizes.tokens - s.sizes.shown(old.first, old.last) + kept,
             smaller=False,
             shorter=False,

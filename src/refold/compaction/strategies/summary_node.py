@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import msgspec
 
@@ -84,7 +83,7 @@ class SummaryNode:
             asks=(ask,),
             stretch=(first, end),
             fold=tuple(source.id for source in head),
-            first_kept=path[position].id if position < len(path) else None,
+            first_kept=s.id_at(position),
             previous_summary=previous,
             files=files,
             tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node,
@@ -104,13 +103,10 @@ class SummaryNode:
         system, tools = s.system, parse_tools(s.tools)
         focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
 
-        @cache  # a request is rendered for every piece that is measured
-        def calls() -> dict[str, Call]:
-            return {call.id: call for item in s.items for call in item.message.calls}
-
         def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
+            calls = {call.id: call for item in s.items for call in item.message.calls}
             earlier = PREVIOUS.format(text=redacted.without_secrets(previous)) if previous else ""
-            sent = exchanges.bounded(exchanges.grouped(exchanges.paired(sources, calls())), self.segment)
+            sent = exchanges.bounded(exchanges.grouped(exchanges.paired(sources, calls)), self.segment)
             chat = Request(
                 messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
             )

@@ -63,14 +63,10 @@ class WriteLines:
     by_model: bool = True
     name: str = "line"
 
-    def _fresh(self, s: PlanContext) -> list[Round]:
-        """Finished rounds without a line, oldest first."""
+    def propose(self, s: PlanContext, /) -> Proposal | Reason:
         known, newest_first = known_lines(s), range(finished(s) - 1, -1, -1)
         rounds = (round_at(s, index) for index in newest_first)
-        return list(takewhile(lambda each: line_of(s, each, known) is None, rounds))[::-1]
-
-    def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        fresh = self._fresh(s)
+        fresh = list(takewhile(lambda each: line_of(s, each, known) is None, rounds))[::-1]
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         # Made before the model is asked: the path may be another one when the answers come.
@@ -129,7 +125,7 @@ class TurnLines:
     name: str = "line"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        path, position = s.session.path, s.session.position
+        path = s.session.path
         rounds, lines = finished(s), shown_lines(s)
         first, known = self.zone.first(s, rounds), known_lines(s)
         leaving = self._leaving(s, first)
@@ -146,24 +142,23 @@ class TurnLines:
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
             return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
         files = path_index(s.session).state.files()
-        changed = [(position(edit.first) or 0, position(edit.last) or 0) for edit in edits]
+        changed = [s.span(edit.first, edit.last) for edit in edits]
         details = RoundsDetails(
             lines=[line for line in merged if _within(s.session, line, changed)],
             cache_reset="lines were merged into ranges" if merged != lines else "",
         )
         folded = Finished(edits=(*edits, *trims), framed=True, files=files, details=details.stored())
-        ends = [(position(first) or 0, position(last) or 0) for first, last in shown]
-        ends += [(round.first, round.last) for round in leaving]
+        ends = [*(s.span(*ids) for ids in shown), *((round.first, round.last) for round in leaving)]
         gone = sum(s.sizes.shown(first, last) for first, last in ends)
         added = lines_size(merged, s.counter) + self.workspace_tokens + _BLOCK_OVERHEAD
-        after = position(merged[-1].last) if merged else None
+        after = s.session.position(merged[-1].last) if merged else None
         return Proposal(
             strategy="merge" if merged != lines else self.name if leaving or trims else "workspace",
             finish=lambda _: folded,
             stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
             fold=tuple(x.id for r in leaving for x in sources(s.session, r.first, r.last + 1)),
             masked=tuple(edit.first for edit in trims),
-            first_kept=path[after + 1].id if after is not None and after + 1 < len(path) else None,
+            first_kept=None if after is None else s.id_at(after + 1),
             files=files,
             tokens_after=s.sizes.tokens - gone + added,
             smaller=False,
@@ -197,16 +192,16 @@ class TurnLines:
         return edits
 
     def workspace(self, s: PlanContext) -> str:
-        fitting = fit(self._rendered(s), self.workspace_tokens, s.counter, head)
-        return f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}"
-
-    def _rendered(self, s: PlanContext) -> str:
+        text = None
         if self.render:
             try:
-                return str(self.render(s.session))
+                text = str(self.render(s.session))
             except Exception:  # whatever an application's own code does wrong
                 logging.getLogger(__name__).exception("the workspace could not be rendered, ours stands in")
-        return workspace_text(s, self.workspace_tokens)
+        if text is None:
+            text = workspace_text(s, self.workspace_tokens)
+        fitting = fit(text, self.workspace_tokens, s.counter, head)
+        return f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}"
 
 
 def _blocks(session: History, lines: Iterable[RoundsLine]) -> Iterator[list[RoundsLine]]:
@@ -280,8 +275,8 @@ def _shown(s: PlanContext) -> Iterator[tuple[Item, list[RoundsLine]]]:
             continue
         if item.fold not in noted:
             noted[item.fold] = RoundsDetails.of(s.projection.fold_of(item)).lines
-        first, last = (s.session.position(id) or 0 for id in (item.entries[0], item.entries[-1]))
-        if lines := [line for line in noted[item.fold] if _within(s.session, line, [(first, last)])]:
+        stretch = s.span(item.entries[0], item.entries[-1])
+        if lines := [line for line in noted[item.fold] if _within(s.session, line, [stretch])]:
             yield item, lines
 
 
