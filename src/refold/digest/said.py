@@ -13,8 +13,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from refold.digest.facts import Fact, Source, dense_text, facts
@@ -68,12 +69,11 @@ def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact
     """The `most` facts of the highest gain before any is chosen; order kept. Bounds the work that follows."""
     if len(facts) <= most:
         return list(facts)
-
-    def static(fact: Fact) -> float:
-        return fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6
-
-    chosen = heapq.nlargest(most, ((static(fact), -number) for number, fact in enumerate(facts)))
-    return [facts[i] for i in sorted(-number for _, number in chosen)]
+    gains = [
+        fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6 for fact in facts
+    ]
+    chosen = heapq.nlargest(most, range(len(facts)), key=gains.__getitem__)
+    return [facts[i] for i in sorted(chosen)]
 
 
 def ranked(
@@ -128,9 +128,10 @@ class FactDigest:
 
     def __init__(self, sources: Sequence[Source], previous: str = "", kept: Sequence[Source] = ()) -> None:
         self._kept = kept
-        self._facts, self._speakers = facts(sources, previous)
+        self._facts, speakers = facts(sources, previous)
         self._worth = weigh(self._facts)
-        self._told: dict[tuple[int, DigestForm], str] = {}
+        # A fact is told in the dense form for every number of facts that is tried.
+        self._dense = cache(partial(dense_text, present=speakers))
 
     @cached_property
     def _covered(self) -> dict[str, None]:
@@ -142,13 +143,7 @@ class FactDigest:
         kept count less."""
         if budget <= 0 or not self._facts:
             return ""
-
-        def tell(fact: Fact) -> str:
-            key = (id(fact), form)
-            if key not in self._told:
-                self._told[key] = fact.text if form == "readable" else dense_text(fact, self._speakers)
-            return self._told[key]
-
+        tell: Callable[[Fact], str] = attrgetter("text") if form == "readable" else self._dense
         pool = best(self._facts, self._worth, max(CANDIDATES, budget // 4))
         enough = budget + budget // 8  # in lines they may cost less than one by one
         order = ranked(pool, self._worth, lambda fact: counter.text(" " + tell(fact)), enough, self._covered)
