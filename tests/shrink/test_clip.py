@@ -19,7 +19,7 @@ SOURCE = "\n".join(f"def part_{n}(value):\n    first = value + {n}\n    return f
 
 
 def clip(text: str, size: int, kind: ToolKind = "other") -> str:
-    return clip_text(text, size, COUNTER, key="#7", kind=kind)
+    return clip_text(text, size, Texts(COUNTER), key="#7", kind=kind)
 
 
 @pytest.mark.parametrize("size", [24, 34, 48, 68, 96, 136, 192])
@@ -263,7 +263,7 @@ def test_R19_a_short_line_that_is_whole_stays() -> None:
 def test_R19_a_marker_stands_where_lines_are_missing_and_nowhere_else(kind: ToolKind) -> None:
     lines = [f"{n} {'error: ' if n % 7 < 2 else ''}step {n * n} of the long way" for n in range(120)]
     for room in range(60, 900, 40):
-        clipped = clip_text("\n".join(lines), room, COUNTER, key="#3", kind=kind)
+        clipped = clip_text("\n".join(lines), room, Texts(COUNTER), key="#3", kind=kind)
         before, gap = -1, False
         for row in clipped.split("\n"):
             if row == "…" or row.startswith("[… "):
@@ -293,7 +293,7 @@ def test_R19_values_of_one_record_do_not_end_another() -> None:
     ):
         for room in range(30, 600, 20):
             flight = ""
-            for row in clip_text(said, room, COUNTER, key="#3").split("\n"):
+            for row in clip_text(said, room, Texts(COUNTER), key="#3").split("\n"):
                 flight = row if '"flight"' in row else "" if row.startswith(("…", "[… ")) else flight
                 for price in re.findall(r'"(?:economy|first)": ?(\d{3})', row):
                     assert f"HAT0{price[1:]}" in flight, (room, row)

@@ -12,9 +12,9 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from refold.digest.facts import Fact, Source, dense_text, facts
@@ -25,24 +25,18 @@ from refold.text.words import terms
 from refold.tokens.fitting import largest
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """How words and lengths count. Tuned leaving one conversation out."""
-
-    decay: float = 0.65
-    """What a word is worth the second time, of what it was worth before."""
-    least: float = 1e-9
-    """Of its first worth; what is less is nothing."""
-    alpha: float = 0.55
-    """Gain is divided by tokens to this power: below one, whole facts beat crumbs."""
-    overhead: int = 2
-    number: float = 1.5
-    name: float = 2.0
-    rarity: float = 2.0
-    """Power of the logarithm of a word's rarity: what everybody says carries little."""
-
-
-WEIGHTS = Weights()
+# How words and lengths count. Tuned leaving one conversation out.
+_DECAY = 0.65
+"""What a word is worth the second time, of what it was worth before."""
+_LEAST = 1e-9
+"""Of its first worth; what is less is nothing."""
+_ALPHA = 0.55
+"""Gain is divided by tokens to this power: below one, whole facts beat crumbs."""
+_OVERHEAD = 2
+_NUMBER = 1.5
+_NAME = 2.0
+_RARITY = 2.0
+"""Power of the logarithm of a word's rarity: what everybody says carries little."""
 
 
 def weigh(facts: Sequence[Fact]) -> dict[str, float]:
@@ -55,11 +49,11 @@ def weigh(facts: Sequence[Fact]) -> dict[str, float]:
     total = len(facts)
     worth: dict[str, float] = {}
     for word, count in spread.items():
-        value = math.log(1 + total / count) ** WEIGHTS.rarity
+        value = math.log(1 + total / count) ** _RARITY
         if word[0].isdigit():
-            value *= WEIGHTS.number
+            value *= _NUMBER
         elif capital[word] * 2 > count:
-            value *= WEIGHTS.name
+            value *= _NAME
         worth[word] = value
     return worth
 
@@ -68,12 +62,11 @@ def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact
     """The `most` facts of the highest gain before any is chosen; order kept. Bounds the work that follows."""
     if len(facts) <= most:
         return list(facts)
-
-    def static(fact: Fact) -> float:
-        return fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6
-
-    chosen = heapq.nlargest(most, ((static(fact), -number) for number, fact in enumerate(facts)))
-    return [facts[i] for i in sorted(-number for _, number in chosen)]
+    gains = [
+        fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6 for fact in facts
+    ]
+    chosen = heapq.nlargest(most, range(len(facts)), key=gains.__getitem__)
+    return [facts[i] for i in sorted(chosen)]
 
 
 def ranked(
@@ -87,13 +80,13 @@ def ranked(
     left = dict(worth)
     for word in covered:
         if word in left:
-            left[word] *= WEIGHTS.decay
+            left[word] *= _DECAY
     costs = [cost(fact) for fact in facts]
 
     def gain(i: int) -> float:
         fact = facts[i]
         fresh = sum(left[word] for word in fact.words)
-        return fact.prior * fresh / (costs[i] + WEIGHTS.overhead) ** WEIGHTS.alpha
+        return fact.prior * fresh / (costs[i] + _OVERHEAD) ** _ALPHA
 
     heap = [(-gain(i), i) for i in range(len(facts))]
     heapq.heapify(heap)
@@ -108,8 +101,8 @@ def ranked(
         chosen.append(facts[i])
         used += costs[i]
         for word in facts[i].words:
-            fresh = left[word] * WEIGHTS.decay
-            left[word] = fresh if fresh > WEIGHTS.least * worth[word] else 0.0
+            fresh = left[word] * _DECAY
+            left[word] = fresh if fresh > _LEAST * worth[word] else 0.0
     return chosen
 
 
@@ -128,9 +121,10 @@ class FactDigest:
 
     def __init__(self, sources: Sequence[Source], previous: str = "", kept: Sequence[Source] = ()) -> None:
         self._kept = kept
-        self._facts, self._speakers = facts(sources, previous)
+        self._facts, speakers = facts(sources, previous)
         self._worth = weigh(self._facts)
-        self._told: dict[tuple[int, DigestForm], str] = {}
+        # A fact is told in the dense form for every number of facts that is tried.
+        self._dense = cache(partial(dense_text, present=speakers))
 
     @cached_property
     def _covered(self) -> dict[str, None]:
@@ -142,13 +136,7 @@ class FactDigest:
         kept count less."""
         if budget <= 0 or not self._facts:
             return ""
-
-        def tell(fact: Fact) -> str:
-            key = (id(fact), form)
-            if key not in self._told:
-                self._told[key] = fact.text if form == "readable" else dense_text(fact, self._speakers)
-            return self._told[key]
-
+        tell: Callable[[Fact], str] = attrgetter("text") if form == "readable" else self._dense
         pool = best(self._facts, self._worth, max(CANDIDATES, budget // 4))
         enough = budget + budget // 8  # in lines they may cost less than one by one
         order = ranked(pool, self._worth, lambda fact: counter.text(" " + tell(fact)), enough, self._covered)

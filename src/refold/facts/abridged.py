@@ -73,16 +73,15 @@ def groups(
             turns.append([])
         turns[-1].append((entry_id, message))
     known: set[str] = set()
-    made = [_group(turn, known, names) for turn in turns]
-    if made and continues and made[-1].state == "agent_was_interrupted" and not _aborted(turns[-1]):
-        acted = len(turns[-1]) > 1 or not made[-1].user
-        made[-1] = msgspec.structs.replace(made[-1], state="agent_continues" if acted else "")
-    return tuple(made)
+    return tuple(_group(turn, known, names, goes_on=continues and turn is turns[-1]) for turn in turns)
 
 
-def _group(turn: Sequence[tuple[str, Message]], known: set[str], names: Names | None) -> Group:
+def _group(
+    turn: Sequence[tuple[str, Message]], known: set[str], names: Names | None, *, goes_on: bool
+) -> Group:
     """One turn as it ended. `known`: files that it or an earlier one touched."""
     (first_id, first), (last_id, last) = turn[0], turn[-1]
+    user = (typed(first) or first.text) if isinstance(first, User) else ""
     lists: dict[str, dict[str, None]] = {name: {} for name in (*_LISTS.values(), "commands")}
     failed, ended_well, broken = 0, False, False
     for call, outcome in _ended([message for _, message in turn], names):
@@ -98,15 +97,19 @@ def _group(turn: Sequence[tuple[str, Message]], known: set[str], names: Names | 
             _put(lists[_LISTS[verb]], action.path)
             (known.discard if verb == "delete" else known.add)(action.path)
     replies = [message for _, message in turn if isinstance(message, Assistant)]
-    response = "" if not replies or replies[-1].calls or _aborted(turn) else replies[-1].text.strip()
+    aborted = bool(replies) and replies[-1].stop == "aborted"
+    response = "" if not replies or replies[-1].calls or aborted else replies[-1].text.strip()
+    state = "" if response else "agent_was_interrupted"
+    if state and goes_on and not aborted:
+        state = "agent_continues" if len(turn) > 1 or not user else ""
     return Group(
         entry_id=first_id,
         last_id=last_id,
-        user=(typed(first) or first.text) if isinstance(first, User) else "",
+        user=user,
         failed=failed,
         succeeded=ended_well and not broken,
         response=response,
-        state="" if response else "agent_was_interrupted",
+        state=state,
         over=isinstance(last, Assistant) and not last.calls and last.stop not in BROKEN_OFF,
         **{name: tuple(items) for name, items in lists.items()},
     )
@@ -122,11 +125,6 @@ def _ended(messages: Sequence[Message], names: Names | None) -> Iterator[tuple[C
         elif isinstance(message, Bash):
             yield Call("", "bash", {"command": message.command}), outcome_of_run(message)
     yield from ((call, ToolOutcome()) for call in waiting.values())
-
-
-def _aborted(turn: Sequence[tuple[str, Message]]) -> bool:
-    replies = [message for _, message in turn if isinstance(message, Assistant)]
-    return bool(replies) and replies[-1].stop == "aborted"
 
 
 def _put(items: dict[str, None], item: str) -> None:

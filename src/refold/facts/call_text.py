@@ -119,12 +119,11 @@ def _continues(row: str, before: str) -> bool:
 
 def _joined(pieces: Sequence[_Piece]) -> str:
     """In one line; what does not end like a sentence is set apart."""
-    *before, last = (piece.text for piece in pieces)
-    return "".join(f"{text}{_space(text)}" for text in before) + last
-
-
-def _space(text: str) -> str:
-    return "" if _WIDE_END.search(text) else " " if _WHOLE.search(text) else "; "
+    told = ""
+    for at, (text, _, whole) in enumerate(pieces, 1):
+        space = "" if at == len(pieces) or _WIDE_END.search(text) else " " if whole else "; "
+        told += text + space
+    return told
 
 
 def _weight(line: str) -> int:
@@ -149,26 +148,22 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     listed = [piece.item for piece in found[1:]]
     # What is announced otherwise is code or a drawing, which is not told.
     found = [x for at, x in enumerate(found) if x.text[-1:] != ":" or any(listed[at : at + 1])] or found
-    if found and len(_joined(found)) <= limit:
-        return _joined(found)
-    last = len(found) - 1
-
-    def weight(at: int) -> int:
-        return (at == 0) + (at == last) + _weight(found[at].text)
-
+    if len(whole := _joined(found)) <= limit:
+        return whole
+    weights = [_weight(piece.text) for piece in found]
+    weights[0] += 1
+    weights[-1] += 1
     left, chosen = limit, set[int]()
-    for at in sorted(range(len(found)), key=lambda at: (-weight(at), at)):
+    for at in sorted(range(len(found)), key=lambda at: -weights[at]):
         left -= len(found[at].text) + 1
-        if chosen and (left < 0 or weight(at) < 0):
+        if chosen and (left < 0 or weights[at] < 0):
             break
         chosen.add(at)
-    told = [
-        found[at]
-        if at == 0 or at - 1 in chosen or at == min(chosen)
-        else found[at]._replace(text=f"… {found[at].text}")
-        for at in sorted(chosen)
-    ]
-    return clipped(_joined(told), limit) if told else ""
+    told = [found[min(chosen)]]
+    for at in sorted(chosen)[1:]:
+        follows = at - 1 in chosen
+        told.append(found[at] if follows else found[at]._replace(text=f"… {found[at].text}"))
+    return clipped(_joined(told), limit)
 
 
 def said(text: str) -> str:
@@ -194,7 +189,7 @@ def report(text: str, limit: int) -> str:
         told.append(piece)
     while len(told) > 1 and told[-1].text.endswith(":"):  # what it announces is not told
         told.pop()
-    return clipped(_joined(told), limit) if told else ""
+    return clipped(_joined(told), limit)
 
 
 _HITS = re.compile(r"^Links: (\[\{.*\}\])$", re.M)

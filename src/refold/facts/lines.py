@@ -70,7 +70,10 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
     from there."""
     if isinstance(message, Assistant):
         words = said(message.text) if message.calls else conclusion(message.text)
-        acts = (MessageLine(_act(call, cwd), call.id) for call in message.calls)
+        acts = (
+            MessageLine(f"{one_line(call.name, 60)} {main_argument(call, cwd)}".rstrip(), call.id)
+            for call in message.calls
+        )
         return (*((MessageLine(words),) if words else ()), *acts)
     if isinstance(message, Result):
         call = call_of(message.call_id)
@@ -101,11 +104,6 @@ def _found(message: Assistant) -> str:
     )
     tried = in_short(", ".join(dict.fromkeys(edits)), REPORT)
     return conclusion(message.text, FINDING) + (f" → {tried}" if tried else "")
-
-
-def _act(call: Call, cwd: str) -> str:
-    argument = main_argument(call, cwd)
-    return f"{one_line(call.name, 60)} {argument}" if argument else one_line(call.name, 60)
 
 
 def _outcome(result: Result, call: Call, cwd: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias, cast
 
@@ -54,10 +54,11 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
 _VERBS: Mapping[ToolKind, Verb] = {
     "read": "view", "edit": "modify", "write": "write", "create": "create", "delete": "delete",
 }  # fmt: skip
-_EDITOR: Mapping[str, Verb] = {
-    "view": "view", "create": "create", "write": "write", "str_replace": "modify", "insert": "modify",
-    "undo_edit": "modify", "edit_file": "modify", "replace": "modify", "delete": "delete",
+_EDITOR: Mapping[str, ToolKind] = {
+    "view": "read", "create": "create", "write": "write", "str_replace": "edit", "insert": "edit",
+    "undo_edit": "edit", "edit_file": "edit", "replace": "edit", "delete": "delete",
 }  # fmt: skip
+"""What the commands of an editor that does everything do."""
 _OLD = ("old_string", "old_str", "oldText", "old_text", "search", "find", "TargetContent", "old")
 _NEW = (
     "new_string", "new_str", "newText", "new_text", "replace", "replacement", "new_source",
@@ -68,8 +69,18 @@ _NEW = (
 def actions(call: Call, opened: str = "", names: Names | None = None) -> tuple[Action, ...]:
     """The file actions of one call, in order. `opened` is what an edit changes that names no file."""
     what = kind(call.name, names)
-    reader = _READERS.get(what)
-    return tuple(reader(call, opened, what)) if reader else ()
+    match what:
+        case "bash":
+            found = _bash(call)
+        case "patch":
+            found = _patched(call.raw or text_argument(call, PATCHES))
+        case "move":
+            found = _move(call)
+        case "editor":
+            found = _files(call, "", _EDITOR.get(text_argument(call, ("command",)), "other"))
+        case _:
+            found = _files(call, opened, what)
+    return tuple(found)
 
 
 def tidy(path: str) -> str:
@@ -93,24 +104,27 @@ def _paths(call: Call) -> Iterator[str]:
 
 
 def _files(call: Call, opened: str, what: ToolKind) -> Iterator[Action]:
-    old, new, how = _change(call, what) if what in ("edit", "write", "create") else ("", "", "")
-    paths = list(_paths(call)) or ([opened] if opened and what == "edit" else [])
-    for path in paths:
-        yield Action(_VERBS[what], path, old, new, how)
+    if what in _VERBS:
+        old, new, how = _change(call, what)
+        for path in [*_paths(call)] or ([opened] if opened and what == "edit" else []):
+            yield Action(_VERBS[what], path, old, new, how)
 
 
-_BODY = re.compile(r"(?:edit \d{1,9}:(\d{1,9})|insert (\d{1,9}))[^\n]*\n((?s:.*?))(?:^end_of_\w+|\Z)", re.M)
+_BODY = re.compile(r"(?:edit \d{1,9}:\d{1,9}|insert \d{1,9})[^\n]*\n((?s:.*?))(?:^end_of_\w+|\Z)", re.M)
 """SWE-agent's edits carry the new text as further lines of a command."""
 
 
 def _change(call: Call, what: ToolKind) -> tuple[str, str, str]:
     """Text replaced, text put in its place, and where, of a tool that edits or writes."""
-    if what != "edit":
+    if what in ("write", "create"):
         return "", text_argument(call, CONTENTS), ""
+    if what != "edit":
+        return "", "", ""
     if diff := text_argument(call, ("diff", "patch")):
         return *_last_block(diff), ""
-    if body := _BODY.match(text_argument(call, ("command",))):
-        return "", body[3], ""
+    command = text_argument(call, ("command",))
+    if body := _BODY.match(command):
+        return "", body[1], ""
     edits = list_or_empty(argument(call, ("edits", "ReplacementChunks", "replacements")))
     if edits and isinstance(edits[-1], dict):
         last = cast("dict[str, Any]", edits[-1])
@@ -118,6 +132,7 @@ def _change(call: Call, what: ToolKind) -> tuple[str, str, str]:
         return _text(last, _OLD), _text(last, _NEW), more
     line = call.arguments.get("insert_line", call.arguments.get("insertLine"))
     how = f"after line {line}" if isinstance(line, int) and abs(line) < 10**9 else ""
+    how = "last edit undone" if command == "undo_edit" else how
     return _text(call.arguments, _OLD), _text(call.arguments, _NEW), how
 
 
@@ -125,17 +140,7 @@ def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
     return next((value for name in names if isinstance(value := fields.get(name), str) and value), "")
 
 
-def _editor(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
-    verb = _EDITOR.get(text_argument(call, ("command",)))
-    path = text_argument(call, PATHS)
-    if verb and path:
-        undone = "last edit undone" if call.arguments.get("command") == "undo_edit" else ""
-        kind_of: ToolKind = "edit" if verb == "modify" else "create"
-        old, new, how = _change(call, kind_of) if verb in ("create", "write", "modify") else ("", "", "")
-        yield Action(verb, tidy(path), old, new, undone or how)
-
-
-def _move(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
+def _move(call: Call) -> Iterator[Action]:
     source, target = text_argument(call, PATHS), text_argument(call, TARGETS)
     if source and target:
         yield Action("create", tidy(target))
@@ -216,7 +221,7 @@ _UNSURE = frozenset("*?$`{}|<>\n")
 """A word with one of these may be no name of a file, or of several."""
 
 
-def _bash(call: Call, _opened: str, _what: ToolKind) -> Iterator[Action]:
+def _bash(call: Call) -> Iterator[Action]:
     line = command_line(call)
     if "*** Begin Patch" in line[:_LONGEST]:
         yield from _patched(line)
@@ -274,49 +279,25 @@ def shown_by(call: Call | None) -> ToolKind:
     return kinds.pop() if len(kinds) == 1 else "bash"
 
 
-_READERS: Mapping[ToolKind, Callable[[Call, str, ToolKind], Iterator[Action]]] = {
-    **dict.fromkeys(_VERBS, _files),
-    "editor": _editor,
-    "move": _move,
-    "patch": lambda call, _opened, _what: _patched(call.raw or text_argument(call, PATCHES)),
-    "bash": _bash,
-}
-
-
 # ── as pi lists them (B12) ──────────────────────────────────────────────────────────────────────
 
 
 def pi_files(messages: Iterable[Message], previous: Files | None = None) -> Files:
-    """The files that messages touch, added to those of an earlier summary."""
-    return listed_files((touched(message) for message in messages), previous or Files())
-
-
-def touched(message: Message) -> tuple[list[str], list[str]]:
-    """Files read and files modified by a message as pi collects them (B12): from calls of file tools, whether
-    or not they succeeded; a write is a modification. pi's own `bash` counts for nothing; the tools of other
-    agents are read as the table knows them."""
-    read, modified = list[str](), list[str]()
-    for call in message.calls:
+    """The files of an earlier summary and those that messages touch, as pi collects them (B12): from calls of
+    file tools, whether or not they succeeded. A write is a modification, and what was read and modified
+    counts as modified. pi's own `bash` counts for nothing; the tools of other agents are read as the table
+    knows them."""
+    earlier = previous or Files()
+    read, modified = set(earlier.read), set(earlier.modified)
+    for call in (call for message in messages for call in message.calls):
         path = call.arguments.get("path")
-        if call.name in _PI and isinstance(path, str):
-            (read if call.name == "read" else modified).extend([path] if path else [])
+        if call.name in ("read", "write", "edit") and isinstance(path, str):
+            (read if call.name == "read" else modified).update([path] if path else [])
         elif call.name != "bash":
             for action in actions(call):
-                (read if action.verb == "view" else modified).append(action.path)
-    return read, modified
+                (read if action.verb == "view" else modified).add(action.path)
+    return Files(read=_as_javascript_sorts(read - modified), modified=_as_javascript_sorts(modified))
 
 
-def listed_files(touches: Iterable[tuple[list[str], list[str]]], previous: Files) -> Files:
-    """What was read and modified counts as modified; sorted as JavaScript sorts."""
-    read, modified = set(previous.read), set(previous.modified)
-    for some_read, some_modified in touches:
-        read.update(some_read)
-        modified.update(some_modified)
-    return Files(read=_sorted(read - modified), modified=_sorted(modified))
-
-
-_PI = ("read", "write", "edit")
-
-
-def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
+def _as_javascript_sorts(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(paths, key=lambda path: path.encode("utf-16-be", "surrogatepass")))

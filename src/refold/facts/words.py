@@ -8,7 +8,7 @@ their share, some come before others: the first request, the newest, and sentenc
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import accumulate, chain, groupby
@@ -21,7 +21,7 @@ from refold.messages import Message, Text, is_typed
 from refold.protocols import TokenCounter
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import boundary
-from refold.tokens.fitting import newest_within
+from refold.tokens.fitting import largest, newest_within
 
 SHARE, _LEAST_TOKENS, MOST = 0.1, 1_000, 4
 """Own words get a tenth of the goal, at least so many tokens, never over a quarter of the goal."""
@@ -123,26 +123,21 @@ def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
     lines = {line for saying in sayings[at:] for line in _long(saying.text)}
     kept: list[Saying] = []
     for saying, following in zip(sayings[:at], (*sayings[1 : at + 1], None), strict=False):
-        if len(saying.text) < _REPEATED:
+        text = saying.text
+        if len(text) < _REPEATED:
             kept.append(saying)
-        elif saying.text not in heard and not _goes_on(saying, following):
-            heard.add(saying.text)
-            text = _unrepeated(saying.text, lines)
-            if text == saying.text:
-                kept.append(saying)
-            elif text != GAP:
-                kept.append(Saying(saying.position, saying.id, text, demands(text)))
-            lines.update(_long(saying.text))
+            continue
+        more = following.text if following else ""
+        if text in heard or (more.startswith(text) and more != text):
+            continue
+        heard.add(text)
+        shown = _unrepeated(text, lines)
+        lines.update(_long(text))
+        if shown == text:
+            kept.append(saying)
+        elif shown != GAP:
+            kept.append(Saying(saying.position, saying.id, shown, demands(shown)))
     return kept
-
-
-def _goes_on(saying: Saying, following: Saying | None) -> bool:
-    """Whether the next message says the same and more."""
-    return (
-        following is not None
-        and following.text.startswith(saying.text)
-        and len(following.text) > len(saying.text)
-    )
 
 
 def _long(text: str) -> list[str]:
@@ -226,9 +221,9 @@ def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> 
     rendered = _clipped(sayings, chosen)
     if counter.text(rendered.text) <= budget:
         return rendered
-    sizes = range(len(chosen))
-    fit = bisect_right(sizes, budget, key=lambda n: counter.text(_clipped(sayings, chosen[:n]).text))
-    return _clipped(sayings, chosen[: fit - 1])
+    # Sizes were added up piece by piece: together they may be a few tokens more.
+    fit = largest(len(chosen) - 1, lambda n: counter.text(_clipped(sayings, chosen[:n]).text) <= budget)
+    return _clipped(sayings, chosen[:fit])
 
 
 def _whole(sayings: Sequence[Saying]) -> list[Row]:

@@ -69,14 +69,12 @@ _TELLING = 60
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
-    """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
+    """What clips of all levels are made of: a text without its tool's envelope and without the numbers of its
+    lines."""
 
     text: str
     size: int
-    bare: str
-    bare_size: int
     salient: SalientLines
-    """Of the bare text."""
     line: int
     """Characters of a line that is told whole or not at all."""
 
@@ -88,7 +86,7 @@ class Texts:
 
     def __init__(self, counter: TokenCounter, sizes: Mapping[str, int] = {}) -> None:
         self.counter = counter
-        self._sizes: dict[str | int, int] = {**sizes}
+        self._sizes = {**sizes}
         self._bodies: dict[str, Body] = {}
 
     def size(self, text: str) -> int:
@@ -98,24 +96,16 @@ class Texts:
             known = self._sizes[text] = self.counter.text(text)
         return known
 
-    def arguments(self, call: Call) -> int:
-        """The same of a call's arguments."""
-        known = self._sizes.get(id(call))
-        if known is None:
-            known = self._sizes[id(call)] = self.counter.text(_arguments(call))
-        return known
-
     def body(self, text: str, kind: ToolKind) -> Body:
         body = self._bodies.get(text)
         if body is None:
-            size, plain = self.size(text), bare_output(text)
+            plain = bare_output(text)
             # Of a file every line may have to be matched.
             plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
             by_record = _by_record(plain)
             plain, line = (by_record, len(by_record)) if by_record else (plain, _LINE)
-            plain_size = size if plain == text else self.counter.text(plain)
-            body = Body(text, size, plain, plain_size, SalientLines(plain, kind), line)
-            self._bodies[text] = body
+            size = self.size(text) if plain == text else self.counter.text(plain)
+            body = self._bodies[text] = Body(plain, size, SalientLines(plain, kind), line)
         return body
 
 
@@ -163,12 +153,11 @@ def clip_message(
                 joined = _joined(message.content)
                 if type(message) is User and f"<{TAG}" in joined:
                     return msgspec.structs.replace(message, content=(_frame(joined, tokens, texts, key),))
-                body = texts.body(joined, kind)
-                content = _texts(message.content, tokens, texts.counter, key, kind, body)
+                short = clip_text(joined, tokens, texts, key, kind)
+                content = _with_note(message.content, short, key)
             return msgspec.structs.replace(message, content=content)
         case Bash():
-            body = texts.body(message.output, "bash")
-            output = _clip(body, tokens, texts.counter, key, "bash")
+            output = clip_text(message.output, tokens, texts, key, "bash")
             return msgspec.structs.replace(message, output=output)
         case _:
             return message
@@ -183,27 +172,16 @@ def _frame(text: str, tokens: int, texts: Texts, key: str) -> Text:
     if framed is None or f"<{TAG}" in framed[2] or f"</{TAG}" in framed[2]:
         return Text(_MARK.format(cut=texts.size(text), key=key), "summary")
     around = texts.size(framed[1]) + texts.size(framed[3])
-    return Text(framed[1] + _clip_text(framed[2], max(tokens - around, 1), texts, key) + framed[3], "summary")
+    return Text(framed[1] + clip_text(framed[2], max(tokens - around, 1), texts, key) + framed[3], "summary")
 
 
-def clip_text(text: str, tokens: int, counter: TokenCounter, *, key: str, kind: ToolKind = "other") -> str:
+def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "other") -> str:
     """Beginning and end of a text, and the lines between that tell most, in at most `tokens` tokens."""
-    return _clip_text(text, tokens, Texts(counter), key, kind)
-
-
-def _clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "other") -> str:
     if len(text) <= tokens or texts.size(text) <= tokens:
         return text
-    return _clip(texts.body(text, kind), tokens, texts.counter, key, kind)
-
-
-def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: ToolKind) -> str:
-    if len(body.text) <= tokens or body.size <= tokens:
-        return body.text
-    text, size = body.bare, body.bare_size
-    if size <= tokens:
-        return text
-    if size <= tokens + _MARK_TOKENS and text != body.text:
+    whole, body, counter = text, texts.body(text, kind), texts.counter
+    text, size = body.text, body.size
+    if size <= tokens or (size <= tokens + _MARK_TOKENS and text != whole):
         return text  # what a mark would cost is nearly all that is left to save
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
@@ -240,7 +218,7 @@ def _put_together(text: str, head: int, places: Sequence[LineSpan], tail: int, m
 def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> tuple[str, str, int]:
     """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
     last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
-    text, size, longest = body.bare, body.bare_size, body.line
+    text, size, longest = body.text, body.size, body.line
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
     line = _last_line(text) if kind == "bash" else ""
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
@@ -304,7 +282,7 @@ def _between(
 ) -> tuple[list[LineSpan], int]:
     """The lines that tell most, in their order, and their tokens, gaps between them included; whole lines
     only."""
-    text, sizes, kept, used = body.bare, body.salient.sizes, list[LineSpan](), 0
+    text, sizes, kept, used = body.text, body.salient.sizes, list[LineSpan](), 0
     start, end = text.find("\n", start), text.rfind("\n", start, end)
     for place in body.salient.ranked(start + 1, end) if 0 <= start < end else ():
         size = sizes.get(place)
@@ -384,7 +362,7 @@ def _quoted(text: str, tokens: int, counter: TokenCounter, key: str, kind: ToolK
     if len(text) > 2 * most:  # of megabytes only the ends can be there
         text, key = f"{head(text, most)}\n{tail(text, most)}", ""
     # Half of a secret is not known for what it is: what is cut loses them first.
-    return clip_text(redact(text)[0], tokens, counter, key=key, kind=kind)
+    return clip_text(redact(text)[0], tokens, Texts(counter), key, kind)
 
 
 def _arguments(call: Call) -> str:
@@ -395,16 +373,12 @@ def _joined(parts: Sequence[AnyPart]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
-def _texts(
-    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: ToolKind, body: Body
-) -> Content:
-    """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
-    texts = [part for part in parts if isinstance(part, Text)]
-    short = _clip(body, tokens, counter, key, kind)
-    others = len(parts) - len(texts)
-    note = f"[{_named(parts)}, {key}]" if others else ""
-    said = "\n".join(part for part in (short, note) if part)
-    return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
+def _with_note(parts: Sequence[AnyPart], short: str, key: str) -> Content:
+    """Parts with a `short` form of their joined texts; what is no text (a picture) goes, and is said."""
+    first = next((part for part in parts if isinstance(part, Text)), Text(""))
+    named = _named(parts)
+    said = "\n".join(filter(None, (short, f"[{named}, {key}]" if named else "")))
+    return (msgspec.structs.replace(first, text=said),) if said else ()
 
 
 def _named(parts: Sequence[AnyPart]) -> str:
@@ -419,10 +393,7 @@ def _around_typed(
     parts: Sequence[AnyPart], typed: Sequence[bool], tokens: int, texts: Texts, key: str
 ) -> Content:
     """The user's words first; what else stands around them shares the rest by size."""
-    sizes = [0] * len(parts)
-    for number, part in enumerate(parts):
-        if isinstance(part, Text):
-            sizes[number] = texts.size(part.text)
+    sizes = [texts.size(part.text) if isinstance(part, Text) else 0 for part in parts]
     own = sum(size for size, is_own in zip(sizes, typed, strict=True) if is_own)
     rest, around = max(tokens - own, 0), max(sum(sizes) - own, 1)
     kept: list[AnyPart] = []
@@ -430,11 +401,11 @@ def _around_typed(
         if not isinstance(part, Text):
             text = f"[{_named([part])}, {key}]"
         elif is_own:
-            text = _clip_text(part.text, min(tokens, own) * size // max(own, 1), texts, key)
+            text = clip_text(part.text, min(tokens, own) * size // max(own, 1), texts, key)
         elif size <= (room := rest * size // around) + WORTH + _MARK_TOKENS:
             text = part.text
         elif room >= _SHORT:
-            text = _clip_text(part.text, room, texts, key)
+            text = clip_text(part.text, room, texts, key)
         else:
             text = _MARK.format(cut=size, key=key)
         kept.append(Text(text, part.origin if isinstance(part, Text) else "program"))
@@ -446,8 +417,8 @@ def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Assistant
     dropped: a caller clips only replies whose thinking may be."""
     calls, text, room = message.calls, message.text, tokens
     for call in calls:
-        room -= texts.arguments(call)
-    words = [_clip_text(text, max(room, _SHORT), texts, key)] if text else []
+        room -= texts.size(_arguments(call))
+    words = [clip_text(text, max(room, _SHORT), texts, key)] if text else []
     if others := _named(message.content):
         words.append(f"[{others}, {key}]")
     parts = (*([Text("\n".join(words))] if words else []), *calls)

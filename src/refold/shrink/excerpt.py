@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from operator import itemgetter
 from typing import TypeAlias
 
 from refold.session.toolnames import ToolKind
@@ -47,7 +46,6 @@ Look: TypeAlias = Callable[[Sequence[str]], Iterator[tuple[int, int, str | None]
 line of each is enough."""
 _Line: TypeAlias = tuple[int, int, int, str | None]
 """Where it begins and ends, its rank and its shape."""
-_RANK: Callable[[_Line], int] = itemgetter(2)
 
 
 class SalientLines:
@@ -75,8 +73,8 @@ class SalientLines:
             end = start + sum(len(row) + 1 for row in rows) - 1
         lines = [line for line in self._lines[look] if start <= line[0] and line[1] <= end]
         seen: set[str] = set()
-        for first, last, _, shape in sorted(lines, key=_RANK):
-            if shape is not None and shape in seen:
+        for first, last, _, shape in sorted(lines, key=lambda line: line[2]):
+            if shape in seen:
                 continue
             if shape is not None:
                 seen.add(shape)

@@ -19,7 +19,7 @@ from refold.compaction.sizes import size_of
 from refold.compaction.transcript import SummarySource, sources
 from refold.digest import Source
 from refold.digest.sections import checkpoint_text, turn_prefix
-from refold.facts.tools import listed_files, touched
+from refold.facts.tools import pi_files
 from refold.messages import Bash, Message, Result, User, content
 from refold.protocols import Request, TokenCounter
 from refold.session.history import History
@@ -41,8 +41,8 @@ class BudgetSummary:
         previous, changes = s.projection.newest_summary, changed(s)
         start, cut = s.boundary(previous), self._cut(s, previous, changes)
         said = (entry for entry in path[start : cut.position] if entry.id not in changes)
-        files = listed_files(
-            (touched(entry.message) for entry in said if isinstance(entry, e.MessageEntry)),
+        files = pi_files(
+            (entry.message for entry in said if isinstance(entry, e.MessageEntry)),
             previous.files if previous else e.Files(),
         )
 
