@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from refold.messages import Assistant, Call, Result, Text, Thinking, User
-from refold.session.invariants.batches import CallBatch, around, calls_of, read_batch
+from refold.session.invariants.batches import CallBatch, around, read_batch
 from refold.session.items import Item
 from refold.text.frames import element
 
@@ -90,7 +90,7 @@ class _Walk:
         i = 0
         while i < len(items):
             message = items[i].message
-            if calls_of(message):
+            if message.calls:
                 i = self._batch(read_batch(items, i))
                 continue
             lone = type(message) is Result
@@ -116,7 +116,7 @@ class _Walk:
                 self.repaired.append(self.items[i].saying(orphan_note(message)))
         return batch.end
 
-    def _head(self, position: int) -> list[Call]:
+    def _head(self, position: int) -> tuple[Call, ...]:
         """Adds an assistant message with unused ids and returns its calls."""
         item = self.items[position]
         parts = tuple(self._fresh(p) if type(p) is Call else p for p in item.message.parts)
@@ -124,7 +124,7 @@ class _Walk:
         if isinstance(message, Assistant) and parts != message.content:
             item = item.saying(msgspec.structs.replace(message, content=parts))
         self.repaired.append(item)
-        return calls_of(item.message)
+        return item.message.calls
 
     def _fresh(self, call: Call) -> Call:
         id = call.id or "call"
