@@ -31,8 +31,8 @@ from refold.tokens import get as counter_named
 T = TypeVar("T")
 WANTED = "pass a Session; a list of messages is merged into one"
 NEW_ENTRIES, NEW_TOKENS = 200, 10_000
-"""Of what is new since the last look, at most, by a rough count, where the loop looks itself: counted exactly,
-that takes about a millisecond, less than handing it over."""
+"""Of what is new since the last look, at most, by a rough count, where the loop looks itself: counted
+exactly, that takes about a millisecond, less than handing it over."""
 
 
 @dataclass
