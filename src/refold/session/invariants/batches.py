@@ -1,7 +1,7 @@
 """Rule: parallel calls stay together.
 
 The calls of one reply are a batch; its results follow directly, in the order of the calls. A reply that
-arrived in pieces (one call per message) is joined.
+arrived in pieces (one call per message) is joined: `pairs` repairs both, as it reads each batch.
 """
 
 from __future__ import annotations
@@ -79,22 +79,6 @@ def legal(items: Sequence[Item], index: int) -> bool:
     if batch is None or len(batch.calls) == 1:
         return True  # a single call is a matter of pairs
     return index > max([*batch.heads, *batch.results]) and not batch.open(items)
-
-
-def repair(items: list[Item]) -> list[Item]:
-    repaired: list[Item] = []
-    i = 0
-    while i < len(items):
-        item = items[i]
-        if not item.message.calls:
-            repaired.append(item)
-            i += 1
-            continue
-        batch = read_batch(items, i)
-        repaired.append(item if len(batch.heads) == 1 else join_assistants([items[h] for h in batch.heads]))
-        repaired += [items[at] for at in (*batch.blanks, *batch.results, *batch.extras)]
-        i = batch.end
-    return repaired
 
 
 def join_assistants(pieces: Sequence[Item]) -> Item:
