@@ -154,10 +154,12 @@ class Preset:
         """Wrong parts are refused when a preset is made, not when a conversation depends on it."""
         for name in ("name", "version", "measure"):
             expect(getattr(self, name), str, f"{name} of a preset is a text")
-        for name in ("window", "limit"):
+        for name in ("window", "limit", "reserve"):
             expect(getattr(self, name), int, f"{name} of a preset is a whole number")
             if not 0 <= getattr(self, name) <= _LARGEST:
                 raise SettingError(name, "is not a number of tokens")
+        expect(self.calibrated, bool, "calibrated of a preset is True or False")
+        expect(self.tool_iterations, (int, NoneType), "tool_iterations of a preset is a whole number")
         expect(self.accepts, cast("Any", Callable), "accepts of a preset is a function")
         expect(self.settings, Settings, "settings of a preset is what it was built from")
         expect(self.stages, Sequence, "stages of a preset is a list of Stage(trigger, strategies)")
