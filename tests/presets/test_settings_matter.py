@@ -144,7 +144,7 @@ class Probe:
         self.seen += [
             self.preset.cache_delay(10.0),
             self.preset.settings.problems(),
-            self.preset.settings.reserve,
+            self.preset.reserve,
         ]
         self.seen.append(self.preset.settings.summary_model)
         await self.turn()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refold import messages as m
-from refold.session.invariants import batches, repair
+from refold.session.invariants import batches, pairs, repair
 from refold.testing.builders import items
 
 ASK = m.user("go")
@@ -19,15 +19,15 @@ def test_a_reply_that_came_in_pieces_is_one_batch() -> None:
 
 def test_a_broken_reply_is_not_continued() -> None:
     broken = m.Assistant(ONE.content, "error")
-    repaired = batches.repair(items([ASK, broken, TWO, R2]))
-    assert [x.message for x in repaired] == [ASK, broken, TWO, R2]
+    repaired = repair(items([ASK, broken, TWO, R2]))
+    assert [x.message for x in repaired] == [ASK, broken, pairs.stand_in(ONE.calls[0]), TWO, R2]
 
 
 def test_results_stand_directly_behind_in_the_order_of_the_calls() -> None:
     both = m.assistant("", *ONE.calls, *TWO.calls)
     stray = m.result("zz", "?")
     listed = items([ASK, both, R2, stray, R1])
-    assert [x.message for x in batches.repair(listed)] == [ASK, both, R1, R2, stray]
+    assert [x.message for x in repair(listed)] == [ASK, both, R1, R2, pairs.orphan_note(stray)]
 
 
 def test_no_cut_inside_a_batch_nor_between_its_pieces() -> None:

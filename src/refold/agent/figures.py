@@ -38,7 +38,7 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 
 def filling(engine: Engine, session: Session, *, system: str, tools: Sequence[Any]) -> Filling:
     """What fills the window. Counts only what is new since the last call."""
-    shown, counter = engine.planner.projection(session), engine.counter
+    shown, counter = engine.planner.context(session).projection, engine.counter
     prompt = with_rules(system, rules_of(engine.preset, session)) or ""
     framed, summary, spoken = set(shown.framed), 0, dict[str, int]()
     for index, item in enumerate(shown.items):

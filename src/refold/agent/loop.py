@@ -61,7 +61,7 @@ class Agent:
         self.engine, self.session, self.tools, self.tell = engine, session, tools, tell
         self.run_tool, self.together, self.system, self.snapshot = run_tool, together, system, snapshot
         self.before_asking = before_asking
-        self.most = most or engine.preset.settings.tool_iterations or ITERATIONS
+        self.most = most or engine.preset.tool_iterations or ITERATIONS
         self.model = model
         self._overheard = Overheard(
             model, session, self._begin, lambda event: tell(events.ReplyStreamed(event))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType
 from typing import Annotated, Any, Literal, Self, cast, get_origin
 
@@ -101,21 +101,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     # ── what a design may do besides folding; most do not ───────────────────────────────────────
 
-    @property
-    def reserve(self) -> int:
-        """Tokens of the window that are left free for an answer where the whole of it may be read."""
-        return 16_384
-
-    @property
-    def by_provider(self) -> bool:
-        """The window is the provider's: where its counts are known from usage, they decide what fits."""
-        return False
-
-    @property
-    def tool_iterations(self) -> int | None:
-        """How often a model may call tools in one turn."""
-        return None
-
     def annotator(self) -> Strategy | None:
         """Proposes annotations about what happened (never edits); asked before the maintenance stages."""
         return None
@@ -158,15 +143,23 @@ class Preset:
     """Which folds of the log count for this preset's view."""
     limit: int = 0
     """The view must not pass this many tokens; 0: the window."""
+    reserve: int = 16_384
+    """Tokens of the window that are left free for an answer where the whole of it may be read."""
+    calibrated: bool = False
+    """The window is the provider's: where its counts are known from usage, they decide what fits."""
+    tool_iterations: int | None = None
+    """How often a model may call tools in one turn."""
 
     def __post_init__(self) -> None:
         """Wrong parts are refused when a preset is made, not when a conversation depends on it."""
         for name in ("name", "version", "measure"):
             expect(getattr(self, name), str, f"{name} of a preset is a text")
-        for name in ("window", "limit"):
+        for name in ("window", "limit", "reserve"):
             expect(getattr(self, name), int, f"{name} of a preset is a whole number")
             if not 0 <= getattr(self, name) <= _LARGEST:
                 raise SettingError(name, "is not a number of tokens")
+        expect(self.calibrated, bool, "calibrated of a preset is True or False")
+        expect(self.tool_iterations, (int, NoneType), "tool_iterations of a preset is a whole number")
         expect(self.accepts, cast("Any", Callable), "accepts of a preset is a function")
         expect(self.settings, Settings, "settings of a preset is what it was built from")
         expect(self.stages, Sequence, "stages of a preset is a list of Stage(trigger, strategies)")
@@ -186,7 +179,7 @@ class Preset:
                 break
         return due
 
-    @property
+    @cached_property
     def maintains(self) -> bool:
         """Has the design something to do as turns end, whatever the size of the view?"""
         return any(stage.maintenance for stage in self.stages) or self._has("annotator")
@@ -220,8 +213,6 @@ class Preset:
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
-        if not self._has("for_model"):
-            return self
         with PluginGuard(f"for_model of the preset {self.name!r}"):
             settings = self.settings.for_model(model)
         return self if settings is self.settings else built(settings)

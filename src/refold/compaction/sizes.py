@@ -144,10 +144,9 @@ class Sizes:
         without such a usage, the estimate of all. Usage from before the newest fold describes a view that
         is gone and does not count. `bare`: summaries count without the frame they are shown in."""
         measure = measure or self.measure
-        anchor = self._anchor()
-        if anchor is not None:
-            return anchor[0] + self._estimate(measure, anchor[1], bare=bare)
-        return self._estimate(measure, 0, bare=bare) + fixed_size(measure, self.system, self.tools)
+        used, first = self._anchor() or (fixed_size(measure, self.system, self.tools), 0)
+        total = used + self.projection.size(measure, first)
+        return total - self._frames(measure, first) if bare else total
 
     def is_fresh(self, entry: e.Entry) -> bool:
         """Was it said after the newest fold? Usage from before describes a view that is gone."""
@@ -167,16 +166,14 @@ class Sizes:
                 return (usage.total, index + 1) if self.is_fresh(entry) else None
         return None
 
-    def _estimate(self, measure: TokenCounter, first: int, *, bare: bool) -> int:
-        """Size of the items from `first` on."""
-        total = self.projection.size(measure, first)
-        for index in reversed(self.projection.framed):
-            if index < first or not bare:
-                break
-            summary = self._summary(self.projection.items[index])
+    def _frames(self, measure: TokenCounter, first: int) -> int:
+        """Size of the frames around the summaries from `first` on."""
+        total = 0
+        for index in self.projection.framed:
+            summary = self._summary(self.projection.items[index]) if index >= first else None
             if summary is not None:
                 framed = self.projection.size(measure, index, index + 1)
-                total -= max(framed - measure.text(summary), 0)
+                total += max(framed - measure.text(summary), 0)
         return total
 
     def _summary(self, item: Item) -> str | None:

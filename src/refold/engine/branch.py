@@ -175,7 +175,7 @@ def _check_length(planner: Planner, session: Session, summary: str) -> None:
 
 def _reserve(preset: Preset) -> int:
     """Tokens of the window that are kept free for the answer."""
-    return min(preset.settings.reserve, preset.window // 4)
+    return min(preset.reserve, preset.window // 4)
 
 
 # ── what is left behind ──────────────────────────────────────────────────────────────────────────

@@ -419,7 +419,7 @@ class Engine:
         reply = await calls.run_turn(
             session,
             calls.one_by_one(run_tool),
-            most=self.preset.settings.tool_iterations or TOOL_ITERATIONS if most is None else most,
+            most=self.preset.tool_iterations or TOOL_ITERATIONS if most is None else most,
             call=lambda offered: self.call(session, chosen, **(options if offered else without_tools)),
         )
         if self.memory is not None:
@@ -470,7 +470,7 @@ class Engine:
             raise SessionError(f"{id!r} is nothing the model sees: only messages and notes can be pinned")
         mark = session.make(e.Pin, target=entry.id)
         entries: list[e.AnyEntry] = [mark]
-        shown = self.planner.projection(session).items
+        shown = self.planner.context(session).items
         if not any(item.fold is None and item.entries[0] == entry.id for item in shown):
             text = f"[Pinned, from earlier in this conversation:]\n{pin_text(entry, message)}"
             entries.append(session.make(e.Note, content=content(text), kind="pinned"))

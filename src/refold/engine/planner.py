@@ -19,6 +19,7 @@ from refold.compaction.plan_context import Due, PlanContext, PlanRequest, Writer
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import last_model, rests
+from refold.compaction.sizes import ROUGH
 from refold.engine.limits import Deadline
 from refold.engine.summarise import ByModel, Summariser
 from refold.errors import expect
@@ -26,13 +27,12 @@ from refold.hooks import Hooks
 from refold.protocols import TokenCounter
 from refold.session import History, Projection, Session, Snapshot, View
 from refold.tokens import get as counter_named
-from refold.tokens.parts import part_strings
 
 T = TypeVar("T")
 WANTED = "pass a Session; a list of messages is merged into one"
-NEW_ENTRIES, NEW_CHARACTERS = 200, 40_000
-"""Of what is new since the last look, at most, where the loop looks itself: counted exactly, that takes about
-a millisecond, less than handing it over."""
+NEW_ENTRIES, NEW_TOKENS = 200, 10_000
+"""Of what is new since the last look, at most, by a rough count, where the loop looks itself: counted
+exactly, that takes about a millisecond, less than handing it over."""
 
 
 @dataclass
@@ -65,9 +65,9 @@ class Planner:
 
     def glance(self, session: Session, request: PlanRequest) -> PlanContext | None:
         """What a quick look shows, where that is that nothing is to be done; otherwise None."""
-        if self.preset.maintains or not self._is_quick(session):
-            return None
         s = self.context(session, request)
+        if self.preset.maintains or not _is_quick(s):
+            return None
         if self.auto and isinstance(self.preset_for(session, request.model).due(s), Due):
             return None
         return None if s.sizes.passes(self.preset.window, as_we_count=True) else s
@@ -79,14 +79,6 @@ class Planner:
 
     def _plan_at(self, history: History, request: PlanRequest) -> Plan | Reason:
         return make_plan(self.preset_for(history, request.model), self.context(history, request))
-
-    def _is_quick(self, session: Session) -> bool:
-        """Has nearly all of it been looked at before?"""
-        news = session.path[self.projection(session).seen :]
-        if len(news) > NEW_ENTRIES:
-            return False
-        said = (part for x in news if isinstance(x, e.MessageEntry) for part in x.message.parts)
-        return sum(len(text) for part in said for text in part_strings(part)) <= NEW_CHARACTERS
 
     def context(self, session: History, request: PlanRequest = PlanRequest()) -> PlanContext:
         """Everything a decision may look at."""
@@ -100,25 +92,32 @@ class Planner:
         resting = request.resting or (writer is not None and rests(session, now))
         return PlanContext(
             session=session,
-            projection=self.projection(session),
+            projection=Projection.of(session, self.preset.accepts),
             counter=self.counter,
             measure=counter_named(self.preset.measure),
             window=self.preset_for(session, request.model).window,
             now=now,
             writer=writer,
-            calibrated=self.preset.settings.by_provider,
+            calibrated=self.preset.calibrated,
             **vars(replace(request, resting=resting)),
         )
 
-    def projection(self, session: History) -> Projection:
-        return Projection.of(session, self.preset.accepts)
+
+def _is_quick(s: PlanContext) -> bool:
+    """Has nearly all of it been looked at before?"""
+    news = s.session.path[s.projection.seen :]
+    if len(news) > NEW_ENTRIES:
+        return False
+    said = (x for x in news if isinstance(x, e.MessageEntry))
+    return sum(s.session.cached_count(x.id, x.message, ROUGH) for x in said) <= NEW_TOKENS
 
 
 def view_of(s: PlanContext) -> View:
     """What the model sees, of a context."""
-    count, extra = s.projection.size_up_to(len(s.items), s.counter), s.sizes.extra.total
+    items, extra = s.projection.items, s.sizes.extra.total
+    count = s.projection.size_up_to(len(items), s.counter)
     return View(
-        s.items,
+        items,
         counter=s.counter,
         count=lambda: s.sizes.overhead + count() + extra,
         system=s.system,

@@ -64,10 +64,6 @@ class Pi(Settings, frozen=True, kw_only=True):
         models = {name: replace(own, **fitting(asdict(own))) for name, own in self.models.items()}
         return replace(self, **{**fitting(asdict(self)), "window": budget, "models": models})
 
-    @property
-    def reserve(self) -> int:
-        return self.reserve_tokens
-
     def build(self) -> Preset:
         trigger = UsageThreshold(self.reserve_tokens) if self.enabled else Never()
         strategy = BudgetSummary(self.keep_recent_tokens, self.reserve_tokens)
@@ -76,6 +72,7 @@ class Pi(Settings, frozen=True, kw_only=True):
             settings=self,
             measure="utf16/4",
             window=self.window,
+            reserve=self.reserve_tokens,
             accepts=newest_only,
             stages=(Stage(trigger, (strategy,)),),
         )

@@ -82,10 +82,6 @@ class Refold(Settings, frozen=True, kw_only=True):
         reserve = self.output_reserve
         return self.window - (min(16_384, self.window // 5) if reserve is None else reserve)
 
-    @property
-    def by_provider(self) -> bool:
-        return self.calibrate
-
     def soft_trigger(self) -> FillLevel | None:
         return FillLevel(int(self.usable * self.soft)) if self.auto else None
 
@@ -123,5 +119,6 @@ class Refold(Settings, frozen=True, kw_only=True):
             measure="o200k",
             window=self.window,
             limit=self.usable,
+            calibrated=self.calibrate,
             stages=(Stage(FillLevel(self.usable, goal) if self.auto else Never(), strategies),),
         )

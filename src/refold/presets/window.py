@@ -33,10 +33,6 @@ class Window(Settings, frozen=True, kw_only=True):
             text = f"must be at least compact_window + {KEEP} = {least}, is {given}"
             raise SettingError("compact_threshold", text)
 
-    @property
-    def tool_iterations(self) -> int:
-        return self.max_tool_iterations
-
     def build(self) -> Preset:
         trim = HardTrim(self.max_history)
         summary = WindowSummary(
@@ -47,5 +43,6 @@ class Window(Settings, frozen=True, kw_only=True):
             settings=self,
             measure="messages",
             window=self.window,
+            tool_iterations=self.max_tool_iterations,
             stages=(Stage(MessageCount(self.compact_threshold), (summary, trim)),),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -148,22 +148,6 @@ def extended(
     age = 1 + max((stretch.age for stretch in shown), default=-1)
     placed = sorted([*shown, *edit_stretches((fold,), position, age)], key=_place)
     return outermost([*folds, fold], position) if not folds or _some_overlap(placed) else _uncovered(placed)
-
-
-class Ahead(NamedTuple):
-    """The items of a path as they will be after a fold is appended."""
-
-    fold: e.Fold
-    path: Path
-    length: int
-    """Length of the path without the fold."""
-    shown: list[Stretch]
-    keyed: list[tuple[str, Item]]
-
-    def came(self, fold: e.Fold, path: Path) -> bool:
-        """True if exactly this fold was appended to exactly this path."""
-        same = fold.id == self.fold.id and fold.edits is self.fold.edits and path is self.path
-        return same and len(path) == self.length + 1 and path[-1] is fold
 
 
 def _place(stretch: Stretch) -> tuple[int, int, int]:

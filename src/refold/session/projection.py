@@ -15,7 +15,7 @@ from refold.cancellation import checkpoint
 from refold.messages import System
 from refold.protocols import TokenCounter
 from refold.session import edits
-from refold.session.edits import Accepts, Ahead, Stretch, accepted
+from refold.session.edits import Accepts, Stretch, accepted
 from refold.session.history import History
 from refold.session.items import Item
 
@@ -44,7 +44,6 @@ class Projection:
         self._folds: Sequence[e.Fold] = ()
         self._shown: list[Stretch] = []
         """The edits of these folds that are shown."""
-        self._ahead: Ahead | None = None  # what `after` found last: mostly that fold comes next
         self._sums: dict[str, list[int]] = {}
         self._replies: list[int] = []
         self._framed: list[int] = []
@@ -126,10 +125,8 @@ class Projection:
 
     def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
         """The items, with their keys, after one more fold."""
-        path = self.session.path
         shown = edits.extended(self._shown, self.folds, fold, self.session.position)
-        self._ahead = Ahead(fold, path, len(path), shown, list(edits.project_items(path, shown)))
-        return self._ahead.keyed
+        return list(edits.project_items(self.session.path, shown))
 
     # ── places: indexes of items, positions on the path ─────────────────────────────────────────
 
@@ -222,14 +219,11 @@ class Projection:
         self._rebuild(accepted(self.accepts, self._active) if self._active else ())
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
-        session, path, before, ahead = self.session, self.session.path, self._folds, self._ahead
-        keyed, self._ahead = None, None
+        session, path, before = self.session, self.session.path, self._folds
         if not folds:
             self._shown = []
         elif self._epoch != session.epoch or [*folds[:-1]] != [*before]:
             self._shown = edits.outermost(folds, session.position)
-        elif ahead and ahead.came(folds[-1], path):
-            self._shown, keyed = ahead.shown, ahead.keyed
         else:
             self._shown = edits.extended(self._shown, before, folds[-1], session.position)
         put = {self._keys[index] for index in self._framed}
@@ -239,7 +233,7 @@ class Projection:
         self._left = frozenset(entry.id for x in left for entry in path[x.first : x.last + 1])
         if self._shown:
             shown = [x for x in self._shown if x not in left] if self.with_left else self._shown
-            self._add(keyed or edits.project_items(path, shown), len(path))
+            self._add(edits.project_items(path, shown), len(path))
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         if put:
             session.forget_counts(put.difference(self._keys[index] for index in self._framed))

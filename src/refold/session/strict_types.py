@@ -1,7 +1,6 @@
 """Checks that values have exactly the types their classes declare, without copying.
 
-It runs at every append, so it is written for speed: common messages are handled explicitly, all others by
-tables made once from the classes.
+It runs at every append: the classes are read once, into tables.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from msgspec import inspect as shape
 
-from refold.entries import MessageEntry
-from refold.messages import Assistant, Call, Result, Text, User
 from refold.text.lenient_json import MAX_DEPTH, is_storable_number
 
 TypeCheck: TypeAlias = Callable[[Any], bool]
@@ -29,51 +26,7 @@ LONG_TEXT = 1 << 23
 
 def has_strict_types(value: msgspec.Struct) -> bool:
     """True if every value has exactly the declared type and can be written as JSON."""
-    return (type(value) is MessageEntry and _is_common(value)) or _rule(type(value))(value)
-
-
-def _is_common(entry: MessageEntry) -> bool:
-    """Handles nearly every append, many times faster than the tables: a message of texts and calls with
-    nothing unusual. The tables decide on everything else."""
-    parent = entry.parent
-    message: Any = entry.message
-    if type(entry.id) is not str or type(entry.time) is not float or entry.usage or entry.model or entry.meta:
-        return False
-    if not isfinite(entry.time):
-        return False
-    if not ((parent is None or (type(parent) is str and parent.isascii())) and entry.id.isascii()):
-        return False
-    kind = cast("type", message.__class__)
-    if kind is Assistant:
-        if message.error is not None or message.stop not in _COMMON_STOPS:
-            return False
-    elif kind is Result:
-        if type(message.call_id) is not str or not message.call_id.isascii() or message.name is not None:
-            return False
-        if type(message.is_error) is not bool:
-            return False
-    elif kind is not User:
-        return False
-    parts: Any = message.content
-    return type(parts) is tuple and all(map(_is_common_part, cast("tuple[Any, ...]", parts)))
-
-
-_COMMON_STOPS = ("end", "tool_use", None)
-
-
-def _is_common_part(part: Any) -> bool:
-    if type(part) is Text:
-        text = part.text
-        return part.origin is None and type(text) is str and text.isascii() and len(text) < LONG_TEXT
-    if type(part) is Call:
-        id, name = part.id, part.name
-        if type(id) is not str or type(name) is not str or part.raw is not None:
-            return False
-        return id.isascii() and name.isascii() and type(part.arguments) is dict and _is_plain(part.arguments)
-    return False
-
-
-# ── the walk ────────────────────────────────────────────────────────────────────────────────────
+    return _rule(type(value))(value)
 
 
 @cache

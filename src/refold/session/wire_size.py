@@ -5,7 +5,6 @@ that writes most, and per item, so that the size of a cut is known."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from refold.messages import (
     AnyPart,
@@ -23,7 +22,7 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.dialects.common import call_json, describe_opaque
 from refold.session.invariants import first_user
-from refold.session.invariants.batches import CallBatch, calls_of, read_batch
+from refold.session.invariants.batches import CallBatch, read_batch
 from refold.session.invariants.empty import blank
 from refold.session.invariants.pairs import orphan_note, repeated, stand_in
 from refold.session.items import Item
@@ -87,13 +86,13 @@ def overhead_by_stretch(
 ) -> Iterator[tuple[int, dict[int, int]]]:
     """Where each stretch begins (a batch with its results, or a single message) from `first` on, and its
     overhead by item. `first` must begin one."""
-    begun = any(map(first_user.begins, islice(items, first)))
+    opening = next((index for index, item in enumerate(items) if first_user.begins(item)), None)
     index = first
     while index < len(items):
         message = items[index].message
         if _plain_pair(items, index):
             end, found = index + 2, {}
-        elif calls_of(message):
+        elif message.calls:
             batch = read_batch(items, index)
             found, end = dict(_of_batch(items, batch, counter)), batch.end
         else:
@@ -102,10 +101,8 @@ def overhead_by_stretch(
             if type(message) is Result:
                 extra += counter.message(orphan_note(message)) - counter.message(message)
             found = {index: extra} if extra > 0 else {}
-        if not begun and first_user.begins(items[index]):
-            begun = True
-            if isinstance(message, (Assistant, Result)):
-                found[index] = found.get(index, 0) + counter.message(first_user.STAND_IN)
+        if index == opening and isinstance(message, (Assistant, Result)):
+            found[index] = found.get(index, 0) + counter.message(first_user.STAND_IN)
         yield index, found
         index = end
 

@@ -56,7 +56,7 @@ def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
 def repair_by(rules: WireRules, items: Sequence[Item]) -> list[Item]:
     repaired = empty.repair(thinking.without_unsendable(list(items)))
     if not pairs.orderly(repaired, unique=rules.unique_ids):
-        repaired = pairs.repair(batches.repair(repaired), unique=rules.unique_ids)
+        repaired = pairs.repair(repaired, unique=rules.unique_ids)
     repaired = first_user.repair(thinking.repair(repaired))
     return alternation.repair(repaired) if rules.alternates else repaired
 

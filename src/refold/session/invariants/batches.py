@@ -1,7 +1,7 @@
 """Rule: parallel calls stay together.
 
 The calls of one reply are a batch; its results follow directly, in the order of the calls. A reply that
-arrived in pieces (one call per message) is joined.
+arrived in pieces (one call per message) is joined: `pairs` repairs both, as it reads each batch.
 """
 
 from __future__ import annotations
@@ -38,14 +38,10 @@ class CallBatch(msgspec.Struct):
         return self.end == len(items) and None in self.given
 
 
-def calls_of(message: object) -> list[Call]:
-    return [p for p in message.content if type(p) is Call] if isinstance(message, Assistant) else []
-
-
 def read_batch(items: Sequence[Item], start: int) -> CallBatch:
     """The batch whose first assistant message is `items[start]`."""
     heads, results, blanks, end = _extent(items, start)
-    calls = [call for h in heads for call in calls_of(items[h].message)]
+    calls = [call for h in heads for call in items[h].message.calls]
     given: list[int | None] = [None] * len(calls)
     waiting: dict[str, list[int]] = {}
     for number, call in enumerate(calls):
@@ -68,7 +64,7 @@ def around(items: Sequence[Item], index: int) -> CallBatch | None:
     start: int | None = None
     for i in range(index - 1, -1, -1):
         message = items[i].message
-        if calls_of(message):
+        if message.calls:
             if start is not None and not _continues(message):
                 break
             start = i
@@ -85,22 +81,6 @@ def legal(items: Sequence[Item], index: int) -> bool:
     return index > max([*batch.heads, *batch.results]) and not batch.open(items)
 
 
-def repair(items: list[Item]) -> list[Item]:
-    repaired: list[Item] = []
-    i = 0
-    while i < len(items):
-        item = items[i]
-        if not calls_of(item.message):
-            repaired.append(item)
-            i += 1
-            continue
-        batch = read_batch(items, i)
-        repaired.append(item if len(batch.heads) == 1 else join_assistants([items[h] for h in batch.heads]))
-        repaired += [items[at] for at in (*batch.blanks, *batch.results, *batch.extras)]
-        i = batch.end
-    return repaired
-
-
 def join_assistants(pieces: Sequence[Item]) -> Item:
     content = tuple(p for piece in pieces for p in piece.message.parts)
     last = pieces[-1].message
@@ -114,10 +94,10 @@ def _stands_alone(items: Sequence[Item], index: int) -> bool:
     here = items[index].message
     if isinstance(here, Result) or blank(here):
         return False
-    if not calls_of(here):
+    if not here.calls:
         return True
     before = next((items[i].message for i in range(index - 1, -1, -1) if not blank(items[i].message)), None)
-    return not calls_of(before)
+    return before is None or not before.calls
 
 
 def _continues(message: object) -> bool:
@@ -132,7 +112,7 @@ def _extent(items: Sequence[Item], start: int) -> tuple[list[int], list[int], li
         message = items[i].message
         if isinstance(message, Result):
             results.append(i)
-        elif not results and calls_of(message) and _continues(items[heads[-1]].message):
+        elif not results and message.calls and _continues(items[heads[-1]].message):
             heads.append(i)
         elif blank(message):
             blanks.append(i)

@@ -7,12 +7,12 @@ renamed. Everything is derived from what came before, so a settled prefix is alw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from refold.messages import Assistant, Call, Result, Text, Thinking, User
-from refold.session.invariants.batches import CallBatch, around, calls_of, read_batch
+from refold.session.invariants.batches import CallBatch, around, join_assistants, read_batch
 from refold.session.items import Item
 from refold.text.frames import element
 
@@ -64,9 +64,22 @@ def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:
     return True
 
 
-def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
-    """`unique`: ids must be unique over the whole conversation, not only within a batch."""
-    return _Walk(items, unique).run()
+def repair(items: Sequence[Item], *, unique: bool = True) -> list[Item]:
+    """Joins the pieces of a reply, too, which is the rule of `batches`. `unique`: ids must be unique over the
+    whole conversation, not only within a batch."""
+    repaired: list[Item] = []
+    ids, at = _CallIds(), 0
+    while at < len(items):
+        item = items[at]
+        if item.message.calls:
+            batch = read_batch(items, at)
+            repaired += _paired(items, batch, ids if unique else _CallIds())
+            at = batch.end
+        else:
+            lone = type(item.message) is Result
+            repaired.append(item.saying(orphan_note(item.message)) if lone else item)
+            at += 1
+    return repaired
 
 
 def repeated(items: Sequence[Item], position: int, batch: CallBatch) -> bool:
@@ -75,56 +88,43 @@ def repeated(items: Sequence[Item], position: int, batch: CallBatch) -> bool:
     return any(g is not None and items[g].message == message for g in batch.given)
 
 
-class _Walk:
-    """One pass over the items."""
+def _paired(items: Sequence[Item], batch: CallBatch, ids: _CallIds) -> Iterator[Item]:
+    """The items of a batch: the reply in one piece, with unused ids, and one result for each of its calls."""
+    pieces = [items[at] for at in batch.heads]
+    reply = ids.renamed(pieces[0] if len(pieces) == 1 else join_assistants(pieces))
+    yield reply
+    yield from (items[at] for at in batch.blanks)
+    extras = [at for at in batch.extras if not repeated(items, at, batch)]
+    closed = batch.end < len(items) or bool(extras)
+    for call, given in zip(reply.message.calls, batch.given, strict=True):
+        if given is not None:
+            yield _answer(items[given], call)
+        elif closed:
+            yield Item(stand_in(call))
+    for item in (items[at] for at in extras):
+        if isinstance(item.message, Result):
+            yield item.saying(orphan_note(item.message))
 
-    def __init__(self, items: list[Item], unique: bool) -> None:
-        self.items = items
-        self.unique = unique
-        self.repaired: list[Item] = []
+
+def _answer(item: Item, call: Call) -> Item:
+    message = item.message
+    renamed = isinstance(message, Result) and message.call_id != call.id
+    return item.saying(msgspec.structs.replace(message, call_id=call.id)) if renamed else item
+
+
+class _CallIds:
+    """The ids of calls that are in use."""
+
+    def __init__(self) -> None:
         self.used: set[str] = set()
         self.counts: dict[str, int] = {}
 
-    def run(self) -> list[Item]:
-        items = self.items
-        i = 0
-        while i < len(items):
-            message = items[i].message
-            if calls_of(message):
-                i = self._batch(read_batch(items, i))
-                continue
-            lone = type(message) is Result
-            self.repaired.append(items[i].saying(orphan_note(message)) if lone else items[i])
-            i += 1
-        return self.repaired
-
-    def _batch(self, batch: CallBatch) -> int:
-        if not self.unique:
-            self.used, self.counts = set(), {}
-        calls = [call for head in batch.heads for call in self._head(head)]
-        self.repaired.extend(self.items[i] for i in batch.blanks)
-        extras = [i for i in batch.extras if not repeated(self.items, i, batch)]
-        closed = batch.end < len(self.items) or bool(extras)
-        for call, given in zip(calls, batch.given, strict=True):
-            if given is not None:
-                self._answer(call, given)
-            elif closed:
-                self.repaired.append(Item(stand_in(call)))
-        for i in extras:
-            message = self.items[i].message
-            if isinstance(message, Result):
-                self.repaired.append(self.items[i].saying(orphan_note(message)))
-        return batch.end
-
-    def _head(self, position: int) -> list[Call]:
-        """Adds an assistant message with unused ids and returns its calls."""
-        item = self.items[position]
-        parts = tuple(self._fresh(p) if type(p) is Call else p for p in item.message.parts)
+    def renamed(self, item: Item) -> Item:
+        """A reply whose calls have unused ids."""
         message = item.message
-        if isinstance(message, Assistant) and parts != message.content:
-            item = item.saying(msgspec.structs.replace(message, content=parts))
-        self.repaired.append(item)
-        return calls_of(item.message)
+        parts = tuple(self._fresh(part) if type(part) is Call else part for part in message.parts)
+        renamed = isinstance(message, Assistant) and parts != message.content
+        return item.saying(msgspec.structs.replace(message, content=parts)) if renamed else item
 
     def _fresh(self, call: Call) -> Call:
         id = call.id or "call"
@@ -136,10 +136,3 @@ class _Walk:
             id = f"{id}_{number}"
         self.used.add(id)
         return call if id == call.id else msgspec.structs.replace(call, id=id)
-
-    def _answer(self, call: Call, position: int) -> None:
-        item = self.items[position]
-        message = item.message
-        if isinstance(message, Result) and message.call_id != call.id:
-            item = item.saying(msgspec.structs.replace(message, call_id=call.id))
-        self.repaired.append(item)
