@@ -25,7 +25,7 @@ from refold.facts.abridged import OutlineLimits, groups, xml
 from refold.facts.state_text import render
 from refold.messages import Call, Result, arguments_json
 from refold.registry.engine import Engine
-from refold.session import Session, View, redacted
+from refold.session import Session, View, dialects, redacted
 from refold.session.edits import active_folds, edit_stretches, said_by
 from refold.text.plural import counted
 from refold.text.redact import redact
@@ -45,9 +45,7 @@ def _aspect(name: str, text: str) -> Any:
 @_aspect("abridged", "One block per turn: request, actions, result.")
 @_aspect("trail", "Files, commands, tests and todos of the tool calls.")
 @_aspect("why", "The records of folds, each line with its source entries.")
-@click.option(
-    "--wire", type=NameChoice("refold.session.dialects:names"), help="Messages as sent to a provider."
-)
+@click.option("--wire", type=NameChoice(dialects.names()), help="Messages as sent to a provider.")
 @preset_option("Preset whose view is shown.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
