@@ -235,15 +235,15 @@ class RequestRewriter:
         session, engine = opened.session, self.routing.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
         await self._folded(asked, opened, before)
-        after = engine.view(session, system=asked.beside).tokens
+        view = engine.view(session, system=asked.beside)
         if session.leaf is None:
             raise RequestRefused(400, "there is nothing to compact", "invalid_request_error")
-        signed = self._signer.sign(session.id, session.leaf, question.owner)
+        item = self._item(question, asked, opened, view)
         whole, stream = question.path == COMPACT_PATH, bool(asked.body.get("stream"))
-        reference = compaction.compaction_response(
-            signed, asked.name, before, after, whole=whole, stream=stream
+        reference = compaction.item_response(
+            item, asked.name, before, view.tokens, whole=whole, stream=stream
         )
-        return _compacted(question, reference, before, after)
+        return _compacted(question, reference, before, view.tokens)
 
     async def _record(self, question: ipc.RewriteRequest, call: CompactionCall) -> ipc.ReadyAnswer | None:
         """A record of the conversation that answers a compaction call; None if none fits."""
