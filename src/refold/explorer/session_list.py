@@ -26,6 +26,7 @@ from refold.facts.words import typed
 from refold.mcp.collections import Collections
 from refold.messages import Usage
 from refold.protocols import Placed, SessionInfo
+from refold.registry.client_sessions import RESUMABLE_CLIENTS
 from refold.registry.engine import Engine
 from refold.registry.sessions import stored
 from refold.session import Session
@@ -35,8 +36,6 @@ from refold.text.lenient_json import JsonObject
 MAX_HITS_PER_COLLECTION = 200
 SUMMARIES = 50_000
 TIMELINES = 6
-RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
-"""Collection → name of its program for `refold compact --resume`."""
 MISSING = object()
 SETTLED_SECONDS = 2.0
 """Age from which a file's time is a reliable sign of its content."""
