@@ -41,7 +41,7 @@ from refold.compare.replay import Replayed, one_pass, replay
 from refold.engine.maintenance import maintain
 from refold.entries import Fold
 from refold.hooks import Hooks
-from refold.registry.client_sessions import InPlace, install_session
+from refold.registry.client_sessions import RESUMABLE_CLIENTS, InPlace, install_session
 from refold.registry.engine import Engine
 from refold.registry.sessions import save
 from refold.session import Session, View
@@ -50,7 +50,7 @@ from refold.transcripts.export import export
 from refold.transcripts.opencode_write import Importable
 from refold.transcripts.resume import resumable
 
-RESUME_FORMATS = {"claude": "claude-code", "codex": "codex", "opencode": "opencode"}
+RESUME_FORMATS = {name: format for format, name in RESUMABLE_CLIENTS.items()}
 """Name of a program on the command line → its format."""
 
 

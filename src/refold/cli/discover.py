@@ -12,7 +12,6 @@ import msgspec
 
 from refold.batch.results import release, short_digest
 from refold.cli.batch import BatchTally, followed, keeping, usual_executor, working
-from refold.cli.compact import RESUME_FORMATS
 from refold.cli.console import Screen
 from refold.cli.options import json_option
 from refold.cli.output import (
@@ -30,7 +29,7 @@ from refold.cli.output import (
 from refold.cli.session_argument import FORMAT_NAMES
 from refold.discover import jobs, summary
 from refold.discover.summary import DiscoverySummary
-from refold.registry.client_sessions import folders
+from refold.registry.client_sessions import RESUMABLE_CLIENTS, folders
 from refold.text.plural import counted
 from refold.transcripts.importing import find_transcripts
 
@@ -229,9 +228,8 @@ def _unread(out: Screen, total: DiscoverySummary) -> None:
 
 def _following(total: DiscoverySummary) -> str:
     newest = total.newest
-    resumes = {format: name for name, format in RESUME_FORMATS.items()}
-    if newest is not None and newest.format in resumes:
-        return f"compact {quote(newest.place)} --budget 40k --resume {resumes[newest.format]}"
+    if newest is not None and newest.format in RESUMABLE_CLIENTS:
+        return f"compact {quote(newest.place)} --budget 40k --resume {RESUMABLE_CLIENTS[newest.format]}"
     return f"compact {quote(newest.place)} --budget 40k -o folded.jsonl" if newest else "demo"
 
 

@@ -15,7 +15,7 @@ from refold.cli.output import echo, emit, waiting, write_private
 from refold.cli.session_argument import open_session, tell_problems
 from refold.registry.client_sessions import install_session
 from refold.text.terminal import escaped
-from refold.transcripts.export import export
+from refold.transcripts.export import export, targets
 from refold.transcripts.opencode_write import Importable
 from refold.transcripts.resume import Resumable
 
@@ -26,7 +26,7 @@ from refold.transcripts.resume import Resumable
     "--to",
     "target",
     required=True,
-    type=NameChoice("refold.transcripts.export:targets"),
+    type=NameChoice(targets()),
     help="Target format.",
 )
 @click.option(

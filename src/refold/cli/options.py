@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,8 +23,9 @@ if TYPE_CHECKING:
 
     TextType = click.ParamType[str]
     CountType = click.ParamType[int]
-else:
-    TextType = CountType = click.ParamType  # older releases of click take no type argument
+    ChoiceType = click.Choice[str]
+else:  # older releases of click take no type argument
+    TextType, CountType, ChoiceType = click.ParamType, click.ParamType, click.Choice
 
 
 # ── what a shell offers when Tab is pressed ─────────────────────────────────────────────────────
@@ -117,37 +117,21 @@ def with_newest(command: click.Command | None, arguments: list[str]) -> list[str
     return [name, *(option for option in options if option != "--last"), *rest]
 
 
-class NameChoice(TextType):
-    """One of the names that `module:function` returns; imported when the option is used or shown."""
-
-    name = "name"
-
-    def __init__(self, place: str) -> None:
-        self.place = place
-
-    def known(self) -> tuple[str, ...]:
-        return resolve_name(self.place)()
+class NameChoice(ChoiceType):
+    """One of these names; a wrong one is answered by the closest."""
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
-        return f"[{'|'.join(self.known())}]"
+        return f"[{'|'.join(self.choices)}]"
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
-        return f"Choose from: {', '.join(self.known())}"
+        return f"Choose from: {', '.join(self.choices)}"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.known():
-            meant = nearest(value, self.known())
+        if value not in self.choices:
+            meant = nearest(value, self.choices)
             hint = f" Did you mean {meant}?" if meant else ""
-            self.fail(f"{clean(value)!r} is not one of {', '.join(self.known())}.{hint}", param, ctx)
+            self.fail(f"{clean(value)!r} is not one of {', '.join(self.choices)}.{hint}", param, ctx)
         return value
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
 
 
 class WholeNumber(click.IntRange):
@@ -195,10 +179,12 @@ def preset_options(function: F) -> F:
         budget: int | None,
         **more: Any,
     ) -> Any:
+        from refold import presets
+
         given = dict(pair(text) for text in settings)
         given |= {"window": window} if window is not None else {}
         given |= {"params": params.read()} if params is not None else {}
-        if params is not None and not _takes_params(preset):
+        if params is not None and all(setting.name != "params" for setting in presets.settings_of(preset)):
             raise click.UsageError(f"the preset {preset} has no --params; use --set KEY=VALUE")
         if budget and window and budget > window:
             raise click.UsageError(f"--budget {budget:,} is larger than --window {window:,}")
@@ -218,12 +204,6 @@ def preset_options(function: F) -> F:
         click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
         click.option("--budget", type=Tokens(), help="Size of the view in tokens: 8000, 8k."),
     )(made)
-
-
-def _takes_params(preset: str) -> bool:
-    from refold import presets
-
-    return any(setting.name == "params" for setting in presets.settings_of(preset))
 
 
 def preset_option(help: str) -> Callable[[F], F]:

@@ -86,7 +86,8 @@ def command(
     with existing_store(spec) as store:
         begin, end = moment(since), moment(until)
         found = [info for info in store.sessions() if _fits(info, folder, begin, end)]
-        titles = _titles(store, found if name else found[:limit])
+        titled = progress("reading", found if name else found[:limit])
+        titles = {info.id: session_title(store, info) for info in titled}
         if name:
             found = [i for i in found if name.casefold() in f"{titles[i.id]}\n{i.id}".casefold()]
         search = search and search.strip()
@@ -223,10 +224,6 @@ def moment(text: str | None, now: Callable[[], float] = time.time) -> float | No
         return datetime.fromisoformat(text.strip()).timestamp()
     except ValueError:
         raise click.UsageError(f"{clean(text)!r} is not a date: use 2026-05-31, 12h, 7d or 3w") from None
-
-
-def _titles(store: Store, infos: Sequence[SessionInfo]) -> dict[str, str]:
-    return {info.id: session_title(store, info) for info in progress("reading", infos)}
 
 
 def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from refold.compaction.details import LineSource, RefoldDetails, rows
 from refold.compaction.exchanges import sequence_numbers
 from refold.compaction.path_index import path_index
 from refold.compaction.transcript import messages_between
-from refold.compare.forms import FORM_WORDS, forms_sentence, message_forms
+from refold.compare.forms import FORM_WORDS, forms_sentence, message_forms, record_text
 from refold.entries import Fold, PathEntry, key
 from refold.facts.abridged import OutlineLimits, groups, xml
 from refold.facts.state_text import render
 from refold.messages import Call, Result, arguments_json
 from refold.registry.engine import Engine
-from refold.session import Session, View, redacted
+from refold.session import Session, View, dialects, redacted
 from refold.session.edits import active_folds, edit_stretches, said_by
 from refold.text.plural import counted
 from refold.text.redact import redact
@@ -45,9 +45,7 @@ def _aspect(name: str, text: str) -> Any:
 @_aspect("abridged", "One block per turn: request, actions, result.")
 @_aspect("trail", "Files, commands, tests and todos of the tool calls.")
 @_aspect("why", "The records of folds, each line with its source entries.")
-@click.option(
-    "--wire", type=NameChoice("refold.session.dialects:names"), help="Messages as sent to a provider."
-)
+@click.option("--wire", type=NameChoice(dialects.names()), help="Messages as sent to a provider.")
 @preset_option("Preset whose view is shown.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
@@ -216,8 +214,7 @@ def _why(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     active = {fold.id for fold in active_folds(session.path)}
     shown: list[dict[str, Any]] = []
     for fold in session.annotations(Fold):
-        sources = RefoldDetails.of(fold).sources
-        record = next((edit.put[0].text for edit in fold.edits if edit.kind == "summary" and edit.put), "")
+        sources, record = RefoldDetails.of(fold).sources, record_text(fold)
         if record:
             known = sources is not None
             shown.append(

@@ -80,6 +80,11 @@ def record_of_stretch(stretch: Stretch) -> FoldRecord:
     return FoldRecord(edit.put)
 
 
+def record_text(fold: e.Fold) -> str:
+    """The text of a fold's summary, as it is shown; empty if it has none."""
+    return next((edit.put[0].text for edit in fold.edits if edit.kind == "summary" and edit.put), "")
+
+
 def stretch_forms(session: Session, stretch: Stretch, record: FoldRecord) -> dict[str, MessageForm]:
     """The forms of a stretch's messages in its replacement."""
     said, put = _said(session, stretch), stretch.edit.put

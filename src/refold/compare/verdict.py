@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -81,8 +82,12 @@ class PresetGroup(NamedTuple):
 
 def preset_groups(cells: Iterable[Cell]) -> list[PresetGroup]:
     """Best first, by budget and passes, of logs that do not fit; presets with equal figures are one."""
+    by_kind: defaultdict[tuple[str, int, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.needs_folding:
+            by_kind[cell.asked, cell.passes, cell.preset].append(cell)
     found: dict[Any, PresetGroup] = {}
-    for (asked, passes, preset), listed in _by_kind(cell for cell in cells if cell.needs_folding).items():
+    for (asked, passes, preset), listed in by_kind.items():
         figures = tuple((x.file, x.tokens, x.fits, *x.counts.values(), x.cost, x.requests) for x in listed)
         key = asked, passes, preset if all(cell.failed for cell in listed) else figures
         earlier = found.get(key)
@@ -93,13 +98,6 @@ def preset_groups(cells: Iterable[Cell]) -> list[PresetGroup]:
         )
     kinds = list(dict.fromkeys(group.kind for group in found.values()))
     return sorted(found.values(), key=lambda group: (kinds.index(group.kind), group.rank))
-
-
-def _by_kind(cells: Iterable[Cell]) -> dict[tuple[str, int, str], list[Cell]]:
-    found: dict[tuple[str, int, str], list[Cell]] = {}
-    for cell in cells:
-        found.setdefault((cell.asked, cell.passes, cell.preset), []).append(cell)
-    return found
 
 
 class Verdict(NamedTuple):

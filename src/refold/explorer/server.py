@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
@@ -324,13 +324,10 @@ class Explorer:
             self._ended.wait(max(SYNC_SECONDS, 5 * (time.monotonic() - began)))
 
 
-@cache
-def _read(name: str) -> bytes:
-    return PAGE.joinpath(name).read_bytes()
-
-
 async def _file(name: str, _: web.Request) -> web.Response:
-    return web.Response(body=_read(name), content_type=TYPES[name.rpartition(".")[2]], charset="utf-8")
+    return web.Response(
+        body=PAGE.joinpath(name).read_bytes(), content_type=TYPES[name.rpartition(".")[2]], charset="utf-8"
+    )
 
 
 def _encoded(told: JsonObject) -> bytes:

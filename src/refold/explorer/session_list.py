@@ -26,6 +26,7 @@ from refold.facts.words import typed
 from refold.mcp.collections import Collections
 from refold.messages import Usage
 from refold.protocols import Placed, SessionInfo
+from refold.registry.client_sessions import RESUMABLE_CLIENTS
 from refold.registry.engine import Engine
 from refold.registry.sessions import stored
 from refold.session import Session
@@ -35,8 +36,6 @@ from refold.text.lenient_json import JsonObject
 MAX_HITS_PER_COLLECTION = 200
 SUMMARIES = 50_000
 TIMELINES = 6
-RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
-"""Collection → name of its program for `refold compact --resume`."""
 MISSING = object()
 SETTLED_SECONDS = 2.0
 """Age from which a file's time is a reliable sign of its content."""
@@ -52,18 +51,17 @@ class SessionList:
         """Collection → why its sessions cannot be listed."""
         self._rows: dict[str, dict[str, SessionInfo]] = {name: {} for name in collections.by_name}
         self._states: dict[str, object] = {}
-        self._untold: tuple[list[tuple[str, SessionInfo]], list[str]] = ([], [])
-        """Changes found when a page asked for the whole list, to be sent to the other pages."""
+        self._changed: dict[str, SessionInfo] = {}
+        self._gone: list[str] = []
+        """What has changed since the pages were told."""
         self._summaries: OrderedDict[tuple[str, int, float], JsonObject] = OrderedDict()
         self._timelines: OrderedDict[tuple[str, str], Timeline] = OrderedDict()
         self._lock = threading.Lock()
 
     # ── the list ────────────────────────────────────────────────────────────────────────────────
 
-    def _look(self) -> tuple[list[tuple[str, SessionInfo]], list[str]]:
-        """Sessions that are new or changed since the last check, and names of those that are gone."""
-        changed: list[tuple[str, SessionInfo]] = []
-        gone: list[str] = []
+    def _look(self) -> None:
+        """Notes the sessions that are new, changed or gone since the last check."""
         for name in self.collections.by_name:
             state = self._state(name)
             if state is not None and state == self._states.get(name, MISSING):
@@ -76,9 +74,8 @@ class SessionList:
                 continue
             self._states[name] = state
             before, self._rows[name] = self._rows[name], now
-            changed += [(key, info) for key, info in now.items() if before.get(key) != info]
-            gone += [key for key in before if key not in now]
-        return changed, gone
+            self._changed |= {key: info for key, info in now.items() if before.get(key) != info}
+            self._gone += [key for key in before if key not in now]
 
     def _state(self, name: str) -> object:
         """A value that changes with a store's file; None if the store must be read, as shortly after a write,
@@ -101,22 +98,22 @@ class SessionList:
     def list(self) -> JsonObject:
         """All sessions, most recently changed first."""
         with self._lock:
-            changed, gone = self._look()
-            self._untold = [*self._untold[0], *changed], [*self._untold[1], *gone]
+            self._look()
             rows = [_row(key, info) for collection in self._rows.values() for key, info in collection.items()]
         rows.sort(key=lambda row: -row["time"])
         return {"rows": rows, **self.status()}
 
     def changes(self) -> JsonObject | None:
-        """Changes of the list since the last check; None if there are none."""
+        """Changes of the list since the pages were told; None if there are none."""
         with self._lock:
             before = dict(self.errors)
-            changed, gone = self._look()
-            changed, gone = [*self._untold[0], *changed], [*self._untold[1], *gone]
-            self._untold = [], []
+            self._look()
+            changed, gone = self._changed, self._gone
+            self._changed, self._gone = {}, []
             if not changed and not gone and before == self.errors:
                 return None
-            return {"rows": [_row(key, info) for key, info in changed], "gone": gone, **self.status()}
+            rows = [_row(key, info) for key, info in changed.items()]
+            return {"rows": rows, "gone": gone, **self.status()}
 
     def status(self) -> JsonObject:
         return {"errors": dict(self.errors), "unread": self.collections.unread}

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
 from refold import entries as e
 from refold.compaction.details import RefoldDetails, VerificationReport, rows
 from refold.compaction.requests import last_model
-from refold.compare.forms import FoldRecord, copied_messages, record_of_stretch, stretch_forms
+from refold.compare.forms import FoldRecord, copied_messages, record_of_stretch, record_text, stretch_forms
 from refold.compare.measures import subject
 from refold.compare.money import prices_of
 from refold.compare.report.clip_parts import clip_pieces
@@ -257,8 +256,7 @@ class Timeline:
 
     def _lines(self, fold: e.Fold, id: str, record: FoldRecord, message: Message) -> list[str]:
         """The lines of a record that tell of an entry, as the fold noted them, or by their words."""
-        text = next((edit.put[0].text for edit in fold.edits if edit.kind == "summary" and edit.put), "")
-        written, noted = text.split("\n"), RefoldDetails.of(fold).sources or []
+        written, noted = record_text(fold).split("\n"), RefoldDetails.of(fold).sources or []
         found = [n for one in noted if id in one.ids for n in range(one.first, one.last + 1)]
         if not found:
             traces = tuple(record.traces(message))
@@ -274,7 +272,6 @@ class Timeline:
             raise EntryNotFound(id)
         lost = rows(self.session, fold, self.counter)
         places = {row["id"]: at for at, row in enumerate(self.rows)}
-        record = next((edit.put[0].text for edit in fold.edits if edit.kind == "summary" and edit.put), "")
         return {
             **about,
             "money": self._money(fold),
@@ -285,7 +282,7 @@ class Timeline:
             ],
             "lost_in_all": len(lost),
             "tokens_lost": sum(row.size for row in lost),
-            "lines": list(self._sourced(fold, page_safe(self._secrets().text(record)), places)),
+            "lines": list(self._sourced(fold, page_safe(self._secrets().text(record_text(fold))), places)),
         }
 
     def _sourced(self, fold: e.Fold, record: str, places: dict[str, int]) -> Iterator[JsonObject]:
@@ -367,18 +364,12 @@ def _checked(fold: e.Fold) -> JsonObject | None:
     return {"claims": report.claims, "unverified": [redacted_text(one) for one in report.unverified[:50]]}
 
 
-@lru_cache(maxsize=64)
-def _pieces(source: str, clip: str) -> tuple[tuple[int, int] | str, ...]:
-    return tuple(clip_pieces(source, clip))
-
-
 def _beside(source: str, clip: str) -> JsonObject:
     """Both texts in pieces: [text, 1 where the source was cut], [text, 1 where the clip has a mark]."""
-    kept: Sequence[tuple[int, int] | str] = _pieces(source, clip)
     before: list[list[Any]] = []
     after: list[list[Any]] = []
     at = 0
-    for piece in kept:
+    for piece in clip_pieces(source, clip):
         if isinstance(piece, str):
             after.append([piece, 1])
             continue

@@ -147,7 +147,3 @@ PROGRAMS = {
     "opencode": Program("opencode", "npm install -g opencode-ai", "opencode --continue", opencode),
     "aider": Program("aider", "pip install aider-chat", "aider --restore-chat-history", aider),
 }
-
-
-def program_names() -> tuple[str, ...]:
-    return tuple(PROGRAMS)

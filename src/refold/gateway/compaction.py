@@ -93,13 +93,10 @@ def _blocks(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> 
 def item_of(dialect: str, signed: str, view: View) -> JsonObject:
     """The compaction item for the folded part of a view. Anthropic's is readable, OpenAI's is not."""
     if dialect != "anthropic":
-        return _openai_item(signed)
+        id = f"cmp_{secrets.token_hex(12)}"
+        return {"id": id, "type": COMPACTION_TYPE, "encrypted_content": signed}
     texts = [f"{item.message.role}: {item.message.text}" for item in view.items if item.fold is not None]
     return {"content": "\n\n".join(texts) or "(nothing)", "encrypted_content": signed}
-
-
-def _openai_item(signed: str) -> JsonObject:
-    return {"id": f"cmp_{secrets.token_hex(12)}", "type": COMPACTION_TYPE, "encrypted_content": signed}
 
 
 def fold_usage(fold: e.Fold | None) -> JsonObject:
@@ -189,24 +186,18 @@ def _items(wire: Sequence[JsonObject], signer: ReferenceSigner, owner: str) -> E
     return Expanded([*prompts, *items[at[-1] + 1 :]], trigger, references[-1])
 
 
-def compaction_response(
-    signed: str, model: str, before: int, after: int, *, whole: bool, stream: bool
-) -> tuple[bytes, str]:
-    """An OpenAI answer with only a compaction item; `whole`: in the format of the compact endpoint."""
-    return _response(_openai_item(signed), model, before, after, whole=whole, stream=stream)
-
-
 def text_response(text: str, model: str, tokens: int, *, stream: bool) -> tuple[bytes, str]:
     """A responses answer with this text, and its content type."""
     content: list[JsonObject] = [{"type": "output_text", "text": text, "annotations": []}]
     item: JsonObject = {"id": f"msg_{secrets.token_hex(12)}", "type": "message", "role": "assistant",
                   "status": "completed", "content": content}  # fmt: skip
-    return _response(item, model, 0, tokens, whole=False, stream=stream)
+    return item_response(item, model, 0, tokens, whole=False, stream=stream)
 
 
-def _response(
+def item_response(
     item: JsonObject, model: str, before: int, after: int, *, whole: bool, stream: bool
 ) -> tuple[bytes, str]:
+    """A responses answer with only this item; `whole`: in the format of the compact endpoint."""
     usage = {
         "input_tokens": before,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

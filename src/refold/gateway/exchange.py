@@ -202,13 +202,11 @@ class RequestExchange:
         if isinstance(answer, ipc.RefusedAnswer):
             raise RequestRefused(answer.status, answer.text, answer.kind, code=answer.code)
         why = answer.error if isinstance(answer, ipc.WorkerFailure) else ""
-        if marked:
-            text = f"the gateway cannot do this now ({why}): try again"
-            raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
-        if len(raw) // 4 < self.routing.of(model_named(raw)):
+        if not marked and len(raw) // 4 < self.routing.of(model_named(raw)):
             self.worker.counts["passed_open"] += 1
             return ipc.SendUpstream(number=self.number, done="pass unread")
-        text = f"this request is too long and cannot be folded now ({why}): try again"
+        what = "the gateway cannot do this" if marked else "this request is too long and cannot be folded"
+        text = f"{what} now ({why}): try again"
         raise RequestRefused(503, text, "overloaded_error", code="try_again", wait=5)
 
     def _asked(self, raw: bytes) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from refold.gateway.model_routing import ModelRouting
 from refold.gateway.open_sessions import OpenSession, OpenSessions, RecordedTurn
 from refold.gateway.requests import COMPACT_PATH, WIRES, ConversationRequest, model_named, read_request, since
 from refold.gateway.signed_reference import ReferenceSigner
-from refold.gateway.verbatim import RenderedView, beyond_log, list_of, restore_custom_calls
+from refold.gateway.verbatim import RenderedView, beyond_log, restore_custom_calls
 from refold.messages import Message, result, user
 from refold.recall import tool
 from refold.recall.search import index_of_path
@@ -137,7 +137,7 @@ class RequestRewriter:
         # A fold that puts nothing in the place of what it takes shows in no item.
         folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
         shown = verbatim.render_verbatim(view, turn, session, preset.window - view.tokens)
-        folded = folded or not shown.is_whole
+        folded = folded or shown.dropped > 0
         if not folded and asked.since is None and edits is None:
             if not self.settings.compact_tool:
                 return ipc.SendUpstream(number=question.number), turn
@@ -235,15 +235,15 @@ class RequestRewriter:
         session, engine = opened.session, self.routing.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
         await self._folded(asked, opened, before)
-        after = engine.view(session, system=asked.beside).tokens
+        view = engine.view(session, system=asked.beside)
         if session.leaf is None:
             raise RequestRefused(400, "there is nothing to compact", "invalid_request_error")
-        signed = self._signer.sign(session.id, session.leaf, question.owner)
+        item = self._item(question, asked, opened, view)
         whole, stream = question.path == COMPACT_PATH, bool(asked.body.get("stream"))
-        reference = compaction.compaction_response(
-            signed, asked.name, before, after, whole=whole, stream=stream
+        reference = compaction.item_response(
+            item, asked.name, before, view.tokens, whole=whole, stream=stream
         )
-        return _compacted(question, reference, before, after)
+        return _compacted(question, reference, before, view.tokens)
 
     async def _record(self, question: ipc.RewriteRequest, call: CompactionCall) -> ipc.ReadyAnswer | None:
         """A record of the conversation that answers a compaction call; None if none fits."""
@@ -367,11 +367,12 @@ def _compacted(
 
 def request_messages(shown: RenderedView, asked: ConversationRequest) -> list[JsonObject]:
     """The view as the list of messages of the request."""
+    render = WIRES[asked.dialect].render
     if asked.dialect != "anthropic":
-        return restore_custom_calls(list_of(shown, asked.dialect), asked.body.get("tools"))
+        return restore_custom_calls(render(shown.items), asked.body.get("tools"))
     taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools")) + ("cache_control" in asked.body)
     cached = any(_marks(each.get("content")) for each in asked.wire)
-    wire = list_of(shown, asked.dialect, cache=cached)
+    wire: list[JsonObject] = render(shown.items, cache=cached)["messages"]
     marked = [block for each in wire for block in each["content"] if "cache_control" in block]
     for block in marked[: max(0, len(marked) + taken - MAX_CACHE_MARKS)]:
         del block["cache_control"]

@@ -29,10 +29,6 @@ class RenderedView(msgspec.Struct, frozen=True):
     dropped: int = 0
     """Tokens of such fields that are left out because they would not fit."""
 
-    @property
-    def is_whole(self) -> bool:
-        return not self.dropped
-
 
 def render_verbatim(view: View, turn: RecordedTurn, session: Session, room: int) -> RenderedView:
     """The view, with the client's own objects for all messages that are shown unchanged. `room` limits the
@@ -96,12 +92,6 @@ def beyond_log(given: Given, dialect: str, counter: TokenCounter) -> int | None:
         return None
     more, less = ("\n".join((one - other).elements()) for one, other in ((wrote, kept), (kept, wrote)))
     return max(0, counter.text(more) - counter.text(less))
-
-
-def list_of(shown: RenderedView, dialect: str, *, cache: bool = False) -> list[JsonObject]:
-    if dialect != "anthropic":
-        return WIRES[dialect].render(shown.items)
-    return WIRES["anthropic"].render(shown.items, cache=cache)["messages"]
 
 
 # ── custom tools ────────────────────────────────────────────────────────────────────────────────

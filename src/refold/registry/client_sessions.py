@@ -32,6 +32,9 @@ from refold.transcripts.programs import WRITERS, json_lines, page_of, writer
 from refold.transcripts.record_checks import refuse_unsound
 from refold.transcripts.resume import Resumable
 
+RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
+"""Format of a program's sessions → its name for `refold compact --resume`."""
+
 
 def home(program: str) -> Path:
     """The program's own folder on this machine."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from os.path import commonprefix
 from typing import TypeAlias
 
 ClipPiece: TypeAlias = tuple[int, int] | str
@@ -36,8 +37,7 @@ def clip_pieces(source: str, clip: str) -> list[ClipPiece]:
 
 def _agree(a: str, b: str) -> int:
     """Number of equal characters at the beginning."""
-    pairs = enumerate(zip(a, b, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
+    return len(commonprefix((a, b)))  # noqa: RUF071  (characters, not paths)
 
 
 def _between(source: str, low: int, high: int, clip: str, at: int, end: int) -> Iterator[ClipPiece]:
