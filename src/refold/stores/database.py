@@ -27,7 +27,6 @@ class Database:
     """The database at `path`: one connection per thread, and transactions on them."""
 
     SYNCHRONOUS: ClassVar[str] = "FULL"
-    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path, *, timeout: float, vfs: str | None) -> None:
         self.path = path
@@ -59,7 +58,7 @@ class Database:
     def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A write transaction: committed when the block ends, rolled back if it fails. Nested ones are part
         of the outer one."""
-        return self._transaction(self.BEGIN)
+        return self._transaction("BEGIN IMMEDIATE")
 
     def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A read transaction: all statements of the block see the same state."""

@@ -165,7 +165,7 @@ class SqliteStore(Database):
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        return doctor_sqlite.examine(self, repair, SqliteStore)
+        return list(doctor_sqlite.examine(self, repair))
 
     def backup(self, target: str | os.PathLike[str]) -> None:
         """Makes a complete copy in a new file while others may write."""
