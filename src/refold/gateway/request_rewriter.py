@@ -38,7 +38,7 @@ from refold.gateway.signed_reference import ReferenceSigner
 from refold.gateway.verbatim import RenderedView, beyond_log, restore_custom_calls
 from refold.messages import Message, result, user
 from refold.recall import tool
-from refold.recall.search import index_of_path
+from refold.recall.logs import index_of_path
 from refold.registry.engine import Engine
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import list_or_empty

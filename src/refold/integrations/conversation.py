@@ -30,7 +30,7 @@ from refold.loop import beside, run
 from refold.messages import Assistant, System, Usage
 from refold.protocols import Model
 from refold.recall import tool as recall_tool
-from refold.recall.search import index_of_path
+from refold.recall.logs import index_of_path
 from refold.registry import model as model_named
 from refold.registry.engine import Engine
 from refold.registry.sessions import open as open_session

@@ -8,9 +8,8 @@ recall.tool.tool_answer(index, {"turn_numbers": [3, 4]}, budget=4000)
 from __future__ import annotations
 
 from refold.recall.index import Doc, Index
-from refold.recall.many_logs import Found, SearchedLog, search_logs
+from refold.recall.logs import Found, LogIndex, SearchedLog, index_of, recall, search_logs
 from refold.recall.query import Conditions, Hit, search, within_budget
-from refold.recall.search import LogIndex, index_of, recall
 
 __all__ = [
     "Conditions", "Doc", "Found", "Hit", "Index", "LogIndex", "SearchedLog", "index_of", "recall", "search",

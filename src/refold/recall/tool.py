@@ -11,9 +11,9 @@ from refold import tokens
 from refold.messages import Call, Result
 from refold.protocols import TokenCounter, ToolSpec
 from refold.recall.index import Doc, Index
+from refold.recall.logs import index_of
 from refold.recall.query import best_start, called_line, search
 from refold.recall.rank import parse_question
-from refold.recall.search import index_of
 from refold.session import redacted
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.history import History

@@ -29,7 +29,7 @@ from refold.stores.disk import Disk, make_folder, place_file
 from refold.transcripts import detect, read_stream
 from refold.transcripts.base import HEAD_BYTES, Head, TranscriptFile
 from refold.transcripts.programs import WRITERS, json_lines, page_of, writer
-from refold.transcripts.record_checks import refuse_unsound
+from refold.transcripts.record_checks import refuse_unlike
 from refold.transcripts.resume import Resumable
 
 RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
@@ -116,7 +116,7 @@ class InPlace:
         page = msgspec.structs.replace(page_of(self.session, self._writer), entries=entries)
         ended = self._data if self._data.endswith(b"\n") else self._data + b"\n"
         added = json_lines(self._writer.compaction_records(page, self._records, ticket))
-        refuse_unsound(added, self.program, page, ticket, before=ended)
+        refuse_unlike(added, self.program, page, ticket, before=ended)
         self._refuse_use()
         backup = self._backup()
         if _bytes(self.path) != self._data:

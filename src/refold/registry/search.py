@@ -21,7 +21,7 @@ from refold.messages import searchable
 from refold.protocols import Candidate, Searchable, Store
 from refold.recall import Conditions, Found, SearchedLog
 from refold.recall import search_logs as ranked
-from refold.recall.search import Reader
+from refold.recall.logs import Reader
 from refold.text.words import search_words, stem, terms
 
 SEARCH_HITS = 20

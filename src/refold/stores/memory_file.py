@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 
 from refold import memory
@@ -52,7 +51,7 @@ class MemoryFile:
                 before = self.read()
                 after = change(before)
                 if after != before:
-                    self._replace(after)
+                    place_file(self._disk, self.path, after.encode("utf-8", "replace"), replace=True)
                 return after
         finally:
             self._disk.close(fd)
@@ -97,12 +96,6 @@ class MemoryFile:
         if outcome:
             self.exchange(before, outcome.text)
         return outcome
-
-    def _replace(self, text: str) -> None:
-        target = self.path.resolve() if self.path.is_symlink() else self.path
-        place_file(self._disk, target, text.encode("utf-8", "replace"), replace=True)
-        with suppress(OSError):
-            self._disk.sync_folder(target.parent)
 
 
 def _ended(text: str) -> str:

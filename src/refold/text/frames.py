@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 
 from refold.text.canonical import seen, unescaped
@@ -58,6 +58,12 @@ _role_line = lazy_pattern(
     r"|===\s?[A-Z]))",
     re.MULTILINE,
 )
+_odd_line = lazy_pattern(
+    r"^[ \t#*>＃＊＞]{0,8}+(?=[ADHSTU&\[［]|[^ -~\u3000-\u9fff\uac00-\ud7af])"
+    rf"(?=[^\n:：﹕\]］]{{0,60}}+[:：﹕\]］])(?=[ -~]{{0,60}}{_ODD})",
+    re.MULTILINE,
+)
+"""A line that may start with a disguised role."""
 _escape = re.compile(
     r"\x1b\[[0-?]*+[ -/]*+[@-~]|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?|\x9b[0-?]*+[ -/]*+[@-~]"
 )
@@ -87,7 +93,7 @@ def defuse(text: str, *tags: str) -> str:
     text = _without(visible(text), (*_OURS, *tags), _ROLES)
     text = _instruction.sub(_bracket, _template.sub("‹", text))
     text = _role_line.sub("› ", text)
-    return text if text.isascii() and "&" not in text else _odd_line().sub(_quoted, text)
+    return text if text.isascii() and "&" not in text else _odd_line.sub(_quoted, text)
 
 
 def quote(text: str, *tags: str) -> str:
@@ -171,16 +177,6 @@ def _letters(text: str, at: int) -> Iterator[str]:
             char = unescaped(f"&{special[1] or ''}{special[2]}") if char == "&" else ""
         for each in char:
             yield from seen(each)
-
-
-@cache
-def _odd_line() -> re.Pattern[str]:
-    """A line that may start with a disguised role. Compiled late: it takes milliseconds."""
-    return re.compile(
-        r"^[ \t#*>＃＊＞]{0,8}+(?=[ADHSTU&\[［]|[^ -~\u3000-\u9fff\uac00-\ud7af])"
-        rf"(?=[^\n:：﹕\]］]{{0,60}}+[:：﹕\]］])(?=[ -~]{{0,60}}{_ODD})",
-        re.MULTILINE,
-    )
 
 
 def _bracket(found: re.Match[str]) -> str:

@@ -4,7 +4,7 @@
     exported.place                      # projects/-home-me-project/ID.jsonl, below the program's own folder
     exported.command                    # cd /home/me/project && claude --resume ID
 
-Whatever the program would not take is refused here, before anything is written.
+What does not read back as it was said is refused here, before anything is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from refold.session import Session, dialects
 from refold.session.edits import said_by
 from refold.transcripts.exported import Exported, ending, export_losses
 from refold.transcripts.programs import Ticket, json_lines, page_of, writer
-from refold.transcripts.record_checks import refuse_unsound, unchanged
+from refold.transcripts.record_checks import refuse_unlike, unchanged
 
 
 class Resumable(Exported, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ def resumable(
         page = replace(page, entries=[*map(_bare, path)], places=told)
         records = [*records, *chosen.compaction_records(page, records, ticket)]
     data = json_lines(records)
-    refuse_unsound(data, program, page, ticket)
+    refuse_unlike(data, program, page, ticket)
     lost = export_losses(session, dialect, page.said or page.view, view=True, keeps=chosen.keeps)
     if any(isinstance(said_by(entry), m.System) for entry in session.path):
         lost.append("system prompt not exported: the program has its own")

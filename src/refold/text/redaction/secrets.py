@@ -53,22 +53,9 @@ PASSWORDS = _words(
 """Parts of a name that always mean a secret."""
 PLURALS = {f"{word}s": word for word in ("password", "passphrase", "secret", "credential")}
 SECRET_ENDINGS = (
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd",
-    "secret",
-    "apikey",
-    "secretkey",
-    "privatekey",
-    "accesskey",
-    "authtoken",
-    "authkey",
-    "sharedkey",
-    "accountkey",
-    "masterkey",
-    "pass",
-    "pw",
+    *_words(
+        "password passwd passphrase pwd secret apikey secretkey privatekey accesskey authtoken authkey sharedkey accountkey masterkey pass pw"
+    ),
 )
 """Endings of a name that always mean a secret, joined to the word before."""
 NOT_ENDINGS = _words(
