@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
+from refold.facts import call_text
 from refold.facts.call_text import CONCLUSION, SAID, main_argument
 from refold.facts.call_text import said as first_words
 from refold.facts.lines import REPORTED, EntryLines, MessageLine, findings, joined, lines_of, render
@@ -123,7 +124,7 @@ def test_R23_the_line_of_a_long_answer_has_whole_sentences_from_all_of_it() -> N
     [
         ('{"status": "cancelled", "reservation": "K1NW8N", "flights": [1, 2], "note": "%s"}' % ("x" * 90),
          "status: cancelled, reservation: K1NW8N, flights: 2 values, note: " + "x" * 59 + "…"),
-        (f"[{', '.join(['12'] * 60)}]", "60 values"),
+        (f"[{', '.join(['12'] * 60)}]", ""),
         ('{"issues": [{"id": "1", "title": "Login fails"}, {"id": "2", "title": "Slow start"}], "hasNextPage": false}',
          "issues: 2 values (Login fails; Slow start), hasNextPage: False"),
         ('Web search results for query: "x"\n\nLinks: [{"title":"A","url":"u"},{"title":"B","url":"v"},'
@@ -319,12 +320,12 @@ def test_R11_lines_read_like_a_log() -> None:
         m.user("And now?"),
         m.assistant("The tests pass, and the branch is ready to be merged."),
     ) == (
-        "Turn 1\n"
+        "Request #1\n"
         "- Let me look at the failing test first of all. #1\n"
         "  Read tests/test_login.py\n"
         "  Bash pytest -q tests/test_login.py → exit 1: 2 failed, 11 passed\n"
         "- Edit login.py: 1 → 2 #4\n"
-        "Turn 2\n"
+        "Request #2\n"
         "- The tests pass, and the branch is ready to be merged. #7"
     )  # fmt: skip
 
@@ -503,3 +504,22 @@ def test_R11_what_a_sub_agent_reports_is_told_and_a_receipt_is_not() -> None:
     assert (
         ended("get_orders", {"id": 7}, '{"orders": [' + '{"id": "B-1", "status": "open"}, ' * 20 + "]}") == ""
     )
+
+
+def test_R23_a_sentence_that_the_next_takes_back_is_not_told_alone() -> None:
+    text = (
+        "The constant `stale_after` is not exported, so the tests cannot refer to it directly and need a number. "
+        "The tests are in the same package though, so `stale_after` can be used. Let me do that now."
+    )
+    line = call_text.said(text)
+    assert "can be used" in line and "cannot refer" not in line
+
+
+def test_R23_what_is_announced_is_told_with_its_announcement() -> None:
+    text = (
+        "I looked at all of the logs of the last three days, one after the other, and at the tests, too. "
+        "Found the root cause. The worktree at `w2` has no settings file, so that the hook ends early there. "
+        "It is a small thing to mend, and there are several ways in which that could be done, I think."
+    )
+    line = call_text.conclusion(text, 200)
+    assert "Found the root cause. The worktree at" in line

@@ -258,7 +258,7 @@ def test_R2_words_that_are_not_there_are_named() -> None:
     assert len(rows) + len(told.left_out) == 40 and not told.clipped
     numbers = [int(id[1:]) for id in told.left_out]
     named = ", ".join(f"#{number}" for number in numbers[-8:])
-    assert note == f"(Not shown for lack of room: {len(numbers) - 8} others and {named}.)"
+    assert note == f"(Not shown for lack of room: {named} and {len(numbers) - 8} older.)"
 
 
 def test_R8_what_holds_for_good_comes_before_what_is_said_in_passing() -> None:
@@ -402,3 +402,12 @@ def test_R8_the_first_request_is_not_the_first_scrap() -> None:
     others = [f"number {n} is about something else that takes its room" for n in range(60)]
     said = [Saying(n, f"e{n}", text) for n, text in enumerate(["/mode", request, *others])]
     assert request in words.rendering(said, 120, tokens.get("o200k")).text
+
+
+def test_R8_what_stands_on_both_sides_of_a_gap_is_not_one_line() -> None:
+    steps = "\n".join(f"{n}. Do step {n} of the plan, and look at what it says there." for n in range(1, 9))
+    text = f"Here is the plan. It has three parts.\n{steps}\nNever touch the migrations."
+    for budget in range(60, 200, 20):
+        told = shown([saying(0, text)], budget).text
+        for line in told.split("\n"):
+            assert line in (GAP, "[#0]", "") or line.removeprefix("[#0] ") in text

@@ -495,6 +495,30 @@ def test_R24_a_record_opens_with_where_things_stand_and_ends_with_go_on(over: bo
     assert engine.view(session).messages[0].text.split("\n")[-1].startswith("[Go on from here.")
 
 
+@pytest.mark.parametrize("budget", [2_000, 4_000])
+def test_R24_what_a_short_request_answers_is_told_with_it(budget: int) -> None:
+    session, engine, asks = (
+        Session(),
+        refold(budget=budget),
+        "I would delete JG7FMM, LQ940Q and 2FBBAH. Shall I?",
+    )
+    session.append(m.user("Please clean up the old bookings of this account."))
+    session.append(m.assistant(asks))
+    session.append(m.user("Yes, all of them."))
+    for entry in work(30).path[1:]:
+        message = entry.message  # type: ignore[union-attr]
+        if isinstance(message, m.Result) or message.calls:
+            session.append(message)
+    forced(engine, session)
+    text = engine.view(session).text
+    assert f"The request at hand answers this:\n#1 assistant: {asks}" in text
+    assert text.count("LQ940Q") == 1
+    session.append(m.assistant("All three are deleted."))
+    session.append(m.user("Thank you. Now look at part 3 of the login again, please. " + "It is slow. " * 40))
+    forced(engine, session)
+    assert "at hand answers" not in engine.view(session).text
+
+
 def test_R24_the_first_request_is_the_first_one_however_short() -> None:
     session, engine = Session(), refold(budget=6_000)
     session.append(m.user("Fix the build."))
@@ -511,7 +535,7 @@ def test_R24_what_is_being_done_stands_in_the_frame_for_it_is_not_the_users_word
     forced(engine, session)
     before, framed = engine.view(session).messages[0].text.split("<refold-record", 1)
     assert "I write it down." not in before
-    assert f"Last step: Write NOTES.md (1 lines) #{len(session.path) - 3}" in framed
+    assert f"Last step: Write NOTES.md (1 line) #{len(session.path) - 3}" in framed
 
 
 @pytest.mark.parametrize("budget", [2_000, 4_000])
@@ -791,6 +815,20 @@ def test_notes_longer_than_asked_for_clip_messages_harder_and_far_too_long_ones_
         )
         assert forced(engine, session).strategy == strategy
         assert engine.view(session).tokens <= 5_000
+
+
+def test_R20_an_answer_to_a_larger_request_was_given_by_another_window() -> None:
+    session = Session()
+    for n in range(6):
+        session.append(m.user(f"Question {n}: " + "word " * 100))
+        usage = m.Usage(input=9_000 + n * 400, output=20)
+        session.append(m.assistant(f"Answer {n}."), usage=usage, model="other:model")
+    engine = refold(budget=2_000)
+    view = run(engine.prepare(session))
+    assert session.annotations(e.Fold) == [] and view.tokens < 2_000
+    session.append(m.user("One more: " + "word " * 1_500))
+    assert run(engine.prepare(session)).tokens > 1_000
+    assert session.annotations(e.Fold)[0].reason.startswith("full")
 
 
 def test_R20_a_view_that_fits_is_not_folded() -> None:

@@ -297,3 +297,10 @@ def test_R19_values_of_one_record_do_not_end_another() -> None:
                 flight = row if '"flight"' in row else "" if row.startswith(("…", "[… ")) else flight
                 for price in re.findall(r'"(?:economy|first)": ?(\d{3})', row):
                     assert f"HAT0{price[1:]}" in flight, (room, row)
+
+
+def test_R19_the_end_of_a_clip_begins_with_a_word() -> None:
+    words = [f"word{n:04}" for n in range(400)]
+    for size in range(40, 400, 40):
+        *_, end = clip(" ".join(words), size).split("\n")
+        assert end.removeprefix("… ").split(" ")[0] in words

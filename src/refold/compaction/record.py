@@ -30,7 +30,7 @@ from refold.protocols import TokenCounter
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
 from refold.session.toolnames import RECALL_TOOL_NAME
-from refold.shrink.clip import clip_text, quotation
+from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame, quote
 from refold.text.redact import redact
 from refold.text.truncate import in_short
@@ -226,6 +226,7 @@ class Composer:
         told = position_of(min(chosen.keys() - layout.left, default=layout.first))
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
+        lines = [row for row in lines if row.entries not in [asked.entries for asked in self._asked]]
         through = (self.s.projection.floor, layout.position - 1)
         yield RecordSection("others", state, _STATE_TITLE)
         yield RecordSection("others", [Row(summary or "", through, through=True)], _SUMMARY_TITLE)
@@ -495,8 +496,8 @@ def answered(s: PlanContext, index: PathIndex) -> list[Row]:
     said = said_by(s.session.path[number]) if number >= 0 else None
     if not isinstance(said, Assistant) or said.calls or not said.text.strip():
         return []
-    text = clip_text(said.text.strip(), ANSWERED, s.counter, key=f"#{number}")
-    return [Row(f"The request at hand answers #{number}:\n{text}\n", (number,))]
+    text = quotation(said, f"#{number}", ANSWERED, s.counter)
+    return [Row(f"The request at hand answers this:\n{text}\n", (number,))]
 
 
 def go_on(tool: str, session: str = "") -> str:

@@ -59,6 +59,8 @@ def _said(message: Message) -> str:
 _KEYED = re.compile(r"\s\[([a-z2-7]{7})\]$")
 _LEADING = re.compile(r"\d{1,2} [A-Z][a-z]{2,8} \d{4} ")
 
+_SPOKEN = 2.0
+"""Seconds from one message of a person to the next, at least, on average."""
 ROLES = {"user": "User", "assistant": "Agent", "tool": "Tool", "bash": "User ran", "system": "System"}
 """What speakers without a name are called."""
 
@@ -77,7 +79,7 @@ class LineContext:
 def placed(sources: Sequence[Source]) -> list[tuple[LineContext, str]]:
     """Each message without its date line and speaker's name, and where it stands."""
     bodies = texts(sources)
-    named = _named_roles(sources, bodies)
+    named, spoken = _named_roles(sources, bodies), not _written_down_at_once(sources)
     day: date | None = None
     rows: list[tuple[LineContext, str]] = []
     for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
@@ -89,9 +91,16 @@ def placed(sources: Sequence[Source]) -> list[tuple[LineContext, str]]:
         if speaker is None and role in named:
             speaker, start = speaker_of(body)
             body = body[start:]
-        here = day or dates.of_time(source.time).date
+        here = day or (dates.of_time(source.time).date if spoken else None)
         rows.append((LineContext(order, speaker or ROLES[role], role, here, source.key), body))
     return rows
+
+
+def _written_down_at_once(sources: Sequence[Source]) -> bool:
+    """Did the messages of people come faster than anybody speaks? Their times are not those of what was said,
+    and "yesterday" is any day."""
+    times = [x.time for x in sources if x.time is not None and x.message.role == "user"]
+    return len(times) > 1 and max(times) - min(times) < _SPOKEN * (len(times) - 1)
 
 
 def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:

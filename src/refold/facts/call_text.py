@@ -26,6 +26,7 @@ from refold.session.toolnames import (
 )
 from refold.session.toolstatus import decoded_json
 from refold.text.patterns import lazy_pattern
+from refold.text.plural import counted
 from refold.text.redact import redact
 from refold.text.sentences import split_sentences
 from refold.text.truncate import head
@@ -74,6 +75,12 @@ _LEADS_IN = re.compile(
     r"|Now|Great|Perfect|Excellent|Sure)\b|.*:$",
     re.I,
 )
+
+
+_TAKES_BACK = re.compile(r"^(?:But|However|Actually|Wait|Though|No,)\b|\b(?:though|after all)\b")
+"""The sentence before one of these is not the last word on it."""
+_ANNOUNCES = 48
+"""Characters of a sentence that only announces the next."""
 
 
 class _Piece(NamedTuple):
@@ -150,9 +157,12 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     found = [x for at, x in enumerate(found) if x.text[-1:] != ":" or any(listed[at : at + 1])] or found
     if len(whole := _joined(found)) <= limit:
         return whole
+    found = _with_what_they_announce(found)
     weights = [_weight(piece.text) for piece in found]
     weights[0] += 1
     weights[-1] += 1
+    for at, piece in enumerate(found[1:]):
+        weights[at] -= 8 * bool(_TAKES_BACK.search(piece.text))
     left, chosen = limit, set[int]()
     for at in sorted(range(len(found)), key=lambda at: -weights[at]):
         left -= len(found[at].text) + 1
@@ -164,6 +174,18 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
         follows = at - 1 in chosen
         told.append(found[at] if follows else found[at]._replace(text=f"… {found[at].text}"))
     return clipped(_joined(told), limit)
+
+
+def _with_what_they_announce(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Short sentences that name nothing ("Found the cause.") as one with the next."""
+    told = list[_Piece]()
+    for piece in pieces:
+        before = told[-1] if told else None
+        if before and before.whole and len(before.text) <= _ANNOUNCES and not _CODE.search(before.text):
+            told[-1] = piece._replace(text=_joined((before, piece)))
+        else:
+            told.append(piece)
+    return told
 
 
 def said(text: str) -> str:
@@ -200,7 +222,7 @@ def _values(text: str) -> str:
     """`status: ok, id: 12, items: 3 values`."""
     value = decoded_json(text, _LARGEST)
     if not isinstance(value, dict):
-        return _counted(cast("list[Any]", value)) if isinstance(value, list) else ""
+        return _counted(cast("list[Any]", value), bare="") if isinstance(value, list) else ""
     told: list[str] = []
     for name, one in cast("dict[str, Any]", value).items():
         if isinstance(one, list | dict):
@@ -210,15 +232,16 @@ def _values(text: str) -> str:
     return ", ".join(told[:12])
 
 
-def _counted(values: Sequence[Any]) -> str:
-    """`12 values`; where they are records with names: `12 values (one; another; a third; …)`."""
+def _counted(values: Sequence[Any], bare: str = "{} values") -> str:
+    """Where they are records with names: `12 values (one; another; a third; …)`; else `bare`."""
     named = [
         clipped(str(next(filter(None, map(cast("dict[str, Any]", record).get, _TITLES)), "")), 60)
         for record in [*values][:3]
         if isinstance(record, dict)
     ]
     more = ["…"] if len(values) > len(named) else []
-    return f"{len(values)} values" + (f" ({'; '.join([*named, *more])})" if all(named) and named else "")
+    names = f" ({'; '.join([*named, *more])})" if all(named) and named else ""
+    return f"{len(values)} values{names}" if names else bare.format(len(values))
 
 
 def _sentences(text: str) -> list[str]:
@@ -321,7 +344,7 @@ def _changes(done: Sequence[Action], cwd: str = "") -> str:
     paths = ", ".join(dict.fromkeys(action.path.removeprefix(prefix) for action in done))
     last = done[-1]
     if last.verb in ("create", "write") and last.new and not last.old:
-        return f"{paths} ({len(last.new.splitlines())} lines)"
+        return f"{paths} ({counted(len(last.new.splitlines()), 'line')})"
     change = short_change(last, max(ARGUMENT - len(paths) - 2, 0)) if len(paths) < ARGUMENT - 20 else ""
     return f"{paths}: {change}" if change else paths
 

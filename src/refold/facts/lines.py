@@ -58,7 +58,7 @@ class MessageLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class EntryLines(msgspec.Struct, frozen=True, gc=False):
-    """The lines of one entry: its number on the path, which is its key, and that of the request it follows."""
+    """The lines of one entry: its number on the path, which is its key, and that of the request before it."""
 
     number: int
     turn: int

@@ -342,8 +342,8 @@ def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece]) -> Rendered:
     if left_out and rows:
         newest, more = left_out[-_NUMBERED:], len(left_out) - _NUMBERED
         numbers = ", ".join(f"#{saying.position}" for saying in newest)
-        before = f"{more} others and " if more > 0 else ""
-        rows.append(Row(f"(Not shown for lack of room: {before}{numbers}.)"))
+        older = f" and {more} older" if more > 0 else ""
+        rows.append(Row(f"(Not shown for lack of room: {numbers}{older}.)"))
     return Rendered(rows, tuple(clipped), tuple(saying.id for saying in left_out))
 
 
@@ -355,7 +355,7 @@ def _verbatim(text: str, spans: Sequence[Span]) -> str:
     for begin, end in (*spans, (len(text), len(text))):
         if begin > at:
             lines = text.count("\n", at, begin)
-            mark, space = (GAP, " ") if lines < _LINES else (_LINES_GAP.format(lines), "\n")
+            mark, space = (GAP if lines < _LINES else _LINES_GAP.format(lines)), "\n" if lines else " "
             fence = next((x for x in fences if x[0] < at < x[1]), None)
             cut = shown and fence is not None and begin >= fence[1]
             shown = (

@@ -274,7 +274,12 @@ def _whole_tail(text: str, chars: int, longest: int) -> str:
     at = len(text) - len(last)
     start, end = text.rfind("\n", 0, at), text.find("\n", at)
     end = end if end >= 0 else len(text)
-    return last if start == at - 1 or end - start > longest else text[end + 1 :]
+    if start == at - 1:
+        return last
+    if end - start <= longest:
+        return text[end + 1 :]
+    inside = not text[at - 1].isspace() and not last[:1].isspace()
+    return last[last.find(" ") + 1 :] if inside and " " in last else last
 
 
 def _between(
