@@ -11,7 +11,7 @@ from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.plan_context import Due, PlanContext, Writer
 from refold.compaction.record import FoldBudget
-from refold.compaction.strategies.graded import Clip, Dialogue, LinesStrategy, Summary
+from refold.compaction.strategies.graded import Clip, LinesStrategy, Summary, dialogue
 from refold.errors import BadAnswer, DoesNotFit
 
 from .kit import WORDS, context, many, session_of
@@ -145,8 +145,8 @@ def test_what_was_refused_as_too_long_is_halved_at_least() -> None:
     assert after(s, done(lines(2_000).propose(s))).sizes.tokens <= 639
     s = context(*work(6), window=600, due=Due("overflow", "x"))
     assert after(s, done(lines(300).propose(s))).sizes.tokens <= 300
-    assert shape(2_000).within(context(*work(6), due=Due("full", "x"))) == shape(2_000)
-    assert shape(2_000).within(context(*work(6), due=Due("overflow", "x"))).goal == 639
+    assert shape(2_000).room(context(*work(6), due=Due("full", "x"))).goal == 2_000
+    assert shape(2_000).room(context(*work(6), due=Due("overflow", "x"))).goal == 639
 
 
 def test_what_cannot_fit_is_said() -> None:
@@ -241,7 +241,7 @@ def test_a_warm_cache_is_continued_and_a_second_attempt_is_not(factor: float) ->
 @pytest.mark.parametrize("goal", [200, 300, 450, 600])
 def test_a_conversation_without_tools_is_told_by_its_digest(goal: int) -> None:
     s = context(*talk(20), window=2 * goal)
-    found = proposal(Dialogue(shape(goal)).propose(s))
+    found = proposal(dialogue(s, shape(goal)))
     assert found.strategy == "digest" and found.asks == ()
     folded = after(s, done(found))
     assert goal * 0.85 <= folded.sizes.tokens <= goal
@@ -251,14 +251,14 @@ def test_a_conversation_without_tools_is_told_by_its_digest(goal: int) -> None:
 
 @pytest.mark.parametrize(("goal", "found"), [(799, None), (800, "everything_fits")])
 def test_a_conversation_that_fits_is_left_alone(goal: int, found: str | None) -> None:
-    made = Dialogue(shape(goal)).propose(context(*talk(20), window=2 * goal))
+    made = dialogue(context(*talk(20), window=2 * goal), shape(goal))
     assert (made.code if isinstance(made, Reason) else None) == found
     assert code(lines(goal).propose(context(*talk(2), window=2 * goal))) == "everything_fits"
 
 
 def test_a_newest_message_that_fills_the_view_leaves_room_for_a_record() -> None:
     s = context(*talk(5), m.user(many("now", 150)), window=400)
-    folded = after(s, done(Dialogue(shape(200)).propose(s)))
+    folded = after(s, done(dialogue(s, shape(200))))
     assert folded.sizes.tokens <= 400 and folded.items[-1].message.text == many("now", 150)
     assert WORDS.text(folded.items[0].message.text) > 20
 
@@ -372,7 +372,7 @@ def test_of_a_message_that_is_partly_typed_the_typed_part_stays() -> None:
 @pytest.mark.parametrize("tools", [0, 100, 2_000, 6_000])
 def test_R2_the_goal_is_a_share_of_what_system_prompt_and_tools_leave(tools: int) -> None:
     s = context(*work(60), window=10_000, system="word " * tools)
-    shape = FoldBudget(budget=10_000, goal=5_000).within(s)
-    assert shape.goal - s.sizes.fixed == pytest.approx((10_000 - s.sizes.fixed) / 2, abs=1)
+    room = FoldBudget(budget=10_000, goal=5_000).room(s)
+    assert room.goal - s.sizes.fixed == pytest.approx((10_000 - s.sizes.fixed) / 2, abs=1)
     folded = after(s, done(LinesStrategy(FoldBudget(budget=10_000, goal=5_000)).propose(s)))
     assert folded.sizes.tokens - s.sizes.fixed > (10_000 - s.sizes.fixed) * 0.4

@@ -328,14 +328,16 @@ def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_fro
     return stays[0] if stays else cut
 
 
-def clip_kept(s: PlanContext, first: int, room: int) -> dict[int, SizedMessage]:
-    """Items from `first` on made to fit into `room`, the longest first: all to the same level."""
+def clip_kept(s: PlanContext, first: int, room: int) -> tuple[dict[int, SizedMessage], int]:
+    """Items from `first` on made to fit into `room`, the longest first: all to the same level. With the
+    tokens that all of them have then."""
     reader = ItemReader(s, room, room)
     sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
-    forms: dict[int, SizedMessage] = {}
+    loose = [index for index in sizes if not reader.fixed(index)]
+    forms, total = dict[int, SizedMessage](), sum(sizes.values())
     for tokens in reversed(LEVELS):
-        loose = (index for index in sizes if not reader.fixed(index))
         forms = {index: form for index in loose if (form := reader.form(index, tokens))}
-        if sum(forms[i].size if i in forms else size for i, size in sizes.items()) <= room:
+        total = sum((sizes | {index: form.size for index, form in forms.items()}).values())
+        if total <= room:
             break
-    return forms
+    return forms, total

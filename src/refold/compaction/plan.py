@@ -127,7 +127,7 @@ class Proposal:
     pending: tuple[PendingRequest, ...] = ()
     """Awaited before `finish`, side by side."""
     stretch: tuple[str, str] | None = None
-    """First and last entry of what is taken out, for messages and progress bars."""
+    """First and last entry of what is taken out."""
     fold: tuple[str, ...] = ()
     """Entries that leave their place."""
     turn_prefix: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -57,8 +57,12 @@ that a larger one shows nothing in a lower form for it (R20)."""
 
 @dataclass(frozen=True)
 class Room:
-    """Tokens of the parts of a record."""
+    """Tokens of a folded view, and of the parts of its record."""
 
+    budget: int
+    """The view never passes this."""
+    goal: int
+    """What a fold aims at, and uses."""
     words: int
     state: int
     state_most: int
@@ -89,33 +93,29 @@ class FoldBudget:
     cache_ttl: float = 300.0
     """Seconds that a provider keeps what it was sent."""
 
-    def within(self, s: PlanContext) -> FoldBudget:
-        """What a fold aims at here, in what the provider counts, where that is known to be more
-        than we do; not where nothing could fit then: that is for the provider to say. The goal is a share of
-        what system prompt and tools leave (R2); what was refused as too long is halved at least.
+    def room(self, s: PlanContext) -> Room:
+        """What a fold aims at here, in what the provider counts, where that is known to be more than we do;
+        not where nothing could fit then: that is for the provider to say. The goal is a share of what system
+        prompt and tools leave (R2); what was refused as too long is halved at least. A record has its parts
+        of what the floor leaves, at most: a newest step that fills the view leaves little for it. Without
+        tools nothing is done that lines or a state could tell, and half of all that is said is the user's.
         `DoesNotFit`, which names the parts, where the floor alone passes the budget."""
-        parts = floor(s)
-        least = sum(parts.values())
-        if least + frame_size(s.counter) > self.budget:
-            raise DoesNotFit(self.budget, {**parts, "frame of a fold": frame_size(s.counter)})
-        goal, budget, fixed = s.sizes.room(self.goal), s.sizes.room(self.budget), s.sizes.fixed
+        parts, frame = floor(s), frame_size(s.counter)
+        least, fixed = sum(parts.values()), s.sizes.fixed
+        if least + frame > self.budget:
+            raise DoesNotFit(self.budget, {**parts, "frame of a fold": frame})
+        goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
         goal += int(fixed * (1 - goal / budget)) if fixed < budget else 0
         if s.due is not None and s.due.code == "overflow":
             goal = min(goal, s.sizes.tokens // 2)
         if goal == self.goal or least > goal:
-            return self
-        return replace(self, goal=goal, budget=budget)
-
-    def room(self, s: PlanContext) -> Room:
-        """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record.
-        Without tools nothing is done that lines or a state could tell, and half of all that is said is the
-        user's."""
-        goal = max(self.goal - s.sizes.fixed, 0)
-        left = max(self.goal - sum(floor(s).values()) - frame_size(s.counter), 0)
-        own = min(words.room(goal, self.words), left * 2 // 3)
+            goal, budget = self.goal, self.budget
+        share, left = max(goal - fixed, 0), max(goal - least - frame, 0)
+        own = min(words.room(share, self.words), left * 2 // 3)
         if not s.uses_tools:
-            return Room(min(own, goal // DIALOGUE_WORDS), 0, self.state, 0)
-        return Room(own, min(self.state, int(goal * STATE_SHARE), left - own), self.state, self.lines)
+            return Room(budget, goal, min(own, share // DIALOGUE_WORDS), 0, self.state, 0)
+        state = min(self.state, int(share * STATE_SHARE), left - own)
+        return Room(budget, goal, own, state, self.state, self.lines)
 
 
 class Record(NamedTuple):

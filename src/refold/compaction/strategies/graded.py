@@ -94,7 +94,7 @@ class Graded:
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
             files=self.composer.index.state.files(NOTED),
-            tokens_after=s.sizes.at_most(self.shape.goal),
+            tokens_after=s.sizes.at_most(self.composer.room.goal),
             min_gain=self.shape.min_gain,
         )
 
@@ -107,16 +107,16 @@ def grading(
     key = (grading, shape, written, factor)
     if key in s.memo:
         return s.memo[key]
-    budget = shape.within(s)
-    goal, limit = budget.goal - s.sizes.fixed, budget.budget - s.sizes.fixed
+    room = shape.room(s)
+    goal, limit = room.goal - s.sizes.fixed, room.budget - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     restored, usual = s.restored, Curve()
-    composer = Composer(restored, budget.room(s))
+    composer = Composer(restored, room)
     curve = usual._replace(said=usual.said * factor, result=usual.result * factor)
     layout = lay_out(restored, goal, limit, curve, partial(composer.size, written=written))
     changes = layout.first > restored.projection.first or layout.forms
-    view = Graded(restored, budget, goal, layout, composer) if changes else EVERYTHING_FITS
+    view = Graded(restored, shape, goal, layout, composer) if changes else EVERYTHING_FITS
     s.memo[key] = view
     return view
 
@@ -148,7 +148,7 @@ class Clip:
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if not s.uses_tools:
-            goal = self.shape.within(s).goal - s.sizes.fixed
+            goal = self.shape.room(s).goal - s.sizes.fixed
             if not s.sizes.fits(s.projection.first, len(s.items), LONG * goal):
                 return Reason("dialogue", "the conversation has no tool results to clip")
         view = grading(s, self.shape)
@@ -169,7 +169,7 @@ class LinesStrategy:
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if not s.uses_tools:
-            return Dialogue(self.shape).propose(s)
+            return dialogue(s, self.shape)
         view = grading(s, self.shape)
         return view if isinstance(view, Reason) else view.proposal(self.name, view.recorded)
 
@@ -231,7 +231,7 @@ class Summary:
                 )
             laid = self._around(checked.text, s, view)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
-            if s.sizes.fixed + laid.layout.tokens + record.tokens > laid.shape.budget:
+            if s.sizes.fixed + laid.layout.tokens + record.tokens > laid.composer.room.budget:
                 raise BadAnswer("too_long", "the summary is longer than the space for it")
             report = VerificationReport(not checked.unverified, checked.claims, list(checked.unverified))
             return msgspec.structs.replace(laid.finished(record), check=report.stored())
@@ -319,49 +319,38 @@ _SPARE_TOKENS = 8
 """Tokens by which a record may be smaller than its room."""
 
 
-@dataclass(frozen=True)
-class Dialogue:
+def dialogue(s: PlanContext, shape: FoldBudget) -> Proposal | Reason:
     """For long conversations without tools: the newest messages whole, what lies before them as
     extracted sentences. People who talk do not work on one thing: what was said once may be asked for at any
     time, and the digest holds more of that per token than messages in their place (M1)."""
+    composer = Composer(s, shape.room(s))
+    goal, total = composer.room.goal - s.sizes.fixed, s.sizes.items(s.projection.first, len(s.items))
+    if total <= goal:
+        cut = s.projection.first
+    elif s.wanted_cut:
+        cut = s.wanted_cut
+    else:
+        frame = composer.size(s.projection.position_of(len(s.items)), 0.0)
+        whole = (goal - frame - DENSE * total) / (1 - DENSE)
+        newest = range(s.projection.first, len(s.items))
+        kept = newest_within(newest, int(max(whole, goal * TAIL)), s.sizes.item)
+        cut = legal_cut(s, min(len(s.items) - kept, newest_step(s)), goal // 10)
+    tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, SizedMessage]()
+    record = composer.size(s.projection.position_of(cut), 0.0)
+    least = goal - (record if cut > s.projection.first else 0)
+    if tokens > least:
+        forms, tokens = clip_kept(s, cut, least)
+    if tokens > least and may_leave(s):
+        cut, tokens, forms = len(s.items), 0, {}
+    layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
+    view = Graded(s, shape, goal, layout, composer)
+    if view.in_place and not forms:
+        return EVERYTHING_FITS
 
-    shape: FoldBudget
-    name: str = "digest"
+    def finish(_: Sequence[str]) -> Finished:
+        return view.finished(None if view.in_place else digested(view))
 
-    def propose(self, s: PlanContext, /) -> Proposal | Reason:
-        view = self._view(s, self.shape.within(s))
-        if view.in_place and not view.layout.forms:
-            return EVERYTHING_FITS
-
-        def finish(_: Sequence[str]) -> Finished:
-            return view.finished(None if view.in_place else digested(view))
-
-        return view.proposal(self.name, finish)
-
-    def _view(self, s: PlanContext, shape: FoldBudget) -> Graded:
-        goal = shape.goal - s.sizes.fixed
-        composer = Composer(s, shape.room(s))
-        total = s.sizes.items(s.projection.first, len(s.items))
-        if total <= goal:
-            cut = s.projection.first
-        elif s.wanted_cut:
-            cut = s.wanted_cut
-        else:
-            frame = composer.size(s.projection.position_of(len(s.items)), 0.0)
-            whole = (goal - frame - DENSE * total) / (1 - DENSE)
-            newest = range(s.projection.first, len(s.items))
-            kept = newest_within(newest, int(max(whole, goal * TAIL)), s.sizes.item)
-            cut = legal_cut(s, min(len(s.items) - kept, newest_step(s)), goal // 10)
-        tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, SizedMessage]()
-        record = composer.size(s.projection.position_of(cut), 0.0)
-        least = goal - (record if cut > s.projection.first else 0)
-        if tokens > least:
-            forms = clip_kept(s, cut, least)
-            tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
-        if tokens > least and may_leave(s):
-            cut, tokens, forms = len(s.items), 0, {}
-        layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
-        return Graded(s, shape, goal, layout, composer)
+    return view.proposal("digest", finish)
 
 
 def digested(view: Graded) -> Record:
