@@ -24,7 +24,6 @@ from refold.text.dates import written_date
 from refold.text.words import terms
 from refold.tokens.fitting import largest
 
-
 # How words and lengths count. Tuned leaving one conversation out.
 _DECAY = 0.65
 """What a word is worth the second time, of what it was worth before."""
