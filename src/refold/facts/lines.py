@@ -169,13 +169,15 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
     number: int
     rows: tuple[str, ...]
 
-    def row(self, same: Sequence[_Block] = ()) -> Row:
-        """All of them; `same`: blocks after this one that say the same count as one with it."""
-        numbers = (self.number, same[-1].number) if same else (self.number,)
-        again, key = f" ×{len(same) + 1}" if same else "", "–".join(map(str, numbers))
-        first, *rest = self.rows
-        text = "\n".join([f"- {first}{again} #{key}", *(f"  {row}" for row in rest)])
-        return Row(text, numbers, bool(same))
+
+def _as_one(same: Sequence[_Block]) -> Row:
+    """Blocks that say the same, one after the other."""
+    several = len(same) > 1
+    numbers = (same[0].number, same[-1].number) if several else (same[0].number,)
+    again, key = f" ×{len(same)}" if several else "", "–".join(map(str, numbers))
+    first, *rest = same[0].rows
+    text = "\n".join([f"- {first}{again} #{key}", *(f"  {row}" for row in rest)])
+    return Row(text, numbers, several)
 
 
 def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter, *, root: str = "") -> list[Row]:
@@ -194,12 +196,11 @@ def _listed(blocks: Sequence[_Block]) -> list[Row]:
     several = len({block.turn for block in blocks}) > 1
     rows: list[Row] = []
     turn: int | None = None
-    for _, same in groupby(blocks, key=attrgetter("turn", "rows")):
-        block, *more = same
-        if several and block.turn != turn:
-            rows.append(Row(f"Request #{block.turn}"))
-            turn = block.turn
-        rows.append(block.row(more))
+    for (said_in, _), same in groupby(blocks, key=attrgetter("turn", "rows")):
+        if several and said_in != turn:
+            rows.append(Row(f"Request #{said_in}"))
+            turn = said_in
+        rows.append(_as_one(list(same)))
     return rows
 
 
@@ -214,7 +215,7 @@ def _newest(entries: Iterable[EntryLines], left: int, counter: TokenCounter, roo
             continue
         block = _Block(entry.turn, entry.number, rows)
         heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
-        left -= counter.text(block.row().text) + 1 + heading
+        left -= counter.text(_as_one([block]).text) + 1 + heading
         if left < 0:
             break
         blocks.append(block)

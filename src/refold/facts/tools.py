@@ -268,10 +268,13 @@ def _hides(line: CommandLine, index: int, status: int | None) -> bool:
 
 def shown_by(call: Call | None) -> ToolKind:
     """What the result of a call shows: `cat F` in a shell is a read like any other."""
-    what = kind(call.name) if call else "other"
-    if call is None or what != "bash":
-        viewed = call is not None and what == "editor" and call.arguments.get("command") == "view"
-        return "read" if viewed else what
+    if call is None:
+        return "other"
+    what = kind(call.name)
+    if what == "editor" and call.arguments.get("command") == "view":
+        return "read"
+    if what != "bash":
+        return what
     first = [x for x in parse(command_line(call)).commands if x.joined not in _PIPES and x.program != "cd"]
     kinds: set[ToolKind] = {
         "bash" if "-i" in simple.words else _LOOKERS.get(simple.program, "bash") for simple in first

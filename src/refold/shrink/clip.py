@@ -353,13 +353,11 @@ def _quoted_call(call: Call, tokens: int, counter: TokenCounter, key: str) -> st
 def _rooms(texts: Sequence[str], tokens: int) -> list[int]:
     """Tokens for each of several texts: what is short (a path, a single line) stays, the others share the
     rest by length."""
-    whole = [len(text) <= 4 * _SHORT or (len(text) <= _LINE and "\\n" not in text) for text in texts]
-    rest = max(tokens - sum(len(text) for text, short in zip(texts, whole, strict=True) if short) // 4, 0)
-    long = sum(len(text) for text, short in zip(texts, whole, strict=True) if not short)
-    return [
-        len(text) if short else max(rest * len(text) // long, 8)
-        for text, short in zip(texts, whole, strict=True)
-    ]
+    stays = {text for text in texts if len(text) <= 4 * _SHORT or (len(text) <= _LINE and "\\n" not in text)}
+    short = sum(len(text) for text in texts if text in stays)
+    long = sum(map(len, texts)) - short
+    rest = max(tokens - short // 4, 0)
+    return [len(text) if text in stays else max(rest * len(text) // long, 8) for text in texts]
 
 
 def _quoted(text: str, tokens: int, counter: TokenCounter, key: str, kind: ToolKind = "other") -> str:
