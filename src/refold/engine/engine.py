@@ -273,13 +273,13 @@ class Engine:
         planner = self.planner
         if overflowed_twice(session, planner.preset.window, request.model):
             raise OverflowAgain
-        if watch and planner.auto:
+        if watch:
             watch.write_notes()
         s = planner.glance(session, request)
         if s is None:
             await self._fold(session, watch, request)
             s = planner.context(session, request)
-        if watch and planner.auto:
+        if watch:
             watch.consider(request)
         epoch, view = session.epoch, await self._shown(s, changed)
         if epoch != session.epoch:  # a hook took its time, the leaf moved

@@ -198,11 +198,11 @@ class Watch:
     def consider(self, request: PlanRequest) -> None:
         """Begin to prepare a fold if the soft threshold is passed and none is under way or ready."""
         self._last_call = PlanRequest(system=request.system, tools=request.tools)
-        if self._is_busy("fold") or self.ready() is not None:
+        if not self.planner.auto or self._is_busy("fold") or self.ready() is not None:
             return
         preset = self.planner.preset_for(self.session)
         soft = self._unless_broken(preset.soft_trigger)
-        if soft is None or not self.planner.auto:
+        if soft is None:
             return
         due = self._unless_broken(lambda: fired(soft, self.planner.context(self.session, request)))
         if isinstance(due, Due):

@@ -82,7 +82,7 @@ class Planner:
 
     def context(self, session: History, request: PlanRequest = PlanRequest()) -> PlanContext:
         """Everything a decision may look at."""
-        expect(session, History, WANTED)
+        window = self.preset_for(session, request.model).window
         expect(request.system, (str, NoneType), "the system prompt must be a string")
         expect(request.tools, Iterable, "tools must be a list; use [] for none")
         now, summariser, writer = self.clock(), self.summariser, None
@@ -95,7 +95,7 @@ class Planner:
             projection=Projection.of(session, self.preset.accepts),
             counter=self.counter,
             measure=counter_named(self.preset.measure),
-            window=self.preset_for(session, request.model).window,
+            window=window,
             now=now,
             writer=writer,
             calibrated=self.preset.calibrated,
@@ -132,8 +132,8 @@ class _Copy(History):
     """A history that is read under a lock, and grows when it is brought up to a snapshot."""
 
     def __init__(self, snapshot: Snapshot, lock: threading.RLock) -> None:
-        super().__init__(snapshot.id, snapshot.info, snapshot.counts)
-        self.lock = lock
+        super().__init__(snapshot.id, snapshot.info)
+        self.lock, self._counts = lock, snapshot.counts
 
     def follow(self, snapshot: Snapshot) -> None:
         """Take in what a snapshot has more."""

@@ -66,7 +66,7 @@ class DerivedValues:
 class History:
     """A log up to one entry, and what follows from it. `derived`: values that others derived from it."""
 
-    def __init__(self, id: str, info: SessionInfo, counts: Counts | None = None) -> None:
+    def __init__(self, id: str, info: SessionInfo) -> None:
         self.id, self.info = id, info
         self.generation: int = 0
         self.epoch = 0
@@ -74,8 +74,6 @@ class History:
         self.lock: AbstractContextManager[object] = nullcontext()
         """Held while a shared history is read."""
         self._clear()
-        if counts is not None:
-            self._counts = counts
 
     def _clear(self) -> None:
         self._log: list[e.AnyEntry] = []

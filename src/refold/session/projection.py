@@ -201,8 +201,8 @@ class Projection:
     def _follow(self) -> None:
         if self._seen != len(self.session.path) or self._epoch != self.session.epoch:
             self._begin()
-            path = self.session.path
-            self._add(edits.unedited_items(path[self._seen :]), len(path))
+            path, end = self.session.path, len(self.session.path)  # another thread may append meanwhile
+            self._add(edits.unedited_items(path[self._seen : end]), end)
 
     def _begin(self) -> None:
         """Processes changes of earlier items: a moved leaf, folds, undo."""
@@ -219,7 +219,7 @@ class Projection:
         self._rebuild(accepted(self.accepts, self._active) if self._active else ())
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
-        session, path, before = self.session, self.session.path, self._folds
+        session, path, before = self.session, self.session.path[:], self._folds
         if not folds:
             self._shown = []
         elif self._epoch != session.epoch or [*folds[:-1]] != [*before]:

@@ -34,14 +34,12 @@ def _rule(cls: type[msgspec.Struct]) -> TypeCheck:
     """How a value of this class is checked: field by field, by what its type allows."""
     table = [kinds_of(info) for info in types_of(cls)]
 
-    def holds(value: Any) -> bool:
-        for item, kinds in zip(msgspec.structs.astuple(value), table, strict=True):
-            check = kinds.get(item.__class__, _refused)
-            if check is not None and not check(item):
-                return False
-        return True
+    return lambda value: all(map(_fits, msgspec.structs.astuple(value), table))
 
-    return holds
+
+def _fits(item: Any, kinds: Kinds) -> bool:
+    check = kinds.get(item.__class__, _refused)
+    return check is None or check(item)
 
 
 @cache
@@ -66,24 +64,14 @@ def kinds_of(info: shape.Type) -> Kinds:
         case shape.UnionType(types=types):
             return {kind: check for each in types for kind, check in kinds_of(each).items()}
         case shape.VarTupleType(item_type=item):
-            return {tuple: _each(kinds_of(item))}
+            kinds = kinds_of(item)
+            return {tuple: lambda items: all(_fits(each, kinds) for each in items)}
         case shape.StructType(cls=cls):
             return {cls: _rule(cls)}
         case shape.DictType():
             return {dict: _is_plain}
         case _:
             return _PLAIN
-
-
-def _each(kinds: Kinds) -> TypeCheck:
-    def holds(items: tuple[Any, ...]) -> bool:
-        for item in items:
-            check = kinds.get(item.__class__, _refused)
-            if check is not None and not check(item):
-                return False
-        return True
-
-    return holds
 
 
 def _refused(_: object) -> bool:

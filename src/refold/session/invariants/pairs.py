@@ -70,14 +70,14 @@ def repair(items: Sequence[Item], *, unique: bool = True) -> list[Item]:
     repaired: list[Item] = []
     ids, at = _CallIds(), 0
     while at < len(items):
-        item = items[at]
-        if item.message.calls:
+        item, message = items[at], items[at].message
+        if message.calls:
             batch = read_batch(items, at)
             repaired += _paired(items, batch, ids if unique else _CallIds())
             at = batch.end
         else:
-            lone = type(item.message) is Result
-            repaired.append(item.saying(orphan_note(item.message)) if lone else item)
+            lone = isinstance(message, Result)
+            repaired.append(item.saying(orphan_note(message)) if lone else item)
             at += 1
     return repaired
 
