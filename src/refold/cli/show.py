@@ -19,7 +19,7 @@ from refold.compaction.details import LineSource, RefoldDetails, rows
 from refold.compaction.exchanges import sequence_numbers
 from refold.compaction.path_index import path_index
 from refold.compaction.transcript import messages_between
-from refold.compare.forms import FORM_WORDS, forms_sentence, message_forms, record_text
+from refold.compare.forms import FORM_WORDS, forms_sentence, message_forms, record_of_fold
 from refold.entries import Fold, PathEntry, key
 from refold.facts.abridged import OutlineLimits, groups, xml
 from refold.facts.state_text import render
@@ -214,7 +214,7 @@ def _why(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     active = {fold.id for fold in active_folds(session.path)}
     shown: list[dict[str, Any]] = []
     for fold in session.annotations(Fold):
-        sources, record = RefoldDetails.of(fold).sources, record_text(fold)
+        sources, record = RefoldDetails.of(fold).sources, record_of_fold(fold)
         if record:
             known = sources is not None
             shown.append(

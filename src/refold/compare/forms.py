@@ -80,7 +80,7 @@ def record_of_stretch(stretch: Stretch) -> FoldRecord:
     return FoldRecord(edit.put)
 
 
-def record_text(fold: e.Fold) -> str:
+def record_of_fold(fold: e.Fold) -> str:
     """The text of a fold's summary, as it is shown; empty if it has none."""
     return next((edit.put[0].text for edit in fold.edits if edit.kind == "summary" and edit.put), "")
 

@@ -16,7 +16,7 @@ from typing import Any
 from refold import entries as e
 from refold.compaction.details import RefoldDetails, VerificationReport, rows
 from refold.compaction.requests import last_model
-from refold.compare.forms import FoldRecord, copied_messages, record_of_stretch, record_text, stretch_forms
+from refold.compare.forms import FoldRecord, copied_messages, record_of_fold, record_of_stretch, stretch_forms
 from refold.compare.measures import subject
 from refold.compare.money import prices_of
 from refold.compare.report.clip_parts import clip_pieces
@@ -256,7 +256,7 @@ class Timeline:
 
     def _lines(self, fold: e.Fold, id: str, record: FoldRecord, message: Message) -> list[str]:
         """The lines of a record that tell of an entry, as the fold noted them, or by their words."""
-        written, noted = record_text(fold).split("\n"), RefoldDetails.of(fold).sources or []
+        written, noted = record_of_fold(fold).split("\n"), RefoldDetails.of(fold).sources or []
         found = [n for one in noted if id in one.ids for n in range(one.first, one.last + 1)]
         if not found:
             traces = tuple(record.traces(message))
@@ -282,7 +282,7 @@ class Timeline:
             ],
             "lost_in_all": len(lost),
             "tokens_lost": sum(row.size for row in lost),
-            "lines": list(self._sourced(fold, page_safe(self._secrets().text(record_text(fold))), places)),
+            "lines": list(self._sourced(fold, page_safe(self._secrets().text(record_of_fold(fold))), places)),
         }
 
     def _sourced(self, fold: e.Fold, record: str, places: dict[str, int]) -> Iterator[JsonObject]:
