@@ -18,7 +18,7 @@ from refold import messages as m
 from refold.session import dialects
 from refold.testing.wire import WireServer
 from refold.transcripts.codex_items import is_context
-from refold.transcripts.record_checks import spoken_texts
+from refold.transcripts.read_back import spoken_texts
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(os.environ.get("REFOLD_CLIENTS") or ROOT / ".clients") / "node_modules"

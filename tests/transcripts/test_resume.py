@@ -36,7 +36,7 @@ from refold.stores.memory_file import MemoryFile
 from refold.transcripts import claude_write, codex_write, read_stream
 from refold.transcripts.export import export, spoken_items
 from refold.transcripts.programs import WRITERS, page_of, writer
-from refold.transcripts.record_checks import spoken_texts
+from refold.transcripts.read_back import spoken_texts
 from refold.transcripts.resume import Resumable, resumable
 from tests.transcripts.sound_records import unsound
 

@@ -25,7 +25,7 @@ from refold.session.items import Item
 from refold.session.projection import FOLD_MARKS, Projection
 from refold.session.wire_size import WireOverhead, wire_overhead
 from refold.tokens import Calibration
-from refold.tokens.thoughts import sealed_size
+from refold.tokens.parts import sealed_size
 
 ROUGH = tokens.get("bytes4")
 UNKNOWN = Calibration()

@@ -81,9 +81,6 @@ class Index:
     def __len__(self) -> int:
         return len(self.docs)
 
-    def __contains__(self, entry_id: object) -> bool:
-        return entry_id in self.ids
-
     def add(
         self,
         entry_id: str,

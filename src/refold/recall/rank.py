@@ -331,9 +331,9 @@ class Scoring:
 
     # ── everything else ─────────────────────────────────────────────────────────────────────────
 
-    def adjusted(self, scores: Mapping[int, float], weights: RankWeights | None = None) -> dict[int, float]:
+    def adjusted(self, scores: Mapping[int, float]) -> dict[int, float]:
         """The scores after all factors other than words: speaker, time, asking or stating."""
-        index, question, w = self.index, self.question, weights or self.weights
+        index, question, w = self.index, self.question, self.weights
         one_speaker = len(question.speakers) == 1
         total = sum(question.terms.values()) or 1.0
         covered: dict[int, float] = {}

@@ -80,13 +80,6 @@ def for_anthropic() -> dict[str, Any]:
     return anthropic.render_tools([SPEC])[0]
 
 
-TEXT_PROTOCOL = (
-    f'{NAME}[{{"turn_numbers": [3, 4]}}] or {NAME}[{{"query": "words"}}] or {NAME}[{{"keys": ["abc1234"]}}]: '
-    "read earlier parts of this conversation in full."
-)
-"""The tool's line in the list of actions of the text protocol (E14)."""
-
-
 def result(
     session: History, call: Call, *, budget: int = ANSWER_BUDGET, counter: TokenCounter | None = None
 ) -> Result:
@@ -273,6 +266,6 @@ def _listed(value: Any) -> list[Any]:
 
 
 __all__ = [
-    "ANSWER_BUDGET", "NAME", "SPEC", "TEXT_PROTOCOL", "for_anthropic", "for_openai", "for_responses",
+    "ANSWER_BUDGET", "NAME", "SPEC", "for_anthropic", "for_openai", "for_responses",
     "result", "tool_answer", "turn_numbers",
 ]  # fmt: skip

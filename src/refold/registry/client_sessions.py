@@ -29,7 +29,7 @@ from refold.stores.disk import Disk, make_folder, place_file
 from refold.transcripts import detect, read_stream
 from refold.transcripts.base import HEAD_BYTES, Head, TranscriptFile
 from refold.transcripts.programs import WRITERS, json_lines, page_of, writer
-from refold.transcripts.record_checks import refuse_unlike
+from refold.transcripts.read_back import refuse_unlike
 from refold.transcripts.resume import Resumable
 
 RESUMABLE_CLIENTS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}

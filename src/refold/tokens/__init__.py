@@ -19,7 +19,7 @@ from refold.messages import Message
 from refold.protocols import TokenCounter
 from refold.tokens.calibrated import Calibration
 from refold.tokens.estimate import Bytes4, Chars, Estimate, Len3, Messages, Utf16
-from refold.tokens.thoughts import forgotten
+from refold.tokens.parts import forgotten
 
 __all__ = ["DEFAULT", "Calibration", "checked_counter", "forgotten", "get", "is_exact", "names"]
 

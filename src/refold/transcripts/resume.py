@@ -25,7 +25,7 @@ from refold.session import Session, dialects
 from refold.session.edits import said_by
 from refold.transcripts.exported import Exported, ending, export_losses
 from refold.transcripts.programs import Ticket, json_lines, page_of, writer
-from refold.transcripts.record_checks import refuse_unlike, unchanged
+from refold.transcripts.read_back import refuse_unlike, unchanged
 
 
 class Resumable(Exported, frozen=True, kw_only=True):
