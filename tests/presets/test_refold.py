@@ -831,6 +831,20 @@ def test_R20_an_answer_to_a_larger_request_was_given_by_another_window() -> None
     assert session.annotations(e.Fold)[0].reason.startswith("full")
 
 
+def test_R19_an_edit_that_is_shown_again_by_its_result_does_not_fill_the_view() -> None:
+    session, code = work(20), "\n".join(f"    value_{n} = compute_{n}(first, second)" for n in range(60))
+    session.append(
+        m.assistant("", m.call("w", "Edit", path="src/new.py", old_string="pass", new_string=code))
+    )
+    shown = "\n".join(f"{n + 12:6}\t{row}" for n, row in enumerate(code.split("\n")))
+    session.append(m.result("w", f"The file src/new.py was updated:\n{shown}", name="Edit"))
+    engine = refold(budget=4_000)
+    forced(engine, session)
+    *_, call, result = engine.view(session).messages
+    assert call.calls and "value_59" in str(call.calls[0].arguments)
+    assert len(result.text) < len(shown) / 3
+
+
 def test_R20_a_view_that_fits_is_not_folded() -> None:
     session = long_outputs()
     for n in range(3):  # thinking of closed turns could be dropped, but need not be

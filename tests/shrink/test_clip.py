@@ -304,3 +304,18 @@ def test_R19_the_end_of_a_clip_begins_with_a_word() -> None:
     for size in range(40, 400, 40):
         *_, end = clip(" ".join(words), size).split("\n")
         assert end.removeprefix("… ").split(" ")[0] in words
+
+
+def test_R19_of_a_search_the_hits_stay_before_the_lines_around_them() -> None:
+    around = [f"src/a.go-{n}-\tvar number{n} = compute({n})" for n in range(100, 120)]
+    hits = ["src/a.go:120:func TransitionAndLog(a int) {", "src/b.go:7:\tTransitionAndLog(1)"]
+    text = "\n".join([*around, hits[0], *[row.replace("-1", "-2", 1) for row in around], "--", hits[1]])
+    told = clip(text, 60, "grep").split("\n")
+    assert [row for row in told if row != "…"] == hits
+    assert told[0] == "…"
+
+
+def test_R22_of_a_file_no_line_is_told_for_a_word_in_it() -> None:
+    rows = [f"{n}:    value_{n} = compute({n})" for n in range(1470, 1520)]
+    rows[30] = "1500:    except OverflowError as error:"
+    assert "OverflowError" not in clip("\n".join(rows), 120, "edit")

@@ -11,7 +11,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.path_index import path_index
 from refold.compaction.plan_context import PlanContext, last_reply, newest_step
-from refold.facts.tools import shown_by
+from refold.facts.tools import actions, shown_by
 from refold.facts.words import typed as words_typed
 from refold.messages import (
     Assistant,
@@ -35,8 +35,11 @@ from refold.session.invariants.batches import around, read_batch
 from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import optional, required, signed
 from refold.session.items import Item
+from refold.session.toolnames import kind
+from refold.session.toolstatus import bare_output
 from refold.session.wire_size import wire_overhead
 from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, Texts, clip_message
+from refold.shrink.excerpt import without_numbers
 
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
@@ -47,6 +50,8 @@ FADES = 0.75
 all."""
 _UNANSWERED_MIN = 0.25
 """Share of the limit that unanswered results always have."""
+ECHO, ECHO_ROWS = 0.6, 8
+"""Share of the lines of a result, and lines at least, that its call put in for it to be an echo."""
 NEVER = 1 << 60
 """Tokens of a call that stands at no scale."""
 FORMS_KEPT = 10_000
@@ -76,6 +81,8 @@ class EntryTraits(msgspec.Struct, frozen=True, gc=False):
     """Tokens that the user typed into a message in which a program or a file says something too."""
     call: Call | None
     """The one that it is the result of."""
+    echo: bool
+    """It shows again what that call put into a file."""
     made: int
     """How that call was made: calls that were made in the same way have the same number. 0: by none."""
     calls: int
@@ -88,6 +95,16 @@ def _made(call: Call) -> int:
         return hash((call.name, call.raw, *call.arguments.items(), *map(type, call.arguments.values())))
     except TypeError:  # a list, or an object
         return hash((call.name, arguments_json(call)))
+
+
+def _echoes(message: Message, call: Call) -> bool:
+    """Does the result of an edit show again the lines that its call put in?"""
+    if kind(call.name) not in ("edit", "editor", "write", "create", "patch"):
+        return False
+    put = {row.strip() for action in actions(call) for row in action.new.split("\n")}
+    rows = [row.strip() for row in without_numbers(bare_output(message.text), "read").split("\n")]
+    rows = [row for row in rows if row]
+    return len(rows) >= ECHO_ROWS and sum(row in put for row in rows) >= ECHO * len(rows)
 
 
 class Clips:
@@ -286,6 +303,7 @@ class ItemReader:
             typed=bool(words) and isinstance(message, User),
             own=counter.text(words) if words and any(text.strip() for text in others) else 0,
             call=call,
+            echo=call is not None and _echoes(message, call),
             made=0 if call is None else _made(call),
             calls=calls if calls > SMALL else 0,
         )
@@ -313,7 +331,8 @@ class ItemReader:
             elif self._keeps_thinking(index):
                 silent = self.clips.form(item.entries[0], fact.message, 0, None)
                 sealed = max(now - extra - silent.size, 1)
-        waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
+        waits = type(message) is Result and index > self.last_reply and not fact.echo
+        own = 0 if self.loose else fact.own
         said = waits or type(message) is Assistant or (not own and fact.typed)
         if self.loose:
             return ItemStats(whole, now - sealed, said, stale=stale, call=NEVER)

@@ -31,7 +31,7 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output, reported_status
-from refold.shrink.excerpt import LineSpan, SalientLines, without_numbers
+from refold.shrink.excerpt import LineSpan, SalientLines, without_context, without_numbers
 from refold.text.frames import TAG
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
@@ -100,6 +100,7 @@ class Texts:
         body = self._bodies.get(text)
         if body is None:
             plain = bare_output(text)
+            plain = without_context(plain) if kind == "grep" else plain
             # Of a file every line may have to be matched.
             plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
             by_record = _by_record(plain)

@@ -34,7 +34,7 @@ _HINTS = (
 """One of them is in every line that a pattern finds. They are looked for first: a pattern for every line
 would be most of what a fold costs."""
 _NUMBER = re.compile(r"\d+")
-_NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?)")
+_NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?|:)")
 _DEEP = 4
 """Columns that a line of an outline is indented at most."""
 
@@ -144,8 +144,33 @@ _LOOKS: Mapping[ToolKind, Look] = {
     "grep": _hits,
     "read": _outline,
     "editor": _outline,
+    "edit": _outline,
+    "write": _outline,
     "bash": _log,
 }
+
+
+_HIT = re.compile(r"(?:[^\n\t:]{1,300}:)?\d{1,9}:")
+_BESIDE_A_HIT = re.compile(r"(?:\S.{0,300}?-)?\d{1,9}-")
+
+
+def without_context(text: str) -> str:
+    """The hits of a search that also printed the lines around them (`path-12-…`), a mark in place of those."""
+    rows = text.rstrip("\n").split("\n")
+    hits = [_HIT.match(row) is not None for row in rows]
+    beside = [
+        not hit and (row == "--" or _BESIDE_A_HIT.match(row) is not None)
+        for hit, row in zip(hits, rows, strict=True)
+    ]
+    if not any(hits) or rows.count("--") == sum(beside) or sum(hits) + sum(beside) < 0.9 * len(rows):
+        return text
+    kept = list[str]()
+    for row, dropped in zip(rows, beside, strict=True):
+        if not dropped:
+            kept.append(row)
+        elif kept[-1:] != ["…"]:
+            kept.append("…")
+    return "\n".join(kept)
 
 
 def without_numbers(text: str, kind: ToolKind) -> str:
