@@ -155,18 +155,16 @@ _BESIDE_A_HIT = re.compile(r"(?:\S.{0,300}?-)?\d{1,9}-")
 
 
 def without_context(text: str) -> str:
-    """The hits of a search that also printed the lines around them (`path-12-…`), a mark in place of those."""
+    """The hits of a search that also printed lines around them (`path-12-…`), a mark in place of those."""
     rows = text.rstrip("\n").split("\n")
-    hits = [_HIT.match(row) is not None for row in rows]
-    beside = [
-        not hit and (row == "--" or _BESIDE_A_HIT.match(row) is not None)
-        for hit, row in zip(hits, rows, strict=True)
-    ]
-    if not any(hits) or rows.count("--") == sum(beside) or sum(hits) + sum(beside) < 0.9 * len(rows):
+    hits = {row for row in rows if _HIT.match(row)}
+    around = {row for row in rows if row not in hits and _BESIDE_A_HIT.match(row)}
+    others = sum(row not in hits and row not in around and row != "--" for row in rows)
+    if not hits or not around or others > 0.1 * len(rows):
         return text
     kept = list[str]()
-    for row, dropped in zip(rows, beside, strict=True):
-        if not dropped:
+    for row in rows:
+        if row not in around and row != "--":
             kept.append(row)
         elif kept[-1:] != ["…"]:
             kept.append("…")
