@@ -511,12 +511,12 @@ def test_R24_what_a_short_request_answers_is_told_with_it(budget: int) -> None:
             session.append(message)
     forced(engine, session)
     text = engine.view(session).text
-    assert f"The request at hand answers this:\n#1 assistant: {asks}" in text
+    assert f"Said right before the request at hand:\n#1 assistant: {asks}" in text
     assert text.count("LQ940Q") == 1
     session.append(m.assistant("All three are deleted."))
     session.append(m.user("Thank you. Now look at part 3 of the login again, please. " + "It is slow. " * 40))
     forced(engine, session)
-    assert "at hand answers" not in engine.view(session).text
+    assert "Said right before" not in engine.view(session).text
 
 
 def test_R24_the_first_request_is_the_first_one_however_short() -> None:

@@ -33,7 +33,7 @@ from refold.session.history import History
 from refold.session.invariants import inside_put
 from refold.session.invariants.batches import around, read_batch
 from refold.session.invariants.empty import blank
-from refold.session.invariants.thinking import optional, required, signed
+from refold.session.invariants.thinking import required, signed
 from refold.session.items import Item
 from refold.session.toolnames import kind
 from refold.session.toolstatus import bare_output
@@ -397,12 +397,15 @@ class ItemReader:
         return index >= self.open_from and any(held(part) for part in self.items[index].message.parts)
 
     def _drops_thinking(self, index: int) -> bool:
-        """Of a closed turn a provider reads no thinking any more, of the open one not all is required."""
+        """Of a closed turn a provider reads no thinking any more, of the open one not all is required; of the
+        newest step it gets all that it signed."""
         message = self.items[index].message
-        if type(message) is not Assistant or index >= self.step >= self.open_from:
+        if type(message) is not Assistant:
             return False
         thoughts = [part for part in message.content if type(part) is Thinking]
-        return bool(thoughts) and (index < self.open_from or all(map(optional, thoughts)))
+        if index >= self.step >= self.open_from:
+            return bool(thoughts) and not any(map(signed, thoughts))
+        return bool(thoughts) and (index < self.open_from or not any(map(required, thoughts)))
 
 
 def _open_turn(session: History) -> int | None:

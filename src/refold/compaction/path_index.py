@@ -70,17 +70,22 @@ class PathIndex:
         return map(self.lines_at, range(min(position, self.length) - 1, -1, -1))
 
     def turn_ends(self, position: int) -> Iterator[EntryLines]:
-        """What was said at the end of each turn before a position, newest first; nothing of a courtesy. Of
-        the turn that goes on there, what was found in it."""
-        starts = [0, *self.session.turns[: bisect_right(self.session.turns, position)]]
-        path = self.session.path
-        yield from findings((at, message_of(path[at])) for at in range(starts[-1], position))
+        """What was said at the end of each turn before a position, newest first; nothing of a courtesy."""
+        starts = self._turn_starts(position)
         for first, start in zip(starts[-2::-1], starts[:0:-1], strict=True):
             told = (x for x in map(self.lines_at, range(start - 1, first - 1, -1)) if x.lines)
             last = next(told, None)  # what programs noted may stand behind it
             said = last.lines[0] if last and len(last.lines) == 1 else None
             if last and said and not said.call and len(said.text) >= TELLING:
                 yield EntryLines(last.number, 0, last.lines)  # listed without a heading for each turn
+
+    def findings(self, position: int) -> list[EntryLines]:
+        """What was found in the turn that goes on at a position, newest first."""
+        path, start = self.session.path, self._turn_starts(position)[-1]
+        return findings((at, message_of(path[at])) for at in range(start, position))
+
+    def _turn_starts(self, position: int) -> list[int]:
+        return [0, *self.session.turns[: bisect_right(self.session.turns, position)]]
 
     def lines_size(self, position: int, counter: TokenCounter, most: int) -> int:
         """Tokens of all lines before a position, or `most` where that is less. Looks no further than that."""

@@ -19,7 +19,7 @@ from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
 from refold.compaction.grade import QUOTE, QUOTED, Layout
-from refold.compaction.path_index import PathIndex, path_index
+from refold.compaction.path_index import TELLING, PathIndex, path_index
 from refold.compaction.plan_context import PlanContext, is_over, may_leave
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
@@ -48,7 +48,7 @@ STATE_SHARE = 0.18
 PLACE = 48
 """Characters of the message by which the place of a step that left is told."""
 SHORT_REQUEST, ANSWERED = 280, 240
-"""Characters of a request that may be an answer; tokens of what it answers."""
+"""Characters of a request that may be an answer; tokens of what was said before it, at most."""
 HEAD = "The conversation up to here, folded."
 STANDS = 96
 """Characters of a request, or of a step, where a record says how things stand: the same in every budget, so
@@ -149,7 +149,7 @@ class Composer:
     def __init__(self, s: PlanContext, room: Room) -> None:
         self.s, self.index, self.room = s, path_index(s.session), room
         self._opening, self._doing = opening(s, self.index), doing(self.index)
-        self._asked = answered(s, self.index)
+        self._asked = answered(s, self.index, min(ANSWERED, room.words // 4))
         self._pins = pin_rows(s.session)
         self._own_sizes: dict[int, int] = {}
         fixed = joined((*self._opening, *self._doing, *self._pins))
@@ -247,12 +247,20 @@ class Composer:
             return rows
         room -= counter.text(UNLISTED) + counter.text(ENDED) + 8
         _, first = newest(int(room * (1 - ENDS)))
-        ended = render(index.turn_ends(first), int(room * ENDS), counter, root=root)
-        rows, first = newest(room - counter.text(joined(ended)))
-        ended = render(index.turn_ends(first), room - counter.text(joined(rows)), counter, root=root)
-        if not ended:
+        said = self._said_earlier(first, int(room * ENDS), root)
+        rows, first = newest(room - counter.text(joined(said)))
+        said = self._said_earlier(first, room - counter.text(joined(rows)), root)
+        if not said:
             return [Row(UNLISTED.format("Steps", first)), *rows]
-        return [Row(ENDED), *ended, Row(""), Row(UNLISTED.format("Other steps", first)), *rows]
+        return [Row(ENDED), *said, Row(""), Row(UNLISTED.format("Other steps", first)), *rows]
+
+    def _said_earlier(self, before: int, room: int, root: str) -> list[Row]:
+        """How turns before a position ended, and what was found in the one that goes on."""
+        counter, index = self.s.counter, self.index
+        found = render(index.findings(before), int(room * FOUND), counter, root=root)
+        ended = render(index.turn_ends(before), room - counter.text(joined(found)), counter, root=root)
+        found = render(index.findings(before), room - counter.text(joined(ended)), counter, root=root)
+        return sorted([*ended, *found], key=lambda row: row.entries)
 
     def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
         """What is quoted of each item that does not stay in its place, newest first, with so many tokens
@@ -462,7 +470,9 @@ _SUMMARY_TITLE, _QUOTES_TITLE = "Summary", "Steps quoted here"
 UNLISTED = "({} before #{} are not listed.)"
 ENDED = "Said earlier; later steps may have changed it:"
 ENDS = 0.4
-"""Part of the room for lines that is for the ends of older turns, where not all lines fit."""
+"""Part of the room for lines that is for what was said earlier, where not all lines fit."""
+FOUND = 0.4
+"""Part of that which is for what was found in the turn that goes on; more where turns ended with little."""
 
 
 def opening(s: PlanContext, index: PathIndex) -> list[Row]:
@@ -488,16 +498,16 @@ def doing(index: PathIndex) -> list[Row]:
     return [Row(f"Last step: {in_short(last.text, STANDS)} #{newest.number}", (newest.number,))]
 
 
-def answered(s: PlanContext, index: PathIndex) -> list[Row]:
-    """What a short request at hand answers: `yes, all of them` says nothing without it."""
+def answered(s: PlanContext, index: PathIndex, tokens: int) -> list[Row]:
+    """What was said right before a short request at hand: `yes, all of them` says nothing without it."""
     if not index.sayings or len(index.sayings[-1].text) > SHORT_REQUEST or is_over(s):
         return []
     number = index.sayings[-1].position - 1
     said = said_by(s.session.path[number]) if number >= 0 else None
-    if not isinstance(said, Assistant) or said.calls or not said.text.strip():
+    if not isinstance(said, Assistant) or said.calls or len(said.text) < TELLING or not tokens:
         return []
-    text = quotation(said, f"#{number}", ANSWERED, s.counter)
-    return [Row(f"The request at hand answers this:\n{text}\n", (number,))]
+    text = quotation(said, f"#{number}", tokens, s.counter)
+    return [Row(f"Said right before the request at hand:\n{text}\n", (number,))]
 
 
 def go_on(tool: str, session: str = "") -> str:

@@ -69,7 +69,9 @@ def outcome_of(result: Result, tool: ToolKind = "other") -> ToolOutcome:
         code = next((found for row in reversed(rows) if (found := reported_status(row)) is not None), None)
         cwd = next((place for row in reversed(rows) if (place := reported_folder(row))), "")
     if refused or (code is None and not failed and _says_failed(body, tool)):
-        return ToolOutcome(True, refused, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
+        said = in_short(" ".join(_rows(body[:4_000])[:3]), 300)
+        said = "refused by the user" if refused and _BY_THE_USER.match(body[:400]) else said
+        return ToolOutcome(True, refused, None, said, body, cwd)
     if result.is_error or failed or code:
         error = error_line(body, first=tool != "bash")
         return ToolOutcome(True, False, code, error, body, cwd, marked=result.is_error)
@@ -126,6 +128,7 @@ _REFUSED = lazy_pattern(
     r"|The user doesn't want|Tool .{0,60} (?:failed|not found)|Permission to use .{0,80} has been denied"
     r"|(?:exec command|patch) rejected by user|aborted by user after )"
 )
+_BY_THE_USER = lazy_pattern(r"\s{0,80}(?:The user doesn't want|(?:exec command|patch) rejected by user)")
 _FAILED = lazy_pattern(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:Error[: ]|ERROR|No replacement was performed"
     r"|File (?:not found|does not exist)|Failed to|Could not (?:find|read|open)|old_string not found|Invalid "
