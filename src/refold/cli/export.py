@@ -26,7 +26,7 @@ from refold.transcripts.resume import Resumable
     "--to",
     "target",
     required=True,
-    type=NameChoice(targets()),
+    type=NameChoice(targets),
     help="Target format.",
 )
 @click.option(

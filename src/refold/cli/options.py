@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     TextType = click.ParamType[str]
     CountType = click.ParamType[int]
-    ChoiceType = click.Choice[str]
 else:  # older releases of click take no type argument
-    TextType, CountType, ChoiceType = click.ParamType, click.ParamType, click.Choice
+    TextType = CountType = click.ParamType
 
 
 # ── what a shell offers when Tab is pressed ─────────────────────────────────────────────────────
@@ -117,21 +116,35 @@ def with_newest(command: click.Command | None, arguments: list[str]) -> list[str
     return [name, *(option for option in options if option != "--last"), *rest]
 
 
-class NameChoice(ChoiceType):
-    """One of these names; a wrong one is answered by the closest."""
+class NameChoice(TextType):
+    """One of the names known at the moment; a wrong one is answered by the closest."""
+
+    name = "name"
+
+    def __init__(self, known: Callable[[], Sequence[str]]) -> None:
+        self.known = known
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
-        return f"[{'|'.join(self.choices)}]"
+        return f"[{'|'.join(self.known())}]"
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
-        return f"Choose from: {', '.join(self.choices)}"
+        return f"Choose from: {', '.join(self.known())}"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices:
-            meant = nearest(value, self.choices)
+        known = self.known()
+        if value not in known:
+            meant = nearest(value, known)
             hint = f" Did you mean {meant}?" if meant else ""
-            self.fail(f"{clean(value)!r} is not one of {', '.join(self.choices)}.{hint}", param, ctx)
+            self.fail(f"{clean(value)!r} is not one of {', '.join(known)}.{hint}", param, ctx)
         return value
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
 
 
 class WholeNumber(click.IntRange):

@@ -36,7 +36,7 @@ from refold.text.plural import counted
 @click.option("--window", type=Tokens(), help="Window for unlisted models.")
 @click.option("--preset", help="Preset; see `refold presets`.")
 @click.option("--own-summary", is_flag=True, help="Leave the program's compaction to its own model.")
-@click.argument("program", type=NameChoice(tuple(PROGRAMS)))
+@click.argument("program", type=NameChoice(lambda: tuple(PROGRAMS)))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
     program: str,

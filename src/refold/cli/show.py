@@ -45,7 +45,7 @@ def _aspect(name: str, text: str) -> Any:
 @_aspect("abridged", "One block per turn: request, actions, result.")
 @_aspect("trail", "Files, commands, tests and todos of the tool calls.")
 @_aspect("why", "The records of folds, each line with its source entries.")
-@click.option("--wire", type=NameChoice(dialects.names()), help="Messages as sent to a provider.")
+@click.option("--wire", type=NameChoice(dialects.names), help="Messages as sent to a provider.")
 @preset_option("Preset whose view is shown.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option

@@ -260,7 +260,7 @@ class Composer:
         found = render(index.findings(before), int(room * FOUND), counter, root=root)
         ended = render(index.turn_ends(before), room - counter.text(joined(found)), counter, root=root)
         found = render(index.findings(before), room - counter.text(joined(ended)), counter, root=root)
-        return sorted([*ended, *found], key=lambda row: row.entries)
+        return sorted([*ended, *found], key=lambda row: tuple(row.entries))
 
     def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
         """What is quoted of each item that does not stay in its place, newest first, with so many tokens

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold.entries import Files
-from refold.facts.hunks import change
+from refold.facts.hunks import summarise_edit
 from refold.facts.shell import CommandLine, Simple, folder_before, operands
 from refold.facts.tool_outcome import ToolOutcome
 from refold.facts.tools import Action, tidy
@@ -83,7 +83,7 @@ class FileHistory:
             fate = "created"
         elif action.verb == "create" or (action.verb == "write" and created):
             fate = "modified" if known and known.fate in ("read", "modified", "deleted") else "created"
-        text, taken_out, put_in = change(action)
+        text, taken_out, put_in = summarise_edit(action)
         before = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*before, *put_in)[-_NAMES:]
         name = known.name if known else action.path

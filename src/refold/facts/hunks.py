@@ -32,7 +32,7 @@ _TITLE = 60
 """Characters of a heading."""
 
 
-class Change(NamedTuple):
+class EditSummary(NamedTuple):
     """What one edit changed."""
 
     text: str
@@ -42,14 +42,14 @@ class Change(NamedTuple):
     put_in: list[str]
 
 
-def change(action: Action) -> Change:
+def summarise_edit(action: Action) -> EditSummary:
     if action.verb in ("create", "write") and action.new and not action.old:
-        return Change(_contents(action), [], _defined(action, _lines(action.new)))
+        return EditSummary(_contents(action), [], _defined(action, _lines(action.new)))
     changes = _changes(action)
     gone, put = ([" ".join(row.split()) for pair in changes for row in pair[side]] for side in (0, 1))
     moved = {*gone} & {*put}
     taken_out, put_in = ([row for row in rows if row not in moved] for rows in (gone, put))
-    return Change(_hunk(action, changes), _defined(action, taken_out), _defined(action, put_in))
+    return EditSummary(_hunk(action, changes), _defined(action, taken_out), _defined(action, put_in))
 
 
 def _defined(action: Action, lines: Sequence[str]) -> list[str]:
