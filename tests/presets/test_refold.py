@@ -817,6 +817,31 @@ def test_notes_longer_than_asked_for_clip_messages_harder_and_far_too_long_ones_
         assert engine.view(session).tokens <= 5_000
 
 
+def test_R19_thinking_that_no_provider_wants_back_leaves_the_newest_step() -> None:
+    session, engine = work(20), refold(budget=3_000)
+    thought = m.Thinking("I wonder what to do next. " * 100)
+    session.append(m.Assistant((thought, m.Text("I read it."), m.call("last", "Read", path="a.py"))))
+    session.append(m.result("last", "x = 1"))
+    forced(engine, session)
+    *_, reply, result = engine.view(session).messages
+    assert (reply.text, result.text) == ("I read it.", "x = 1")
+    assert not any(isinstance(part, m.Thinking) for part in reply.parts)
+
+
+def test_R23_how_turns_ended_is_told_beside_what_was_found_since() -> None:
+    session, engine = work(30), refold(budget=3_000)
+    session.append(m.user("Now find out why the job is slow."))
+    for n in range(40):
+        found = f"The cause is that `part_{n}` fails because it must never read `table_{n}`, so that is the problem."
+        session.append(m.assistant(f"{found} Let me look.", m.call(f"s{n}", "Read", path=f"src/s{n}.py")))
+        session.append(m.result(f"s{n}", "x = 1\n" * 100))
+    forced(engine, session)
+    said = engine.view(session).messages[0].text.partition("Said earlier")[2].partition("\n\n")[0]
+    assert "Fixed bug 29" in said and "The cause is" in said
+    numbers = [int(number) for number in re.findall(r"#(\d+)$", said, re.M)]
+    assert numbers == sorted(numbers)
+
+
 def test_R20_an_answer_to_a_larger_request_was_given_by_another_window() -> None:
     session = Session()
     for n in range(6):
