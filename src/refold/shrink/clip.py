@@ -226,6 +226,8 @@ def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> tupl
     for _ in range(12):
         first = _whole_head(text, int(chars * share), longest)
         last = _whole_tail(text, chars - int(chars * share), longest)
+        if not any(map(str.isalnum, last)):
+            last = ""  # the brackets at the end of a file tell nothing
         if len(last) < len(line) and whole <= room:
             first, last = _whole_head(text, len(first) * (room - whole) // room, longest), line
         elif not last:

@@ -155,20 +155,14 @@ _BESIDE_A_HIT = re.compile(r"(?:\S.{0,300}?-)?\d{1,9}-")
 
 
 def without_context(text: str) -> str:
-    """The hits of a search that also printed lines around them (`path-12-…`), a mark in place of those."""
+    """The hits of a search that also printed lines around them (`path-12-…`), and how many of those."""
     rows = text.rstrip("\n").split("\n")
     hits = {row for row in rows if _HIT.match(row)}
     around = {row for row in rows if row not in hits and _BESIDE_A_HIT.match(row)}
-    others = sum(row not in hits and row not in around and row != "--" for row in rows)
-    if not hits or not around or others > 0.1 * len(rows):
+    kept = [row for row in rows if row not in around and row != "--"]
+    if not hits or not around or len(kept) - sum(row in hits for row in kept) > 0.1 * len(rows):
         return text
-    kept = list[str]()
-    for row in rows:
-        if row not in around and row != "--":
-            kept.append(row)
-        elif kept[-1:] != ["…"]:
-            kept.append("…")
-    return "\n".join(kept)
+    return "\n".join([*kept, f"[… {len(rows) - len(kept)} lines around …]"])
 
 
 def without_numbers(text: str, kind: ToolKind) -> str:
