@@ -22,8 +22,8 @@ from benchmarks import results
 
 BEFORE = {"before the rebuild": "f2a0dd2", "all rooms built": "da36504"}
 """The last commits of these trees."""
-HEART = ("compaction", "engine", "facts", "shrink", "digest", "presets")
-"""Rooms that fold."""
+HEART = ("compaction", "engine", "facts", "preserve", "shrink", "digest", "presets")
+"""Rooms that fold; `facts` was called `preserve`."""
 WATCHED = """
 import asyncio, json, sys, threading, refold
 from refold import Engine, Session, messages as m, presets
