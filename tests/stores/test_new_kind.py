@@ -101,7 +101,7 @@ def test_nothing_outside_its_own_modules_asks_which_store_it_is() -> None:
         for line in path.read_text().splitlines()
         if any(kind in line for kind in ("JsonlStore", "SqliteStore", "MemoryStore", "PostgresStore"))
     }
-    own = {f"stores/{name}.py" for name in ("jsonl", "sqlite", "memory", "doctor_jsonl", "doctor_sqlite")}
+    own = {f"stores/{name}.py" for name in ("jsonl", "sqlite", "memory")}
     own |= {f"stores/postgres/{name}.py" for name in ("__init__", "store")}
     assert named - {"testing/store_contract.py"} == own
 

@@ -73,7 +73,7 @@ class Commands(CommandGroup):
         if "--help" in rest or "-h" in rest or ctx.resilient_parsing:
             return name, command, rest
         if name not in ANY_CONFIGURATION:
-            from refold.registry.configuration import check_settings
+            from refold.registry.setting_check import check_settings
 
             check_settings()
         if "--last" in rest:

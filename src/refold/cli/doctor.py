@@ -25,6 +25,7 @@ from refold.errors import RefoldError
 from refold.registry import configuration
 from refold.registry.client_sessions import folders, home
 from refold.registry.configuration import ENVIRONMENT, Configuration
+from refold.registry.setting_check import check_settings
 from refold.stores import default_database, open_store
 from refold.text.plural import counted
 from refold.text.redact import redact
@@ -135,7 +136,7 @@ def _configuration() -> Iterator[CheckResult]:
     path, config = configuration.configuration_path(), Configuration()
     try:
         config = configuration.load_configuration()
-        configuration.check_settings()
+        check_settings()
     except RefoldError as error:
         yield CheckResult("configuration", "wrong", str(error), f"edit {path}")
     else:

@@ -237,23 +237,6 @@ def _check_presets(config: Configuration) -> None:
             raise UsageError(f"[presets.{name}] {error}") from None
 
 
-def check_settings() -> None:
-    """Raises `SettingError` for a wrong value in the configuration file or in a variable for a preset."""
-    config = load_configuration()
-    if not any(name.startswith("REFOLD_") for name in os.environ):
-        return
-    from refold import presets
-    from refold.registry.models import preset
-
-    for name in presets.NAMES:
-        if any(variable.startswith(f"REFOLD_{name.upper()}_") for variable in os.environ):
-            try:
-                preset(name, config=config)
-            except SettingError as error:
-                text = str(error).removeprefix(f"{error.key}: ")
-                raise SettingError(f"REFOLD_{name}_{error.key}".upper(), text) from None
-
-
 def _unknown_key(key: str, section: str) -> str:
     """Message for a key that its section does not have, with the closest one."""
     meant = nearest(key, _type_at(section).__struct_fields__)

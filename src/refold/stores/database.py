@@ -1,15 +1,19 @@
-"""The rows of a SQLite database of sessions, shared by the store and its doctor."""
+"""A SQLite database of sessions: its transactions and rows, shared by the store, its doctor and
+forgetting."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import apsw
 
 from refold.errors import UnknownName
 from refold.stores import rows, schema
+from refold.stores.connections import Connections
 from refold.stores.rows import SessionTally, StoredLine
 from refold.stores.schema import decoded_text, row_of
 
@@ -17,6 +21,92 @@ LEAST_ROW = 8
 """Bytes of the smallest row."""
 TALLY_BYTES_COLUMNS = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.TALLY_COLUMNS)
 """Texts as bytes: a damaged one is not valid UTF-8 and must not hide its row."""
+
+
+class Database:
+    """The database at `path`: one connection per thread, and transactions on them."""
+
+    SYNCHRONOUS: ClassVar[str] = "FULL"
+    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
+
+    def __init__(self, path: Path, *, timeout: float, vfs: str | None) -> None:
+        self.path = path
+        self._pool = Connections(path, timeout=timeout, vfs=vfs, set_up=self._set_up)
+
+    @property
+    def timeout(self) -> float:
+        """Seconds to wait for other writers, for connections opened from now on."""
+        return self._pool.timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self._pool.timeout = seconds
+
+    def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        """This thread's connection, outside any transaction."""
+        return self._pool.use()
+
+    @contextlib.contextmanager
+    def impatient(self) -> Generator[apsw.Connection]:
+        """The same; other programs are not waited for."""
+        with self._pool.use() as connection:
+            connection.set_busy_timeout(100)
+            try:
+                yield connection
+            finally:
+                connection.set_busy_timeout(int(self.timeout * 1000))
+
+    def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        """A write transaction: committed when the block ends, rolled back if it fails. Nested ones are part
+        of the outer one."""
+        return self._transaction(self.BEGIN)
+
+    def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        """A read transaction: all statements of the block see the same state."""
+        return self._transaction("BEGIN")
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _set_up(self, connection: apsw.Connection) -> None:
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={self.SYNCHRONOUS}",
+            "fullfsync=ON",  # macOS: plain fsync leaves data in the drive's cache
+            "checkpoint_fullfsync=ON",
+            "secure_delete=ON",
+            "cache_size=-16000",
+            "temp_store=MEMORY",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        schema.prepare_tables(connection, str(self.path))
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Generator[apsw.Connection]:
+        with self._pool.use() as connection:
+            if connection.in_transaction:
+                with connection:  # a savepoint: what fails takes back itself alone
+                    yield connection
+                return
+            connection.execute(begin)
+            try:
+                schema.check_schema_version(str(self.path), schema.version(connection), schema.SCHEMA_VERSION)
+                yield connection
+            except BaseException:
+                _roll_back(connection)
+                raise
+            try:
+                connection.execute("COMMIT")
+            except BaseException:
+                _roll_back(connection)
+                self._pool.failed_commit(connection)
+                raise
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        with contextlib.suppress(apsw.Error):
+            connection.execute("ROLLBACK")
 
 
 def tally(connection: apsw.Connection, session: str) -> tuple[int, SessionTally]:

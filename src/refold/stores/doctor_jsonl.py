@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from refold import format as fmt
 from refold.errors import RefoldError
@@ -15,19 +16,28 @@ from refold.stores.damage import INTERRUPTED_APPEND, is_torn
 from refold.stores.doctor import done, lost_entries, rights
 from refold.stores.rows import StoredLine
 
-if TYPE_CHECKING:
-    from refold.stores.jsonl import JsonlStore
-
 HEADER_PREFIX = "the header"
 STALE_SECONDS = 3600.0
 """Seconds after which an unfinished file counts as abandoned."""
 
 
-def examine(store: JsonlStore, repair: bool) -> list[Finding]:
+class FileStore(Protocol):
+    """The parts of a file store that its doctor uses."""
+
+    def files(self) -> list[Path]: ...
+
+    def exclusive(self, path: Path) -> AbstractContextManager[tuple[bytes, list[StoredLine]]]:
+        """The file under its lock: (header, rows)."""
+        ...
+
+    def rewrite(self, path: Path, lines: list[bytes]) -> None: ...
+
+
+def examine(store: FileStore, repair: bool) -> list[Finding]:
     return [finding for path in store.files() for finding in _file(store, path, repair)]
 
 
-def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
+def _file(store: FileStore, path: Path, repair: bool) -> Iterator[Finding]:
     try:
         with store.exclusive(path) as (header, found):
             findings = list(_lines(store, path, header, found, repair))
@@ -38,7 +48,7 @@ def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
 
 
 def _lines(
-    store: JsonlStore, path: Path, header: bytes, found: list[StoredLine], repair: bool
+    store: FileStore, path: Path, header: bytes, found: list[StoredLine], repair: bool
 ) -> Iterator[Finding]:
     """Moves lines that are not entries beside the file; where one had a place, a hole is written."""
     lines = {id(row.entry): row.line for row in found if row.entry is not None and not row.why}
@@ -68,7 +78,7 @@ def _says_nothing(row: StoredLine) -> bool:
     return row.why == INTERRUPTED_APPEND or row.why.startswith(HEADER_PREFIX) or is_torn(row.line)
 
 
-def _set_aside(store: JsonlStore, path: Path, bad: list[StoredLine]) -> None:
+def _set_aside(store: FileStore, path: Path, bad: list[StoredLine]) -> None:
     """Appends unreadable lines to the file of bad lines."""
     if not bad:
         return

@@ -4,26 +4,34 @@ drop the locks of writers in this process."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import Protocol, cast
 
 import apsw
 
 from refold.errors import FormatError, RefoldError, StorageError
-from refold.protocols import Finding, SessionInfo
+from refold.protocols import Finding, Lines, SessionInfo, Store
 from refold.stores import database, rows, schema, search_text
+from refold.stores.database import Database
 from refold.stores.doctor import check_tally, done, rights
 from refold.stores.schema import decoded_text
-
-if TYPE_CHECKING:
-    from refold.stores.sqlite import SqliteStore
 
 _ENTRIES = f"SELECT row, {schema.VERSION_COLUMN}, {schema.LINE_COLUMN} FROM entries"
 _LINE = f"SELECT {schema.LINE_COLUMN} FROM entries WHERE row = ?"
 
 
-def examine(store: SqliteStore, repair: bool) -> Iterator[Finding]:
+class Target(Store, Lines, Protocol):
+    """A store that accepts lines as they are."""
+
+
+def examine(store: Database, repair: bool, create: Callable[[Path], Target]) -> list[Finding]:
+    """Checks a database. `create` makes the store to which a damaged one is salvaged."""
+    return list(_database(store, repair, create))
+
+
+def _database(store: Database, repair: bool, create: Callable[[Path], Target]) -> Iterator[Finding]:
     for suffix in ("", "-wal", "-shm"):
         yield from rights(store.path.with_name(store.path.name + suffix), repair)
     where = str(store.path)
@@ -45,7 +53,7 @@ def examine(store: SqliteStore, repair: bool) -> Iterator[Finding]:
         yield Finding(where, str(error), "lasting")
         return
     if repair:
-        yield from _salvage(store)
+        yield from _salvage(store, create)
 
 
 def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
@@ -111,11 +119,11 @@ def reindex(connection: apsw.Connection) -> None:
             connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (row, text))
 
 
-def _salvage(store: SqliteStore) -> Iterator[Finding]:
+def _salvage(store: Database, create: Callable[[Path], Target]) -> Iterator[Finding]:
     """Copies what can be read into a new database beside the damaged one, which is unchanged."""
     path = store.path.with_name(f"{store.path.stem}.salvaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
     saved = lost = 0
-    target = type(store)(path)
+    target = create(path)
     try:
         with store.connection() as connection:
             for session, lines, missing in _readable(connection):

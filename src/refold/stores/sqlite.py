@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import apsw
 
@@ -29,8 +28,7 @@ from refold.stores import (
     schema,
     search_text,
 )
-from refold.stores.connections import Connections
-from refold.stores.database import sql_of
+from refold.stores.database import Database, sql_of
 from refold.stores.disk import check_spool, os_errors_translated
 from refold.stores.entry_search import Quoted, best_entries, candidates, search_entries
 from refold.stores.rows import StoredLine
@@ -40,11 +38,8 @@ _BEGINNING = "id >= ? AND id < ? OR id >= ? AND id < ?"
 BEGINNING = f"SELECT key, {database.TALLY_BYTES_COLUMNS} FROM sessions WHERE {_BEGINNING} ORDER BY id LIMIT ?"
 
 
-class SqliteStore:
-    """The database at `path`, created on first use: one connection per thread, and transactions on them."""
-
-    SYNCHRONOUS: ClassVar[str] = "FULL"
-    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
+class SqliteStore(Database):
+    """The database at `path`, created on first use."""
 
     def __init__(
         self,
@@ -54,11 +49,10 @@ class SqliteStore:
         vfs: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(path).absolute()
+        super().__init__(Path(path).absolute(), timeout=timeout, vfs=vfs)
         with os_errors_translated(self.path):
             if self.path.is_dir():
                 raise StorageError(f"{self.path} is a folder: name a database file")
-        self._pool = Connections(self.path, timeout=timeout, vfs=vfs, set_up=self._set_up)
         self._clock = clock
 
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
@@ -143,9 +137,6 @@ class SqliteStore:
             finally:
                 connection.execute("PRAGMA journal_mode=WAL").fetchall()
 
-    def close(self) -> None:
-        self._pool.close()
-
     def _leave_wal(self) -> None:
         """Fails while others are connected."""
         try:
@@ -156,74 +147,6 @@ class SqliteStore:
         if mode != "delete":
             others = "close the other programs and try again"
             raise StorageError(f"{self.path} is open elsewhere, nothing was forgotten: {others}")
-
-    # ── transactions ────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def timeout(self) -> float:
-        """Seconds to wait for other writers, for connections opened from now on."""
-        return self._pool.timeout
-
-    @timeout.setter
-    def timeout(self, seconds: float) -> None:
-        self._pool.timeout = seconds
-
-    def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """This thread's connection, outside any transaction."""
-        return self._pool.use()
-
-    @contextlib.contextmanager
-    def impatient(self) -> Generator[apsw.Connection]:
-        """The same; other programs are not waited for."""
-        with self._pool.use() as connection:
-            connection.set_busy_timeout(100)
-            try:
-                yield connection
-            finally:
-                connection.set_busy_timeout(int(self.timeout * 1000))
-
-    def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A write transaction: committed when the block ends, rolled back if it fails. Nested ones are part
-        of the outer one."""
-        return self._transaction(self.BEGIN)
-
-    def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
-        """A read transaction: all statements of the block see the same state."""
-        return self._transaction("BEGIN")
-
-    def _set_up(self, connection: apsw.Connection) -> None:
-        for pragma in (
-            "journal_mode=WAL",
-            f"synchronous={self.SYNCHRONOUS}",
-            "fullfsync=ON",  # macOS: plain fsync leaves data in the drive's cache
-            "checkpoint_fullfsync=ON",
-            "secure_delete=ON",
-            "cache_size=-16000",
-            "temp_store=MEMORY",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        schema.prepare_tables(connection, str(self.path))
-
-    @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Generator[apsw.Connection]:
-        with self._pool.use() as connection:
-            if connection.in_transaction:
-                with connection:  # a savepoint: what fails takes back itself alone
-                    yield connection
-                return
-            connection.execute(begin)
-            try:
-                schema.check_schema_version(str(self.path), schema.version(connection), schema.SCHEMA_VERSION)
-                yield connection
-            except BaseException:
-                _roll_back(connection)
-                raise
-            try:
-                connection.execute("COMMIT")
-            except BaseException:
-                _roll_back(connection)
-                self._pool.failed_commit(connection)
-                raise
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────
 
@@ -242,7 +165,7 @@ class SqliteStore:
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
-        return list(doctor_sqlite.examine(self, repair))
+        return doctor_sqlite.examine(self, repair, SqliteStore)
 
     def backup(self, target: str | os.PathLike[str]) -> None:
         """Makes a complete copy in a new file while others may write."""
@@ -286,12 +209,6 @@ class SqliteStore:
             tally.add(new)
             tally.updated = rows.newest_time(new) or self._clock()
             database.put_tally(connection, key, tally)
-
-
-def _roll_back(connection: apsw.Connection) -> None:
-    if connection.in_transaction:
-        with contextlib.suppress(apsw.Error):
-            connection.execute("ROLLBACK")
 
 
 def _overwrite(connection: apsw.Connection, at: int, new: StoredLine) -> None:
