@@ -15,9 +15,11 @@ from refold.cli.options import Tokens, WholeNumber, json_option, pair
 from refold.cli.output import console, echo
 
 if TYPE_CHECKING:
-    from refold.agent.chat import Chat
+    from refold.agent.chat import Chat, ChatOptions
     from refold.agent.permissions import Mode
     from refold.cli.chat_screen import Verbosity
+    from refold.registry.configuration import Configuration
+    from refold.session import Session
 
 NO_MODEL = (
     "No model is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY (one is enough), pass --model NAME "
@@ -98,15 +100,10 @@ def command(
     config = configuration.load_configuration()
     given = {**dict(pair(text) for text in settings), **({"window": window} if window else {})}
     verbosity: Verbosity = "quiet" if quiet else "compact" if compact else "full"
-    root, own_rules = Path.cwd().resolve(), own_files(configuration.configuration_path())
 
     def make() -> Chat:
-        from refold.agent import folder_sessions
-        from refold.agent.chat import Chat, ChatOptions
-        from refold.agent.snapshots import Snapshots
-        from refold.cli.chat_once import named
+        from refold.agent.chat import ChatOptions
         from refold.cli.memory import default_path
-        from refold.stores import data_folder, open_store
         from refold.stores.memory_file import MemoryFile
 
         options: dict[str, Any] = {
@@ -119,24 +116,11 @@ def command(
             preset=preset,
             preset_settings=given,
             summariser=summariser,
-            own_rules=tuple(own_rules),
+            own_rules=tuple(own_files(configuration.configuration_path())),
             notes=_notes,
             memory=MemoryFile(default_path()),
         )
-        opened = cache(lambda: open_store(store).store)  # when it is first needed, once
-        if resume is not None:
-            session = folder_sessions.resumed(opened(), root, resume)
-        else:
-            session = folder_sessions.newest(opened(), root) if go_on else folder_sessions.fresh(root)
-        return Chat(
-            session,
-            root,
-            chosen,
-            model=named(model, config),
-            snapshots=Snapshots.of(root, data_folder() / "snapshots"),
-            store=opened,
-            config=config,
-        )
+        return _chat(chosen, model, config, store, resume, go_on)
 
     piped = _piped(prompt)
     words = piped if prompt is None else prompt
@@ -148,7 +132,10 @@ def command(
         if model is None and config.chat_model() is None:
             echo(NO_MODEL.format(file=configuration.configuration_path()))
             echo(OFFER)
-        rules = [file.label for file in rule_files(root, config.chat.rules, own_rules)]
+        files = rule_files(
+            Path.cwd().resolve(), config.chat.rules, own_files(configuration.configuration_path())
+        )
+        rules = [file.label for file in files]
         Terminal(make, verbosity, resumes=go_on or resume is not None, rules=rules).run()
         return
     _once(make(), words, piped if prompt is not None else None, verbosity, as_json or output_format == "json")
@@ -185,6 +172,41 @@ def _is_fed() -> bool:
     except (OSError, ValueError):
         return True  # not a file of the system: it was put there
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+# ── putting it together ─────────────────────────────────────────────────────────────────────────
+
+
+def _chat(
+    settings: ChatOptions,
+    model: str | None,
+    config: Configuration,
+    spec: str,
+    resume: str | None,
+    go_on: bool,
+) -> Chat:
+    from refold.agent import folder_sessions
+    from refold.agent.chat import Chat
+    from refold.agent.snapshots import Snapshots
+    from refold.cli.chat_once import named
+    from refold.stores import data_folder, open_store
+
+    root = Path.cwd().resolve()
+    opened = cache(lambda: open_store(spec).store)  # when it is first needed, once
+    session: Session
+    if resume is not None:
+        session = folder_sessions.resumed(opened(), root, resume)
+    else:
+        session = folder_sessions.newest(opened(), root) if go_on else folder_sessions.fresh(root)
+    return Chat(
+        session,
+        root,
+        settings,
+        model=named(model, config),
+        snapshots=Snapshots.of(root, data_folder() / "snapshots"),
+        store=opened,
+        config=config,
+    )
 
 
 def _notes() -> str:

@@ -8,13 +8,17 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
+
+from rich.console import Console
 
 from refold import entries as e
+from refold.agent.chat import Chat
 from refold.agent.figures import bills, filling, total_dollars
 from refold.agent.folder_sessions import fresh, here, resumed
 from refold.cli import show
 from refold.cli.chat_once import named, stoppable
+from refold.cli.chat_screen import Printer
 from refold.cli.memory import default_path
 from refold.cli.output import first_line, styled, text_table, write_private
 from refold.cli.plan import print_plan
@@ -23,6 +27,7 @@ from refold.compaction.plan import Failed, Reason
 from refold.errors import RefoldError, UsageError
 from refold.memory import note
 from refold.messages import Message, Text
+from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.find import find
 from refold.stores.memory_file import MemoryFile
@@ -31,22 +36,33 @@ from refold.text.terminal import clean
 from refold.transcripts.export import export as exported
 from refold.transcripts.export import targets
 
-if TYPE_CHECKING:
-    from refold.cli.chat_terminal import Terminal
-
 CHART = 50
 """Characters of the longest bar."""
 MAX_LISTED = 20
 
 
+class ChatContext(Protocol):
+    """The conversation in which a command is given."""
+
+    chat: Chat
+    printer: Printer
+    screen: Console
+    draft: str
+    leaving: bool
+
+    async def turn_to(self, session: Session) -> None:
+        """Switches to another conversation in the same folder."""
+        ...
+
+
 @dataclass(frozen=True)
 class Command:
     help: str
-    run: Callable[[Terminal, str], Coroutine[Any, Any, None]]
+    run: Callable[[ChatContext, str], Coroutine[Any, Any, None]]
     arguments: str = ""
 
 
-async def run_command(terminal: Terminal, line: str) -> None:
+async def run_command(terminal: ChatContext, line: str) -> None:
     """Runs a command typed after the slash; any error becomes a sentence."""
     name, _, rest = line[1:].strip().partition(" ")
     command = CHAT_COMMANDS.get(name)
@@ -82,13 +98,13 @@ def _needed(argument: str, what: str) -> str:
 # ── folding ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _compact(t: Terminal, focus: str) -> None:
+async def _compact(t: ChatContext, focus: str) -> None:
     done = await t.chat.compact(focus)  # the printer is told how it ends
     if isinstance(done, Reason):
         t.screen.print(f"Nothing was folded: {done.text}")
 
 
-async def _plan(t: Terminal, _: str) -> None:
+async def _plan(t: ChatContext, _: str) -> None:
     chat = t.chat
     system, tools = chat.system(), chat.specs
     due = await asyncio.to_thread(chat.engine.plan, chat.session, system=system, tools=tools)
@@ -96,22 +112,22 @@ async def _plan(t: Terminal, _: str) -> None:
     print_plan(chat.engine, chat.session, forced, due if isinstance(due, Reason) else due.reason)
 
 
-async def _undo(t: Terminal, fold: str) -> None:
+async def _undo(t: ChatContext, fold: str) -> None:
     mark = t.chat.engine.undo(t.chat.session, fold or None)
     _tell_view(t, f"Fold {mark.fold} undone")
 
 
-async def _redo(t: Terminal, fold: str) -> None:
+async def _redo(t: ChatContext, fold: str) -> None:
     mark = t.chat.engine.redo(t.chat.session, fold or None)
     _tell_view(t, f"Fold {mark.fold} redone")
 
 
-async def _pin(t: Terminal, key: str) -> None:
+async def _pin(t: ChatContext, key: str) -> None:
     mark = t.chat.engine.pin(t.chat.session, _needed(key, "KEY: an id or key from /tree or /recall"))
     t.screen.print(f"{mark.target} is pinned: it stays verbatim in every fold")
 
 
-def _tell_view(t: Terminal, what: str) -> None:
+def _tell_view(t: ChatContext, what: str) -> None:
     view = t.chat.engine.view(t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     t.screen.print(f"{what}: {view.tokens:,} tokens")
 
@@ -119,14 +135,14 @@ def _tell_view(t: Terminal, what: str) -> None:
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _recall(t: Terminal, query: str) -> None:
+async def _recall(t: ChatContext, query: str) -> None:
     hits = await asyncio.to_thread(t.chat.engine.recall, t.chat.session, _needed(query, "what to search for"))
     print_hits(hits, query)
     if not hits:
         t.screen.print("Nothing found; try other words")
 
 
-async def _context(t: Terminal, _: str) -> None:
+async def _context(t: ChatContext, _: str) -> None:
     f = filling(t.chat.engine, t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     rows = [("system and tools", f.system, "blue"), ("summaries", f.summary, "magenta")]
     rows += [(f"verbatim: {role}", size, "green") for role, size in f.verbatim.items()]
@@ -141,7 +157,7 @@ async def _context(t: Terminal, _: str) -> None:
     )
 
 
-async def _cost(t: Terminal, _: str) -> None:
+async def _cost(t: ChatContext, _: str) -> None:
     rows = bills([t.chat.session, *t.chat.children], t.chat.config.models)
     if not rows:
         t.screen.print("No usage reported yet")
@@ -169,7 +185,7 @@ def _money(dollars: float | None) -> str:
 # ── the tree ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _tree(t: Terminal, rest: str) -> None:
+async def _tree(t: ChatContext, rest: str) -> None:
     """`/tree` shows the tree, `/tree KEY` goes to an entry, `/tree KEY summary [focus]` summarises."""
     session, engine = t.chat.session, t.chat.engine
     if not rest:
@@ -197,13 +213,13 @@ def _typed(message: Message) -> str:
     return "\n".join(part.text for part in parts if part.origin in (None, "typed"))
 
 
-async def _label(t: Terminal, rest: str) -> None:
+async def _label(t: ChatContext, rest: str) -> None:
     key, _, text = _needed(rest, "arguments: /label KEY NAME").partition(" ")
     t.chat.session.label(find(t.chat.session, key).id, text.strip())
     t.screen.print(f"{key} is labelled {text.strip()!r}" if text.strip() else f"Label of {key} removed")
 
 
-async def _restore(t: Terminal, which: str) -> None:
+async def _restore(t: ChatContext, which: str) -> None:
     """`/restore` lists snapshots of the workspace; `/restore N` restores files and conversation to one."""
     chat = t.chat
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
@@ -231,7 +247,7 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
 
 
-def _words(t: Terminal, id: str | None) -> str:
+def _words(t: ChatContext, id: str | None) -> str:
     entry = t.chat.session[id] if id and id in t.chat.session else None
     message = said_by(entry) if entry else None
     return "" if message is None else f"{message.role}: {first_line(_typed(message) or '(tool calls)', 60)}"
@@ -240,7 +256,7 @@ def _words(t: Terminal, id: str | None) -> str:
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _model(t: Terminal, name: str) -> None:
+async def _model(t: ChatContext, name: str) -> None:
     chat = t.chat
     if not name:
         t.screen.print(chat.model.name if chat.model else "No model; choose one with /model NAME")
@@ -252,7 +268,7 @@ async def _model(t: Terminal, name: str) -> None:
     t.screen.print(f"Model: {chosen.name if chosen else 'none'}")
 
 
-async def _memory(t: Terminal, rest: str) -> None:
+async def _memory(t: ChatContext, rest: str) -> None:
     """`/memory` shows the notes; `/memory add TEXT` adds one."""
     file = MemoryFile(default_path())
     word, _, text = rest.partition(" ")
@@ -266,7 +282,7 @@ async def _memory(t: Terminal, rest: str) -> None:
         t.screen.print(file.read().rstrip() or "No notes yet; add one with /memory add TEXT")
 
 
-async def _export(t: Terminal, rest: str) -> None:
+async def _export(t: ChatContext, rest: str) -> None:
     form, _, name = rest.partition(" ")
     if form not in targets() or not name.strip():
         raise UsageError(f"Use /export FORMAT FILE; formats: {', '.join(targets())}")
@@ -283,12 +299,12 @@ def _write_new(path: Path, data: bytes) -> None:
     write_private(path, data)
 
 
-async def _clear(t: Terminal, _: str) -> None:
+async def _clear(t: ChatContext, _: str) -> None:
     await t.turn_to(fresh(t.chat.root))
     t.screen.print("New conversation; /resume lists the earlier ones")
 
 
-async def _resume(t: Terminal, which: str) -> None:
+async def _resume(t: ChatContext, which: str) -> None:
     """`/resume` lists the conversations of this folder; `/resume NUMBER` or `/resume ID` continues one."""
     store = t.chat.store
     if store is None:
@@ -314,7 +330,7 @@ async def _resume(t: Terminal, which: str) -> None:
     _tell_view(t, f"{counted(len(t.chat.session.turns), 'turn')} so far; see /tree")
 
 
-async def _diff(t: Terminal, _: str) -> None:
+async def _diff(t: ChatContext, _: str) -> None:
     chat = t.chat
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
     if chat.snapshots is None or not noted:
@@ -328,7 +344,7 @@ async def _diff(t: Terminal, _: str) -> None:
     t.screen.print(Syntax(clean(text), "diff", theme="ansi_dark", background_color="default", word_wrap=True))
 
 
-async def _help(t: Terminal, _: str) -> None:
+async def _help(t: ChatContext, _: str) -> None:
     for name, command in CHAT_COMMANDS.items():
         t.screen.print(styled((f"/{name} {command.arguments}".ljust(36), "bold"), command.help))
     t.screen.print(
@@ -336,7 +352,7 @@ async def _help(t: Terminal, _: str) -> None:
     )
 
 
-async def _expand(t: Terminal, which: str) -> None:
+async def _expand(t: ChatContext, which: str) -> None:
     """`/expand N` shows a shortened output in full; `/expand` the last one."""
     texts = t.printer.collapsed
     number = which or str(len(texts))
@@ -345,7 +361,7 @@ async def _expand(t: Terminal, which: str) -> None:
     t.screen.print(texts[int(number) - 1], soft_wrap=True)
 
 
-async def _quit(t: Terminal, _: str) -> None:
+async def _quit(t: ChatContext, _: str) -> None:
     t.leaving = True
 
 

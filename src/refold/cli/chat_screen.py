@@ -171,8 +171,10 @@ class Printer:
 
     def _hear(self, text: str) -> None:
         self._text += text
-        if self.verbosity != "full" or not self.screen.is_terminal:
-            return  # where the output is no terminal, whole at the end: pieces would be torn apart
+        if self.verbosity != "full":
+            return
+        if not self.screen.is_terminal:
+            return  # whole at the end: the output is not a terminal, and pieces would be torn apart
         while (at := _block_end(self._text)) is not None:
             block, self._text = self._text[:at], self._text[at:]
             self._printed = True

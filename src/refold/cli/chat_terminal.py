@@ -263,8 +263,7 @@ class Terminal:
             self.screen.print(f"… {len(lines) - MAX_DIFF_ROWS:,} more lines (d shows all)", style="dim")
             keys.append("d(iff)" if changed else "d(etails)")
         self._asking, waiting = True, None
-        clear_typeahead(self._prompt.app.input)  # what was typed before the question is no answer
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        self._forget_keys()
         try:
             while (given := await _answer(f"{', '.join(keys)}: ", len(lines) > MAX_DIFF_ROWS)) == "details":
                 self._show_lines(call, lines)
@@ -276,6 +275,11 @@ class Terminal:
             self._asking = False
             self._tell_later()
             self.printer.wait(waiting)
+
+    def _forget_keys(self) -> None:
+        """Discards keys that were typed before a question appeared."""
+        clear_typeahead(self._prompt.app.input)
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 @contextmanager
