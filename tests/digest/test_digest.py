@@ -199,6 +199,20 @@ def test_time_of_a_source_dates_its_words() -> None:
     assert "7 May 2023" in digest(said, budget=100, counter=COUNTER)
 
 
+@pytest.mark.parametrize(("apart", "dated"), [(0.001, False), (0.0, True), (60.0, True)])
+def test_relative_dates_need_the_times_at_which_the_words_were_said(apart: float, dated: bool) -> None:
+    texts = [
+        "I shipped the parser yesterday.",
+        "The tests of the parser ran on Linux.",
+        "Nobody saw an error.",
+    ]
+    said = [
+        Source(message=m.user(text), id=f"e{n}", time=1683504000.0 + n * apart)
+        for n, text in enumerate(texts)
+    ]
+    assert ("7 May 2023" in digest(said, budget=100, counter=COUNTER)) is dated
+
+
 def test_tool_output_gives_errors_not_bulk() -> None:
     said = sources(
         m.user("Build it."),

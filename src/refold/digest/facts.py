@@ -98,9 +98,9 @@ def placed(sources: Sequence[Source]) -> list[tuple[LineContext, str]]:
 
 def _written_down_at_once(sources: Sequence[Source]) -> bool:
     """Did the messages of people come faster than anybody speaks? Their times are not those of what was said,
-    and "yesterday" is any day."""
+    and "yesterday" is any day. (One time for all of them is the time of the conversation.)"""
     times = [x.time for x in sources if x.time is not None and x.message.role == "user"]
-    return len(times) > 1 and max(times) - min(times) < _SPOKEN * (len(times) - 1)
+    return len({*times}) > 1 and max(times) - min(times) < _SPOKEN * (len(times) - 1)
 
 
 def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:
