@@ -509,10 +509,14 @@ def test_R24_what_a_short_request_answers_is_told_with_it(budget: int) -> None:
         message = entry.message  # type: ignore[union-attr]
         if isinstance(message, m.Result) or message.calls:
             session.append(message)
-    forced(engine, session)
-    text = engine.view(session).text
-    assert f"Said right before the request at hand:\n#1 assistant: {asks}" in text
-    assert text.count("LQ940Q") == 1
+    for fold in range(10):
+        forced(engine, session)
+        text = engine.view(session).text
+        assert f"Said right before the request at hand:\n#1 assistant: {asks}" in text, fold
+        assert text.count("LQ940Q") == 1
+        for n in range(6):
+            session.append(m.assistant("", m.call(f"m{fold}-{n}", "Read", path=f"src/m{fold}/{n}.py")))
+            session.append(m.result(f"m{fold}-{n}", "x = compute(1)\n" * 60, name="Read"))
     session.append(m.assistant("All three are deleted."))
     session.append(m.user("Thank you. Now look at part 3 of the login again, please. " + "It is slow. " * 40))
     forced(engine, session)
