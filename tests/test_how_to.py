@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from refold import Session
+from refold import Session, presets
 from refold import messages as m
 from refold.cli import main
 from refold.registry.sessions import save
@@ -37,6 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(presets, "_registered", {})  # an answer registers one, which would outlive its test
     numbers = itertools.count()
     session = Session(new_id=lambda: f"e{next(numbers)}")
     session.append(m.user("Please tidy up, and never touch the files in migrations/."))

@@ -110,6 +110,36 @@ def test_patterns_are_found() -> None:
     assert len(patterns()) > 150
 
 
+def test_no_group_is_repeated_possessively() -> None:
+    """Before Python 3.11.5, `(?:a|b)*+` does not match what it should, nor end where it should; `(?>(?:a|b)*)` does.
+    Single characters (`[ab]*+`) always did."""
+    assert [used.where for used in patterns() if possessive_groups(parse(used.pattern))] == []
+    assert possessive_groups(parse(re.compile(r"x(?:(?:ab|c){2,}+)?")))
+    assert not possessive_groups(parse(re.compile(r"(?>(?:ab|c){2,})[ab]*+")))
+
+
+def possessive_groups(nodes: Any) -> bool:
+    one_character = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
+    return any(
+        (kind is sre.POSSESSIVE_REPEAT and (len(value[2]) != 1 or value[2][0][0] not in one_character))
+        or any(possessive_groups(below) for below in children(value))
+        for kind, value in nodes
+    )
+
+
+def children(value: Any) -> Iterator[parser.SubPattern]:
+    if isinstance(value, parser.SubPattern):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in cast("Iterable[Any]", value):
+            yield from children(item)
+
+
+def parse(pattern: re.Pattern[Any]) -> parser.SubPattern:
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    return parser.parse(text, pattern.flags & ~re.DEBUG)
+
+
 # ── strings that a pattern cannot like ──────────────────────────────────────────────────────────
 
 
@@ -175,8 +205,7 @@ def parts(nodes: Any) -> Iterator[str]:
 
 
 def pieces(pattern: re.Pattern[Any], others: Sequence[str] = PIECES) -> list[str]:
-    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
-    tree = parser.parse(text, pattern.flags & ~re.DEBUG)
+    tree = parse(pattern)
     own = dict.fromkeys(piece[:40] for piece in parts(tree) if piece)
     # Of a long list of words each is as good as the other.
     return list(dict.fromkeys((*list(own)[:MOST], sample(tree)[:200] or "a", *others)))

@@ -119,7 +119,7 @@ def _once(text: str) -> str:
     return _RUN.sub(lambda run: f"{run[1]} [×{run[0].rstrip(chr(10)).count(chr(10)) + 1}]\n", text)
 
 
-_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{\]]|\}(\s*+,\s*+(?=\{))?')
+_JSON = re.compile(r'"(?>(?:[^"\\]|\\.)*)"|[\[{\]]|\}(\s*+,\s*+(?=\{))?')
 
 
 def _by_record(text: str) -> str | None:

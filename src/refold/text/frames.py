@@ -67,7 +67,7 @@ _odd_line = lazy_pattern(
 _escape = re.compile(
     r"\x1b\[[0-?]*+[ -/]*+[@-~]|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?|\x9b[0-?]*+[ -/]*+[@-~]"
 )
-_SPECIAL = lazy_pattern(rf"&(#[xX]?)?+0*+(\w{{1,10}};?)|{_escape.pattern}")
+_SPECIAL = lazy_pattern(rf"&(?>(#[xX]?)?)0*+(\w{{1,10}};?)|{_escape.pattern}")
 _return = re.compile(r"\r\n?|[\u2028\u2029\x85\x0b\x0c]")
 _invisible = lazy_pattern(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"

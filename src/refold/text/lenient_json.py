@@ -120,7 +120,7 @@ def _integer(text: str) -> int | str:
 
 # ── text that breaks off ────────────────────────────────────────────────────────────────────────
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},:]', re.DOTALL)
+_TOKEN = re.compile(r'"(?>(?:[^"\\]|\\.)*)"?|[\[\]{},:]', re.DOTALL)
 _CLOSERS = {"{": "}", "[": "]"}
 
 

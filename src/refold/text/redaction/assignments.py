@@ -66,7 +66,7 @@ _FALLBACK = lazy_pattern(r"(?::[-=]?|-)(?P<fallback>[^\s{}$\"'`]{4,200}+)\}")
 """Default of an unset variable: `${DB_PASSWORD:-…}`."""
 _LINE_START = lazy_pattern(r"\s*(?:export\s|set\s|[+-]{1,2}\s?|\d+[|\t]\s*)?[\w.]*")
 _WHOLE = lazy_pattern(
-    r"=(?P<bare>(?![A-Za-z_][\w.]*[(\[{])[^\s\"'`$(\[{<](?:(?![&;,][\w.-]{1,40}[=:])[^\s\"'`]){3,4000}+)(?<![,;)])[ \t]*\r?$",
+    r"=(?P<bare>(?![A-Za-z_][\w.]*[(\[{])[^\s\"'`$(\[{<](?>(?:(?![&;,][\w.-]{1,40}[=:])[^\s\"'`]){3,4000}))(?<![,;)])[ \t]*\r?$",
     re.M,
 )
 """A line with nothing but an assignment: the value is the rest of it."""

@@ -160,29 +160,29 @@ PAIRED = (
 )  # fmt: skip
 """Checked first: name and value are two fields of one object."""
 ASSIGNED_VALUES: tuple[ValuePlace, ...] = (
-    ValuePlace("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?=[\"'])"),
-    ValuePlace("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}+)(?:(?P=quote)|$)"),
-    ValuePlace("escaped", '\\\\"password\\\\": \\\\"…\\\\"', rf"(?:\\{{1,3}}[\"']|&quot;)(?P<escaped>{_QUOTED}{{4,4000}}+)(?:\\{{1,3}}[\"']|&quot;|$)"),
+    ValuePlace("divided", 'password = "…\\n  …"', rf"[\"'](?P<divided>(?>{_QUOTED}{{3,2000}})\n[ \t]{{0,16}}(?>{_QUOTED}{{3,2000}}))(?=[\"'])"),
+    ValuePlace("quoted", 'password = "…"', r"[@bruNfL]{0,2}(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?>(?:\\[^\s]|(?!(?P=quote))[^\s\\]){4,4000}))(?:(?P=quote)|$)"),
+    ValuePlace("escaped", '\\\\"password\\\\": \\\\"…\\\\"', rf"(?:\\{{1,3}}[\"']|&quot;)(?P<escaped>(?>{_QUOTED}{{4,4000}}))(?:\\{{1,3}}[\"']|&quot;|$)"),
     ValuePlace("bare", "password=…", rf"(?P<bare>{_BARE}{{3,4000}}+)(?=[\s\"'`,;&<>#)}}\]]|$)"),
     ValuePlace("phrase", 'password = "… …"', r"[\"'](?P<phrase>[^\"'\n]{8,200})[\"']"),
-    ValuePlace("wrapped", 'password = Some("…")', rf"(?:new )?[\w.:!]{{0,40}}[({{\[]\s{{0,24}}[@bruNfL]?[\"'](?P<wrapped>{_QUOTED}{{4,200}}+)[\"']\s{{0,24}}[,)}}\].;]"),
+    ValuePlace("wrapped", 'password = Some("…")', rf"(?:new )?[\w.:!]{{0,40}}[({{\[]\s{{0,24}}[@bruNfL]?[\"'](?P<wrapped>(?>{_QUOTED}{{4,200}}))[\"']\s{{0,24}}[,)}}\].;]"),
     ValuePlace("perl", "password => q{…}", r"q{1,2}[({\[<|](?P<perl>[^\s)}\]>|]{4,200}+)[)}\]>|]"),
 )  # fmt: skip
 """Forms of an assigned value; the first match wins."""
 OTHER_VALUES: tuple[ValuePlace, ...] = (
-    ValuePlace("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>{_QUOTED}{{4,200}}+)[\"']\s{{0,4}}\}}"),
+    ValuePlace("constructed", 'std::string password{"…"}', rf"(?:\[\w{{0,8}}\])?[ \t]{{0,4}}[({{]\s{{0,4}}[\"'](?P<constructed>(?>{_QUOTED}{{4,200}}))[\"']\s{{0,4}}\}}"),
     ValuePlace("spoken", '--passphrase "… … …"', r"(?:[ \t]{1,2}(?:is|was)?[ \t:]{0,3}|=)[\"'](?P<spoken>[^\s\"']{1,20}(?: [^\s\"']{1,20}){2,11})[\"']"),
     ValuePlace("told", "password `…`", r"[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{4,200}+)`"),
     ValuePlace("said", "password is …", rf"[ \t](?:is|was|ist|lautet|est|es|è|é|jest|är|este|adalah|with|to|now|—|–|=|->)[ \t:]{{1,3}}[\"']?(?P<said>{_BARE}{{3,200}}+)(?=[\s\"',;)]|$)"),
     ValuePlace("typed", "password for root: …", rf"[ \t](?:\w{{1,12}}[ \t]){{0,2}}(?:for|of)[ \t][^\n]{{1,80}}?(?::|[ \t]is)[ \t]{{1,4}}[\"'`]?(?P<typed>{_BARE}{{5,200}}+)[\"'`.]?[ \t]{{0,4}}$"),
-    ValuePlace("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>{_QUOTED}{{4,200}}+)[\"']\)"),
-    ValuePlace("default", 'variable "password" { default = "…" }', rf"[\"']?(?:[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?|[^\n{{}}]{{0,80}}?)\bdefault[ \t]{{0,16}}[=:][ \t]{{0,4}}[\"'](?P<default>{_QUOTED}{{4,200}}+)[\"']"),
-    ValuePlace("entered", 'field("password").type("…")', rf"[\"'\])]{{1,4}}\.\w{{2,20}}\([\"'](?P<entered>{_QUOTED}{{4,200}}+)[\"']"),
-    ValuePlace("mapped", 'passwords = {{"bob": "…"}}', rf"[ \t]{{0,16}}[=:][ \t]{{0,16}}[\[{{(]{{1,2}}\s{{0,16}}[\"']?[\w@.-]{{1,60}}[\"']?(?:[ \t]{{0,4}}(?:=>|[:,=])[ \t]{{0,4}}|[ \t])[\"'](?P<mapped>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("passed", 'setPassword("…")', rf"\([bN]?[\"'](?P<passed>(?>{_QUOTED}{{4,200}}))[\"']\)"),
+    ValuePlace("default", 'variable "password" { default = "…" }', rf"[\"']?(?:[ \t]{{0,4}}\{{[^{{}}]{{0,300}}?|[^\n{{}}]{{0,80}}?)\bdefault[ \t]{{0,16}}[=:][ \t]{{0,4}}[\"'](?P<default>(?>{_QUOTED}{{4,200}}))[\"']"),
+    ValuePlace("entered", 'field("password").type("…")', rf"[\"'\])]{{1,4}}\.\w{{2,20}}\([\"'](?P<entered>(?>{_QUOTED}{{4,200}}))[\"']"),
+    ValuePlace("mapped", 'passwords = {{"bob": "…"}}', rf"[ \t]{{0,16}}[=:][ \t]{{0,16}}[\[{{(]{{1,2}}\s{{0,16}}[\"']?[\w@.-]{{1,60}}[\"']?(?:[ \t]{{0,4}}(?:=>|[:,=])[ \t]{{0,4}}|[ \t])[\"'](?P<mapped>(?>{_QUOTED}{{4,200}}))[\"']"),
     ValuePlace("field", 'name="password"\n\n…', r"\"\r?\n\r?\n(?P<field>[^\s\"]{4,2000}+)\r?$"),
     ValuePlace("element", "<password>…</password>", r"[\"']?(?:\s[^<>\n]{0,200})?>\s{0,16}(?:<(?:\w{1,12}:)?[Vv]alue>)?(?:[^\s<>]{1,60}\n[ \t]{0,16})?(?:<!\[CDATA\[)?(?P<element>[^\s<>\]]{4,2000}+)\s{0,16}(?:\]\]>)?</"),
     ValuePlace("cell", "password | … |", r"[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{4,200}+)[ \t`*]{0,16}\|"),
-    ValuePlace("literal", "password '…'", rf"[\"']?[ \t]{{1,4}}[\"']{{1,2}}(?P<literal>{_QUOTED}{{4,200}}+)[\"']"),
+    ValuePlace("literal", "password '…'", rf"[\"']?[ \t]{{1,4}}[\"']{{1,2}}(?P<literal>(?>{_QUOTED}{{4,200}}))[\"']"),
     ValuePlace("flag", "--password …", rf"[ \t]{{1,4}}(?:(?:--\w{{1,12}}|\d|cipher|simple|plain\w{{0,8}})[ \t]{{1,4}})?(?:\d{{1,3}}:[a-z]:|s:)?(?P<flag>[\"']?{_BARE}{{3,2000}}+)(?=[\s\"';&|,.)]|$)"),
     ValuePlace("below", "password:\n…", rf"(?:[ \t][^\n:?]{{0,80}})?[:?]?[ \t]{{0,4}}\r?\n(?:[ \t]{{0,4}}\r?\n)?[ \t]{{0,16}}(?P<below>{_BARE}{{5,200}}+)[ \t]{{0,4}}$"),
 )  # fmt: skip
@@ -256,9 +256,9 @@ def _commands() -> Iterator[SecretFormat]:
 
 
 SECRET_FORMATS: tuple[SecretFormat, ...] = (
-    SecretFormat("private-key", ("-----BEGIN ",), r"-----BEGIN (?:(?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----(?:(?!-----)[A-Za-z0-9+/=\s\\:,.>|-]){40,20000}+(?:-----END [A-Za-z0-9 ]{0,40}-----)?"),
-    SecretFormat("ssh2-key", ("---- BEGIN SSH2",), r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----(?:(?!---- )[\w+/=\s:,.()@\"-]){40,20000}+(?:---- END [A-Z0-9 ]{0,40}----)?"),
-    SecretFormat("putty-key", ("Private-Lines: ",), r"Private-Lines: \d{1,4}\s{1,4}([A-Za-z0-9+/=]{16,80}(?:\r?\n[ \t]{0,8}[A-Za-z0-9+/=]{4,80}(?=\s|$)){0,400}+)"),
+    SecretFormat("private-key", ("-----BEGIN ",), r"-----BEGIN (?:(?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----(?>(?:(?!-----)[A-Za-z0-9+/=\s\\:,.>|-]){40,20000})(?:-----END [A-Za-z0-9 ]{0,40}-----)?"),
+    SecretFormat("ssh2-key", ("---- BEGIN SSH2",), r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----(?>(?:(?!---- )[\w+/=\s:,.()@\"-]){40,20000})(?:---- END [A-Z0-9 ]{0,40}----)?"),
+    SecretFormat("putty-key", ("Private-Lines: ",), r"Private-Lines: \d{1,4}\s{1,4}([A-Za-z0-9+/=]{16,80}(?>(?:\r?\n[ \t]{0,8}[A-Za-z0-9+/=]{4,80}(?=\s|$)){0,400}))"),
     SecretFormat("json-web-key", ('"kty"', "'kty'"), r"(?:[\"']kty[\"'][^{}]{0,4000}?[\"'](?:d|k)[\"']\s{0,3}:\s{0,3}[\"']([\w-]{20,2000}))"),
     SecretFormat("generated-password", ('"random_password"',), r'"random_password"(?:(?!"random_)[^\x00]){0,1200}?"result":\s{0,3}"([^"\n]{4,200})"'),
     SecretFormat("authorization", ("earer ", "EARER "), r"\b[Bb](?:earer|EARER) ([\w.~+/-]{20,2000}=*)", (1,)),
@@ -270,7 +270,7 @@ SECRET_FORMATS: tuple[SecretFormat, ...] = (
     SecretFormat("webhook", ("hooks.slack.com/", "/api/webhooks/", "webhookb2/", "hooks.zapier.com/hooks/"), r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/|webhookb2/|hooks\.zapier\.com/hooks/catch/)([\w@/-]{10,300})"),
     SecretFormat("telegram-token", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{30,40}(?![\w-])", (8, 9, 10)),
     SecretFormat("masked-value", ("::add-mask::",), r"::add-mask::(\S{4,400})"),
-    SecretFormat("ansible-vault", ("$ANSIBLE_VAULT;",), r"\$ANSIBLE_VAULT;[\w.;-]{3,80}\s{1,40}([0-9a-f]{8,200}(?:\s{1,40}[0-9a-f]{8,200}){0,2000}+)"),
+    SecretFormat("ansible-vault", ("$ANSIBLE_VAULT;",), r"\$ANSIBLE_VAULT;[\w.;-]{3,80}\s{1,40}([0-9a-f]{8,200}(?>(?:\s{1,40}[0-9a-f]{8,200}){0,2000}))"),
     SecretFormat("piped-password", ("echo ", "printf "), r"(?:echo|printf) (?:-[neE]{1,3} )?(?:[\"']%s(?:\\n)?[\"'] )?[\"']?(?:[\w.-]{1,60}:)?([^\s\"'|$][^\s\"'|]{3,200}?)(?:\\n)?[\"']?[ \t]{0,4}(?:;[^\n|]{0,120})?\)?[ \t]{0,4}\|[ \t]{0,4}(?:sudo -S\b|(?:sudo )?(?:\w{0,8}passwd|kinit|cryptsetup)\b|[^\n|]{0,200}?(?:-stdin\b|\blogin\b|--with-token|-passphrase-fd|\bsecrets? |\bpass (?:insert|add)|\bsecret-|--pw-stdin|-fd 0|/dev/stdin))"),
     SecretFormat("piped-password", ("-stdin ", "sudo -S ", "passwd ", "login ", "kinit ", "cryptsetup ", "-fd 0 "), r"[\w-]{2,8} [^\n|]{0,100}?<<<[ \t]{0,4}[\"']?([^\s\"'$]{4,200})"),
     SecretFormat("expect", ("assword:", "assphrase:"), r"(?:assword|assphrase):[^\n]{0,40}[\n;][^\n;]{0,20}\bsend(?: --)?(?: -s)? \\?[\"']([^\s\"']{4,200}?)(?:\\{1,2}[rn])?\\?[\"']"),

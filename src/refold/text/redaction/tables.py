@@ -19,8 +19,8 @@ _HEADING = lazy_pattern(
 """Heading of a table: nothing but names, or names between bars with a rule below."""
 _LINE = lazy_pattern(r"[^\n]{1,4000}")
 _INSERT = lazy_pattern(r"(?i)\(([^()\n]{1,600})\)\s{0,8}VALUES\s{0,8}(?=\()")
-_TUPLE = lazy_pattern(r"\s{0,8}\(((?:[^()'\n]|'(?:[^'\n]|''){0,400}'){1,2000}+)\)\s{0,4},?")
-_FIELD = lazy_pattern(r"\s{0,8}+(?:'((?:[^'\n]|''){0,400}+)'|[^,'\n]{1,400}+)\s{0,8}+(?:,|$)")
+_TUPLE = lazy_pattern(r"\s{0,8}\(((?>(?:[^()'\n]|'(?:[^'\n]|''){0,400}'){1,2000}))\)\s{0,4},?")
+_FIELD = lazy_pattern(r"\s{0,8}+(?:'((?>(?:[^'\n]|''){0,400}))'|[^,'\n]{1,400}+)\s{0,8}+(?:,|$)")
 
 
 def cookies(text: str, lowered: bytes) -> Iterator[SecretFinding]:

@@ -45,7 +45,7 @@ TYPED_PASSWORD = lazy_pattern(
 )
 """Letters, digits and symbols mixed as in a password and nothing else."""
 _EXPRESSION = lazy_pattern(
-    r"(?:[A-Za-z_]++\d?+|\d++)[*+]{1,2}+[\w*+.-]*+|[\w-]++#(?:\d++|[a-z]++-[\d.]++)|v?\d++(?:\.\d++)++[*+]|[^%]++%[0-9A-F]{2}[^\s]*+|.{0,20}?a-zA-Z.{0,20}"
+    r"(?:[A-Za-z_]++\d?+|\d++)[*+]{1,2}+[\w*+.-]*+|[\w-]++#(?:\d++|[a-z]++-[\d.]++)|v?\d++(?>(?:\.\d++)+)[*+]|[^%]++%[0-9A-F]{2}[^\s]*+|.{0,20}?a-zA-Z.{0,20}"
 )
 """Looks like a password, but is a sum, a reference to an issue, a version, an address or a character
 class."""
@@ -60,7 +60,7 @@ _JOINED = lazy_pattern(
 )
 _CLASS_ENDINGS = ("Key", "Token", "Secret", "Password")
 """Endings of class names, such as Ed25519PrivateKey."""
-IDENTIFIER = lazy_pattern(r"(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))++")
+IDENTIFIER = lazy_pattern(r"(?>(?:[_.]?(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+(?![a-z])|[A-Z](?=[A-Z]|\b|_)))+)")
 """An identifier, which is not a secret where code is possible."""
 _DOTTED = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _WORD = lazy_pattern(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
