@@ -127,15 +127,15 @@ def possessive_groups(nodes: Any) -> bool:
     )
 
 
-def children(value: Any) -> Iterator[parser.SubPattern]:
-    if isinstance(value, parser.SubPattern):
+def children(value: Any) -> Iterator[Any]:
+    if type(value).__name__ == "SubPattern":
         yield value
     elif isinstance(value, (tuple, list)):
         for item in cast("Iterable[Any]", value):
             yield from children(item)
 
 
-def parse(pattern: re.Pattern[Any]) -> parser.SubPattern:
+def parse(pattern: re.Pattern[Any]) -> Any:
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     return parser.parse(text, pattern.flags & ~re.DEBUG)
 
