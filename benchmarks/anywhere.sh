@@ -9,6 +9,9 @@
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 all="bare language zone user space background load crowded order-1 order-2 order-3 order-4 order-5"
+for version in 3.12 3.13 3.14; do
+    "python$version" -c 'import ssl, venv' > /dev/null 2>&1 && all="$all python-$version" # those that this machine has
+done
 reports=$top/out/anywhere
 folder=$(mktemp -d)
 failed=0
@@ -47,6 +50,8 @@ run() { # NAME REPORT
                         kill $(jobs -p); wait 2> /dev/null; return $code; } ;;
         crowded)    clone "$folder/crowded" && "$folder/crowded/.venv/bin/python" -m pip install --quiet botocore kubernetes numpy \
                         && make -C "$folder/crowded" test OPTIONS="$options" ;;
+        python-*)   [ -d "$folder/$1" ] || { git clone --quiet "$top" "$folder/$1" && make --silent -C "$folder/$1" setup PYTHON="${1/-/}"; } \
+                        && make -C "$folder/$1" test OPTIONS="$options" ;;
         order-*)    clone "$place" && env REFOLD_ORDER="${1#order-}" make -C "$place" test OPTIONS="$options" ;;
         *)          echo "unknown circumstance: $1; known: $all"; return 2 ;;
     esac

@@ -369,7 +369,7 @@ def test_hostile_texts_are_bounded(name: str) -> None:
 
 def test_deep_arguments_do_not_recurse_without_end() -> None:
     deep: object = "src/deep/inside.py"
-    for _ in range(5_000):
+    for _ in range(200_000):
         deep = [deep]
     said = sources(m.assistant("Look.", m.call("c", "Tool", {"x": deep, "path": "src/shallow/top.py"})))
     with pytest.raises(InvalidValue):
