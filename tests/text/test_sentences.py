@@ -18,6 +18,8 @@ from refold.text.sentences import MAX_SENTENCE_CHARS, spans, speaker_of, split_s
         ("see app.py and v1.2.3 now", ["see app.py and v1.2.3 now"]),
         ("你好。我走了！好；", ["你好。", "我走了！", "好；"]),
         ("one line\n\n  another\n---\n", ["one line", "another"]),
+        ('It said "Reading..." though it was done.', ['It said "Reading..." though it was done.']),
+        ("It waits... and (as they said!) goes on.", ["It waits... and (as they said!) goes on."]),
         ("...!?", []),
         ("", []),
     ],

@@ -16,6 +16,8 @@ _END = lazy_pattern(
     r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|[。！？；]++[”’」』）]*+|\n++|(?<=[\u4e00-\u9fff])[!?]"
 )
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|St|vs|etc|e\.g|i\.e|cf|approx|No|Fig|[A-Z])\.$")
+_INSIDE = ("..", "…", '"', "'", "”", "’", ")", "]")
+"""A mark with one of these at its end may stand inside a sentence, which goes on in small letters."""
 _LETTER = re.compile(r"\w")
 _SPEAKER = lazy_pattern(r"\s*+([^\W\d_][\w.'’-]{0,30}+(?: [^\W\d_][\w.'’-]{0,30}+){0,2})[:：]\s(?=\S)")
 
@@ -43,6 +45,8 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
     for mark in _END.finditer(text):
         end = mark.end()
         if mark[0] == "." and _ABBREVIATION.search(text, max(start, end - 8), end):
+            continue
+        if mark[0].endswith(_INSIDE) and text[end : end + 1] == " " and text[end + 1 : end + 2].islower():
             continue
         yield start, end
         start = end
