@@ -372,3 +372,12 @@ def test_api_errors_and_synthetic_replies() -> None:
     [_, entry] = spoken(loaded)
     assert isinstance(entry.message, m.Assistant)
     assert (entry.message.stop, entry.message.error, entry.usage) == ("error", "API Error: 529", None)
+
+
+def test_what_the_program_replied_itself_is_none_of_the_models_words() -> None:
+    filled = reply("a1", "u1", "m1", text("No response requested."))
+    filled["message"].update(model="<synthetic>")
+    loaded = load(lines(rec("user", "u1", None, "hi"), filled, reply("a2", "a1", "m2", text("Hello."))))
+    _, program, model = (entry.message for entry in spoken(loaded))
+    assert program.parts == (m.Text("No response requested.", "program"),)
+    assert model.parts == (m.Text("Hello."),)

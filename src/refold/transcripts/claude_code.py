@@ -29,6 +29,8 @@ name = "claude-code"
 CLEARED = "[Old tool result content cleared]"
 """What the model sees in place of a result that a microcompaction cleared."""
 
+_NO_MODEL = "<synthetic>"
+"""Stands for the model in a reply that the program wrote itself: an error, `No response requested.`"""
 _PATH_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"})
 _LOOSE_KINDS = frozenset({
     "file-history-snapshot", "queue-operation", "last-prompt", "tag", "agent-name", "agent-color", "mode",
@@ -202,6 +204,8 @@ class _Import:
         head = reply.records[0]
         raw = as_object(head.raw.get("message"))
         parts = tuple(part for node in reply.records for part in parts_of_blocks(node.blocks))
+        if raw.get("model") == _NO_MODEL:
+            parts = m.with_origin("program", parts)
         meta = self._meta(head.raw)
         kept = without(raw, frozenset({"content", "model", "role", "type", "stop_reason"}))
         meta["message"] = {key: value for key, value in kept.items() if value is not None}
