@@ -12,11 +12,11 @@ import math
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import copy_context
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from refold.cancellation import Cancellable, current
@@ -63,8 +63,8 @@ class Worker:
     """Runs jobs in one daemon thread, which begins with the first of them."""
 
     def __init__(self) -> None:
-        self._jobs: deque[_Job] = deque()
-        self._ready = threading.Condition()
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._running: _Job | None = None
 
@@ -73,7 +73,10 @@ class Worker:
         if current.get() is not None:  # work that needs more work of this kind does it itself
             return work()
         job = _Job(work)
-        self._submit(job)
+        self._jobs.put(job)
+        with self._lock:
+            if self._thread is None:
+                self._start()
         future = asyncio.wrap_future(job.future)
         try:
             while not (await asyncio.wait([future], timeout=min(CHECKPOINT_GRACE, MAX_WORK_SECONDS)))[0]:
@@ -89,13 +92,6 @@ class Worker:
             future.cancel()  # a later failure is of no concern
             del job, future  # a failure names this frame: what the work held goes now
 
-    def _submit(self, job: _Job) -> None:
-        with self._ready:
-            self._jobs.append(job)
-            if self._thread is None:
-                self._start()
-            self._ready.notify()
-
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._work, name="refold-worker", daemon=True)
         self._thread.start()
@@ -103,30 +99,22 @@ class Worker:
     def _replace_late(self) -> None:
         """Leaves a job behind that is past its deadline; any caller may notice it first. Another thread goes
         on with those that wait; the thread that hangs ends with its job, if ever."""
-        with self._ready:
+        with self._lock:
             late = self._running
             if late is not None and time.monotonic() >= late.deadline:
                 late.unwanted, late.left_behind, self._running = True, True, None
                 self._start()
 
     def _work(self) -> None:
-        while True:
-            with self._ready:
-                while not self._jobs:
-                    if self._thread is not threading.current_thread():
-                        return
-                    self._ready.wait()
-                if self._thread is not threading.current_thread():
-                    return
-                job = self._jobs.popleft()
-                if not job.future.set_running_or_notify_cancel():
-                    continue
+        while self._thread is threading.current_thread():
+            job = self._jobs.get()
+            if job.future.set_running_or_notify_cancel():
                 job.deadline = time.monotonic() + MAX_WORK_SECONDS
                 self._running = job
-            job.perform()
-            with self._ready:
-                if self._running is job:
-                    self._running = None
+                job.perform()
+                with self._lock:
+                    if self._running is job:
+                        self._running = None
             del job
 
 

@@ -186,6 +186,7 @@ NEARLY = 0.9
 """A summary that passes the budget is still taken while less than this share of it is used: it stands for
 a lot."""
 STYLE = transcript.Style()
+FATES = ("read", "modified", "created", "deleted")
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
 """Files touched by messages, added to those of earlier summaries."""
@@ -223,6 +224,7 @@ def prepare_branch(
     ancestor = session.common_ancestor(old_leaf, target)
     left = list(takewhile(lambda entry: entry.id != ancestor, session.ancestors(old_leaf)))
     folds = {fold.id for fold in active_folds(reversed(left))}
+    nested = [entry.files for entry in reversed(left) if isinstance(entry, e.BranchSummary)]
     sources: list[SummarySource] = []
     walked: list[Message] = []
     used = 0
@@ -247,7 +249,7 @@ def prepare_branch(
         entries=tuple(reversed(left)),
         sources=tuple(reversed(sources)),
         tokens=used,
-        files=files_of(walked[::-1], _carried(left)),
+        files=files_of(walked[::-1], _merged(nested)),
     )
 
 
@@ -273,21 +275,22 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
 
 
 def every_file(messages: Sequence[Message], carried: e.Files) -> e.Files:
-    """Files as the state of the work has them, for tools of any agent; what was changed stays changed though
-    it was only read later."""
-    now = state.of(messages).files()
-    changed = {*now.modified, *now.created, *now.deleted}
-    before = {*carried.modified, *carried.created, *carried.deleted}
-    return e.Files(
-        read=_union(carried.read, (p for p in now.read if p not in before), changed),
-        modified=_union(carried.modified, now.modified, {*now.created, *now.deleted}),
-        created=_union(carried.created, now.created, {*now.deleted}),
-        deleted=_union(carried.deleted, now.deleted, {*now.modified, *now.created}),
-    )
+    """Files as the state of the work has them, for tools of any agent."""
+    return _merged((carried, state.of(messages).files()))
 
 
-def _union(first: Iterable[str], then: Iterable[str], without: set[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*(path for path in first if path not in without), *then)))
+def _merged(parts: Iterable[e.Files]) -> e.Files:
+    """Files of several parts, the oldest first: what was changed stays changed though it was only read
+    later."""
+    fates: dict[str, str] = {}
+    for files in parts:
+        for fate in FATES:
+            for path in getattr(files, fate):
+                if path not in fates or fate not in ("read", fates[path]):
+                    fates.pop(path, None)
+                    fates[path] = fate
+    read, modified, created, deleted = (tuple(p for p in fates if fates[p] == fate) for fate in FATES)
+    return e.Files(read, modified, created, deleted)
 
 
 def _read(entry: e.Entry, folds: set[str]) -> Message | None:
@@ -297,13 +300,3 @@ def _read(entry: e.Entry, folds: set[str]) -> Message | None:
     if entry.id not in folds or not entry.summary:
         return None
     return user(f"[Summary of what had been said before:]\n\n{entry.summary}")
-
-
-def _carried(left: Sequence[e.Entry]) -> e.Files:
-    """Files of the branch summaries on the branch, whether or not they are read themselves."""
-    nested = [entry.files for entry in left if isinstance(entry, e.BranchSummary)]
-
-    def listed(name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(path for files in nested for path in getattr(files, name)))
-
-    return e.Files(listed("read"), listed("modified"), listed("created"), listed("deleted"))

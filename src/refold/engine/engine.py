@@ -57,29 +57,7 @@ def _warn(old: str, new: str) -> None:
 
 
 _preparing: ContextVar[frozenset[int]] = ContextVar("preparing", default=frozenset())
-
-
-class Turns:
-    """One after the other for each session, on each event loop."""
-
-    def __init__(self) -> None:
-        self._locks: WeakKeyDictionary[Session, WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]]
-        self._locks = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def of(self, session: Session) -> AsyncGenerator[None]:
-        """The turn of the caller. A hook that is called within a turn is not kept waiting for its end."""
-        held = _preparing.get()
-        if id(session) in held:
-            yield
-            return
-        loops = self._locks.setdefault(session, WeakKeyDictionary())
-        async with loops.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            token = _preparing.set(held | {id(session)})
-            try:
-                yield
-            finally:
-                _preparing.reset(token)
+"""Ids of the sessions whose turn this code is a part of."""
 
 
 class Engine:
@@ -114,7 +92,8 @@ class Engine:
         """The project's rules as they were when a conversation began here."""
         self.memory = memory
         """Long-term notes; compressed at the end of a turn where there are too many (A19)."""
-        self._turns = Turns()
+        self._locks: WeakKeyDictionary[Session, WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]]
+        self._locks = WeakKeyDictionary()
 
     def _own_writer(self, summariser: str | None) -> Model | None:
         """The engine's model where it writes summaries: always (`same`), never (`digest`), or else where they
@@ -249,9 +228,9 @@ class Engine:
         `model` is who will be asked, where that is not the log's newest."""
         expect(session, Session, WANTED)
         expect(system, (str, NoneType), "the system prompt must be a string")
-        watch, preset, changed = self._watches.get(session), self.planner.preset, None
-        if preset.settings.layers:
-            rules = layers.rules_of(preset, session)
+        planner, watch, changed = self.planner, self._watches.get(session), None
+        if planner.preset.settings.layers:
+            rules = layers.rules_of(planner.preset, session)
             first = self._rules.setdefault(session, rules)
             system, changed = layers.with_rules(system, first), None if rules == first else rules
         if watch:
@@ -264,27 +243,37 @@ class Engine:
             cache_expiring=cache_expiring,
             model=model,
         )
-        async with self._turns.of(session):
-            return await self._prepare(session, watch, request, changed)
+        async with self._turn(session):
+            if overflowed_twice(session, planner.preset.window, model):
+                raise OverflowAgain
+            if watch:
+                watch.write_notes()
+            s = planner.glance(session, request)
+            if s is None:
+                await self._fold(session, watch, request)
+                s = planner.context(session, request)
+            if watch:
+                watch.consider(request)
+            epoch, view = session.epoch, await self._shown(s, changed)
+            if epoch != session.epoch:  # a hook took its time, the leaf moved
+                view = await self._shown(planner.context(session, request), changed)
+            return view
 
-    async def _prepare(
-        self, session: Session, watch: Watch | None, request: PlanRequest, changed: str | None
-    ) -> View:
-        planner = self.planner
-        if overflowed_twice(session, planner.preset.window, request.model):
-            raise OverflowAgain
-        if watch:
-            watch.write_notes()
-        s = planner.glance(session, request)
-        if s is None:
-            await self._fold(session, watch, request)
-            s = planner.context(session, request)
-        if watch:
-            watch.consider(request)
-        epoch, view = session.epoch, await self._shown(s, changed)
-        if epoch != session.epoch:  # a hook took its time, the leaf moved
-            view = await self._shown(planner.context(session, request), changed)
-        return view
+    @asynccontextmanager
+    async def _turn(self, session: Session) -> AsyncGenerator[None]:
+        """One after the other for each session, on each event loop. A hook that is called within a turn is
+        not kept waiting for its end."""
+        held = _preparing.get()
+        if id(session) in held:
+            yield
+            return
+        loops = self._locks.setdefault(session, WeakKeyDictionary())
+        async with loops.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            token = _preparing.set(held | {id(session)})
+            try:
+                yield
+            finally:
+                _preparing.reset(token)
 
     async def _shown(self, s: PlanContext, changed: str | None) -> View:
         """The view with what a design and hooks put around it."""
