@@ -327,3 +327,37 @@ def test_R19_brackets_at_the_end_of_a_file_are_not_the_end_of_its_clip() -> None
     for size in range(30, 200, 10):
         _, _, end = clip(code, size, "read").rpartition(" …]")
         assert not end.strip() or any(map(str.isalnum, end)), end
+
+
+def test_lines_that_outputs_began_with_before_leave_their_room_to_what_is_new() -> None:
+    banner = "Collecting usage statistics, see https://example.org/usage\nplatform linux -- Python 3.12.1\n"
+    printed = set(banner.splitlines()).__contains__
+    text = banner + "".join(f"step {n} is done\n" for n in range(200)) + "all good"
+    result = m.result("c1", text)
+    clip = clip_message(result, 120, Texts(COUNTER, printed=printed), key="#7", kind="bash").text
+    assert clip.startswith("[… 2 lines as in earlier output, #7 …]\nstep 0 is done\n")
+    assert banner in clip_message(result, 120, Texts(COUNTER), key="#7", kind="bash").text
+
+
+def test_a_banner_that_speaks_of_failure_stays() -> None:
+    text = "FAILED tests/test_app.py::test_login, and this is no news, as it failed before\n" * 2 + "".join(
+        f"more of it: {n}\n" for n in range(200)
+    )
+    result = m.result("c1", text)
+    clip = clip_message(result, 120, Texts(COUNTER, printed=lambda _: True), key="#7", kind="bash").text
+    assert clip.startswith("FAILED tests/test_app.py")
+
+
+def test_a_file_keeps_what_it_imports_rather_than_all_of_its_opening_comment() -> None:
+    comment = "/**\n" + "".join(f" * Part {n} of the licence.\n" for n in range(40)) + " */\n"
+    text = comment + 'import { a } from "./a"\n' + "".join(f"call(a, {n})\n" for n in range(200))
+    clip = clip_message(m.result("c1", text), 120, Texts(COUNTER), key="#7", kind="read").text
+    assert 'import { a } from "./a"' in clip
+    assert "Part 0" in clip and "Part 5" not in clip
+
+
+def test_steps_of_a_progress_bar_are_one_line() -> None:
+    steps = "".join(f"fetching {n:3}% |{'=' * (n // 10)}{' ' * (10 - n // 10)}|\n" for n in range(0, 101, 2))
+    text = f"start of it\n{steps}" + "".join(f"step {n} is done\n" for n in range(200))
+    clip = clip_message(m.result("c1", text), 120, Texts(COUNTER), key="#7", kind="bash").text
+    assert "fetching 100% |==========| [×51]" in clip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -39,7 +39,7 @@ from refold.session.toolnames import kind
 from refold.session.toolstatus import bare_output
 from refold.session.wire_size import wire_overhead
 from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, Texts, clip_message
-from refold.shrink.excerpt import without_numbers
+from refold.shrink.excerpt import opening_shapes, without_numbers
 
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
@@ -54,6 +54,8 @@ ECHO, ECHO_ROWS = 0.6, 8
 """Share of the lines of a result, and lines at least, that its call put in for it to be an echo."""
 NEVER = 1 << 60
 """Tokens of a call that stands at no scale."""
+OFTEN = 3
+"""Results that begin with a line for it to be a banner of theirs."""
 FORMS_KEPT = 10_000
 """Forms that are kept for plans that become no fold."""
 TYPED = 0.25
@@ -116,6 +118,9 @@ class Clips:
         self.forms: dict[tuple[str, int], SizedMessage] = {}
         """By entry and level."""
         self._texts: dict[str, Texts] = {}
+        self._openings: dict[str, list[int]] = {}
+        """The lines that results begin with, and the positions of those results."""
+        self._epoch = self._read = 0
 
     @classmethod
     def of(cls, session: History, counter: TokenCounter) -> Clips:
@@ -131,7 +136,8 @@ class Clips:
             small = message
             if level:
                 if id not in self._texts:
-                    self._texts[id] = Texts(self.counter, self._text_size(id, message))
+                    sizes, printed = self._text_size(id, message), self._printed_before(id)
+                    self._texts[id] = Texts(self.counter, sizes, printed)
                 number, texts = f"#{self.session.position(id)}", self._texts[id]
                 small = clip_message(message, level, texts, key=number, kind=shown_by(call))
             elif isinstance(message, Assistant):
@@ -139,6 +145,20 @@ class Clips:
                 small = msgspec.structs.replace(message, content=said)
             form = self.forms[id, level] = SizedMessage(small, self.counter.message(small))
         return form
+
+    def _printed_before(self, id: str) -> Callable[[str], bool]:
+        """Whether results before this entry often began with such a line."""
+        path, end = self.session.path, self.session.position(id) or 0
+        if self._epoch != self.session.epoch:
+            self._epoch, self._read = self.session.epoch, 0
+            self._openings.clear()
+        for position in range(self._read, end):
+            entry = path[position]
+            if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Result):
+                for shape in set(opening_shapes(bare_output(entry.message.text))):
+                    self._openings.setdefault(shape, []).append(position)
+        self._read = max(self._read, end)
+        return lambda shape: (self._openings.get(shape, []) + [end] * OFTEN)[OFTEN - 1] < end
 
     def counted(self) -> dict[int, int]:
         """Sizes of the forms that are kept, by the identity of their messages."""

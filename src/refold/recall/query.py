@@ -18,7 +18,7 @@ from refold.recall.rank import parse_question, rank
 from refold.text import words
 from refold.text.frames import visible
 from refold.text.redact import redact
-from refold.text.truncate import text_window
+from refold.text.truncate import tail_words, text_window
 
 DEFAULT_HITS = 5
 MAX_HITS = 1000
@@ -123,7 +123,7 @@ def called_line(index: Index, position: int) -> str:
 def _ending(text: str) -> str:
     """The last words of an output, which say how a run ended."""
     end = text.rstrip()[-SECRET_CONTEXT_CHARS:]
-    return snippet(end, (), len(end))[-CALL_LINE_CHARS:] if end else ""
+    return tail_words(snippet(end, (), len(end)), CALL_LINE_CHARS)
 
 
 def within_budget(hits: list[Hit], budget: int | None, counter: TokenCounter | None = None) -> list[Hit]:

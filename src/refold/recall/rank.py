@@ -11,7 +11,6 @@ and common terms are looked up only for those.
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ from operator import itemgetter
 import msgspec
 
 from refold.recall.index import ASKS, BOILERPLATE, ENDS_ASKING, SILENT, TELLS_TIME, Doc, Index
-from refold.recall.tool_calls import asked_of_steps
+from refold.recall.tool_calls import asked_of_steps, idf
 from refold.text import dates, words
 
 
@@ -140,10 +139,6 @@ def _fitting(index: Index, text: str, asked: Sequence[str]) -> RankWeights:
     if len(asked) <= MANY_TERMS and _plain(given) >= max(MIN_QUESTION_WORDS, PLAIN_SHARE * len(given)):
         return EXPLAINED
     return WORK if len(asked) > MANY_TERMS or _identifier.search(text) else DIALOGUE
-
-
-def idf(total: int, having: int) -> float:
-    return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
 def rank(

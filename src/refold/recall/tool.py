@@ -19,7 +19,7 @@ from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.history import History
 from refold.session.toolnames import RECALL_TOOL_NAME
 from refold.text.frames import RECORD_NOTE, attribute, frame
-from refold.text.truncate import head, middle
+from refold.text.truncate import head, middle, text_window
 from refold.tokens.fitting import fit, largest
 
 NAME = RECALL_TOOL_NAME
@@ -212,11 +212,8 @@ def _shortened(doc: Doc, left: int, counter: TokenCounter, called: str, terms: S
         if start is None:
             body = middle(text, characters, "\n[… {cut} characters left out …]\n", 2 / 3)
             return _record(doc, body, called=called, cut="middle")
-        first = max(min(start, len(text) - characters), 0)
-        gaps = [
-            f"[… {n} characters left out …]" if n else "" for n in (first, len(text) - first - characters)
-        ]
-        body = "\n".join(filter(None, (gaps[0], text[first : first + characters].strip(), gaps[1])))
+        window = text_window(text, max(min(start, len(text) - characters), 0), characters)
+        body = f"[… {len(text) - len(window)} characters left out …]\n{window}"
         return _record(doc, body, called=called, cut="ends")
 
     return record(largest(min(len(text), left * 4), lambda n: counter.text(record(n)) <= left))

@@ -141,8 +141,12 @@ class StepIndex:
         return found
 
     def _rarity(self, term: str) -> float:
-        having = len(self._postings.get(term, ()))
-        return math.log(1 + (len(self._sizes) - having + 0.5) / (having + 0.5))
+        return idf(len(self._sizes), len(self._postings.get(term, ())))
+
+
+def idf(total: int, having: int) -> float:
+    """How telling a term is that so many of all entries have."""
+    return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
 def _run(call: Call) -> str:

@@ -8,8 +8,8 @@ number.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby, pairwise
 
 import msgspec
 
@@ -31,7 +31,7 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output, reported_status
-from refold.shrink.excerpt import LineSpan, SalientLines, without_context, without_numbers
+from refold.shrink.excerpt import LineSpan, SalientLines, without_banner, without_context, without_numbers
 from refold.text.frames import TAG
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
@@ -82,10 +82,16 @@ class Body(msgspec.Struct, frozen=True, gc=False):
 class Texts:
     """The texts that clips of one message are made of, at all levels: each is read and counted once."""
 
-    __slots__ = ("_bodies", "_sizes", "counter")
+    __slots__ = ("_bodies", "_sizes", "counter", "printed")
 
-    def __init__(self, counter: TokenCounter, sizes: Mapping[str, int] = {}) -> None:
-        self.counter = counter
+    def __init__(
+        self,
+        counter: TokenCounter,
+        sizes: Mapping[str, int] = {},
+        printed: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`printed`: whether earlier outputs often began with such a line (`opening_shapes`)."""
+        self.counter, self.printed = counter, printed
         self._sizes = {**sizes}
         self._bodies: dict[str, Body] = {}
 
@@ -96,13 +102,15 @@ class Texts:
             known = self._sizes[text] = self.counter.text(text)
         return known
 
-    def body(self, text: str, kind: ToolKind) -> Body:
+    def body(self, text: str, kind: ToolKind, key: str) -> Body:
         body = self._bodies.get(text)
         if body is None:
             plain = bare_output(text)
             plain = without_context(plain) if kind == "grep" else plain
+            plain = without_banner(plain, self.printed, key) if kind == "bash" else plain
             # Of a file every line may have to be matched.
             plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
+            plain = _with_short_comment(plain) if kind in _FILES else plain
             by_record = _by_record(plain)
             plain, line = (by_record, len(by_record)) if by_record else (plain, _LINE)
             size = self.size(text) if plain == text else self.counter.text(plain)
@@ -111,12 +119,33 @@ class Texts:
 
 
 _FILES: tuple[ToolKind, ...] = ("read", "editor")
-_RUN = re.compile(r"^(.{8,}+)\n(?:\1(?:\n|\Z)){2,}", re.M)
+_COMMENT = re.compile(
+    r'(?:\(lines .*\)\n)?(?:#!.*\n)?(?:/\*(?s:.{0,8000}?)\*/|"""(?s:.{0,8000}?)"""|(?:(?:#|//).*\n){1,100}+)'
+)
+_COMMENT_LINES = 3
+"""Lines that stay of a comment in front of a file: what is imported comes behind it."""
+
+
+def _with_short_comment(text: str) -> str:
+    comment = _COMMENT.match(text)
+    rows = comment[0].rstrip("\n").split("\n") if comment else []
+    if comment is None or len(rows) < 2 * _COMMENT_LINES:
+        return text
+    return "\n".join([*rows[:_COMMENT_LINES], _LEFT_OUT, text[comment.end() :].lstrip("\n")])
+
+
+_BAR = re.compile(r"[\W\d_]+")
 
 
 def _once(text: str) -> str:
-    """Lines that are the same one after the other as one, with their number."""
-    return _RUN.sub(lambda run: f"{run[1]} [×{run[0].rstrip(chr(10)).count(chr(10)) + 1}]\n", text)
+    """Lines that are the same one after the other, and steps of a progress bar, as the last one with their
+    number."""
+    kept = list[str]()
+    for _, same in groupby(text.split("\n"), key=lambda row: _BAR.sub("", row) if "%" in row else row):
+        run = list(same)
+        once = len(run) > 2 and len(run[-1]) >= 8
+        kept += [f"{run[-1]} [×{len(run)}]"] if once else run
+    return "\n".join(kept)
 
 
 _JSON = re.compile(r'"(?>(?:[^"\\]|\\.)*)"|[\[{\]]|\}(\s*+,\s*+(?=\{))?')
@@ -180,7 +209,7 @@ def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "
     """Beginning and end of a text, and the lines between that tell most, in at most `tokens` tokens."""
     if len(text) <= tokens or texts.size(text) <= tokens:
         return text
-    whole, body, counter = text, texts.body(text, kind), texts.counter
+    whole, body, counter = text, texts.body(text, kind, key), texts.counter
     text, size = body.text, body.size
     if size <= tokens or (size <= tokens + _MARK_TOKENS and text != whole):
         return text  # what a mark would cost is nearly all that is left to save
@@ -279,10 +308,7 @@ def _whole_tail(text: str, chars: int, longest: int) -> str:
     end = end if end >= 0 else len(text)
     if start == at - 1:
         return last
-    if end - start <= longest:
-        return text[end + 1 :]
-    inside = not text[at - 1].isspace() and not last[:1].isspace()
-    return last[last.find(" ") + 1 :] if inside and " " in last else last
+    return text[end + 1 :] if end - start <= longest else last
 
 
 def _between(

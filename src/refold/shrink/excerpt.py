@@ -165,6 +165,34 @@ def without_context(text: str) -> str:
     return "\n".join([*kept, f"[… {len(rows) - len(kept)} lines around …]"])
 
 
+_OPENING = 12
+"""Lines at the beginning of an output that may be a banner."""
+_TIME = re.compile(r"\d+(?:\.\d+)? ?m?s\b|\d+:\d\d(?::\d\d)?")
+
+
+def opening_shapes(text: str) -> list[str]:
+    """The lines that an output begins with, whatever time they tell."""
+    return [_TIME.sub("0", row[:_LONG].strip()) for row in text.split("\n", _OPENING)[:_OPENING]]
+
+
+def without_banner(text: str, printed: Callable[[str], bool], key: str) -> str:
+    """An output without the lines at its beginning that many began with, too. What it says of failure is news
+    each time."""
+    shapes = opening_shapes(text)
+    news = (
+        shape and (not printed(shape) or _FAILURE.search(shape) or _TOTAL.search(shape)) for shape in shapes
+    )
+    count = next((number for number, is_news in enumerate(news) if is_news), len(shapes))
+    *banner, rest = text.split("\n", count)
+    if sum(map(len, banner)) < _BANNER or not rest:
+        return text
+    return f"[… {count} lines as in earlier output, {key} …]\n{rest}"
+
+
+_BANNER = 60
+"""Characters of a banner from which on it costs more than to say that it is left out."""
+
+
 def without_numbers(text: str, kind: ToolKind) -> str:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""

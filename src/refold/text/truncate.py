@@ -46,12 +46,31 @@ def tail(text: str, limit: int) -> str:
     return text[_behind_secret(text, _next_boundary(text, len(text) - max(limit, 0))) :]
 
 
+def head_words(text: str, limit: int) -> str:
+    """`head` that ends with a whole word where one ends near."""
+    return head(text, _between_words(text, limit, -1, limit))
+
+
+def tail_words(text: str, limit: int) -> str:
+    """`tail` that begins with a whole word where one begins near."""
+    return tail(text, len(text) - _between_words(text, max(len(text) - limit, 0), 1, limit))
+
+
+def _between_words(text: str, at: int, step: int, size: int) -> int:
+    """The place, or the nearest one in this direction that splits no word, if at most a quarter of the `size`
+    is lost."""
+    for place in range(at, at + step * min(_WORD_SIZE, size // 4), step):
+        if not (text[max(place - 1, 0) : place].isalnum() and text[place : place + 1].isalnum()):
+            return place
+    return at
+
+
 def head_lines(text: str, limit: int, spare: float) -> str:
     """`head` without an incomplete last line or word, if that removes less than the share `spare`."""
     start = text[: boundary(text, limit)]
     if (at := start.rfind("\n")) > (1 - spare) * len(start):
         return start[:at]  # a line that goes takes its secrets with it: no search is needed
-    start = head(text, limit)
+    start = head_words(text, limit)
     at = start.rfind("\n")
     if at <= (1 - spare) * len(start):
         at = start.rfind(" ")
@@ -63,7 +82,7 @@ def tail_lines(text: str, limit: int, spare: float) -> str:
     end = text[_next_boundary(text, len(text) - max(limit, 0)) :]
     if 0 <= (at := end.find("\n")) < spare * len(end):
         return end[at + 1 :]
-    end = tail(text, limit)
+    end = tail_words(text, limit)
     at = end.find("\n")
     if not 0 <= at < spare * len(end):
         at = end.find(" ")
@@ -131,7 +150,7 @@ def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", 
     if room <= 0:
         return head(text, limit)
     end = int(room * (1 - start))
-    first, last = head(text, room - end), tail(text, end)
+    first, last = head_words(text, room - end), tail_words(text, end)
     return first + marker.format(cut=len(text) - len(first) - len(last)) + last
 
 

@@ -6,20 +6,17 @@ SWE-agent that write their calls as text (`written_calls`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, TranscriptFile
 from refold.transcripts.builder import Builder, chosen_object
-from refold.transcripts.swe_agent import is_output
 from refold.transcripts.values import as_list, as_name, as_object, first, is_list, without
-from refold.transcripts.written_calls import PARAMETER, read_messages, said_in
+from refold.transcripts.written_calls import PARAMETER, is_output, read_messages, said_in
 
 name = "adp"
 
 
 def detect(head: Head) -> float:
-    value: Any = head.records[0] if head.records else head.value
+    value = head.first
     sample = as_object(value) or first(value)
     opening = first(sample.get("trajectory"))
     if {"role", "text", "system_prompt"} <= opening.keys():

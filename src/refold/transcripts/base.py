@@ -68,6 +68,11 @@ class Head:
                 found.append(cast("JsonObject", value))
         return tuple(found)
 
+    @property
+    def first(self) -> Any:
+        """The first record; where there are no records, the document."""
+        return self.records[0] if self.records else self.value
+
     @cached_property
     def value(self) -> Any:
         """The JSON document as far as the head goes (open lists and objects closed); None if it is not

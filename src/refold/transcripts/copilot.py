@@ -25,7 +25,7 @@ _RESULT_USED = frozenset({"toolCallId", "result", "error", "success", "model"})
 
 
 def detect(head: Head) -> float:
-    first = head.records[0] if head.records else {}
+    first = as_object(head.first)
     data = as_object(first.get("data"))
     if first.get("type") == "session.start" and "sessionId" in data:
         return 0.95

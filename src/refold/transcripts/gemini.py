@@ -27,7 +27,7 @@ _CALL_USED = frozenset({"id", "name", "args", "result", "status", "timestamp"})
 
 
 def detect(head: Head) -> float:
-    first = as_object(head.value) or (head.records[0] if head.records else {})
+    first = as_object(head.first)
     if "sessionId" in first and "projectHash" in first:
         return 0.95
     kinds = {as_text(as_object(item).get("type")) for item in as_list(first.get("messages"))}

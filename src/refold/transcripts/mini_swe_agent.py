@@ -16,7 +16,7 @@ name = "mini-swe-agent"
 
 
 def detect(head: Head) -> float:
-    value = as_object(head.value) or (head.records[0] if head.records else {})
+    value = as_object(head.first)
     info = as_object(value.get("info"))
     said_so = as_text(value.get("trajectory_format")).startswith(name) or "mini_version" in info
     # The messages may lie beyond the head, and so may what says whose they are.

@@ -36,7 +36,7 @@ _BESIDE = frozenset({"step-start", "step-finish", "patch", "snapshot", "compacti
 
 
 def detect(head: Head) -> float:
-    value = head.records[0] if head.records else as_object(head.value)
+    value = as_object(head.first)
     info, message = as_object(value.get("info")), first(value.get("messages"))
     if as_text(info.get("id")).startswith("ses_") and "directory" in info:
         return 0.95

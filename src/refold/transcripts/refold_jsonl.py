@@ -9,12 +9,13 @@ from refold.entries import AnyEntry
 from refold.errors import FormatError
 from refold.protocols import Loaded, SessionInfo
 from refold.transcripts.base import Head, TranscriptFile, is_blank
+from refold.transcripts.values import as_object
 
 name = "refold"
 
 
 def detect(head: Head) -> float:
-    first = head.records[0] if head.records else {}
+    first = as_object(head.first)
     if first.get("type") != "session" or not isinstance(first.get("version"), int):
         return 0.0
     return 0.98 if isinstance(first.get("id"), str) and "timestamp" not in first else 0.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.text.lenient_json import JsonObject
@@ -17,7 +15,7 @@ _USED = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "tim
 
 
 def detect(head: Head) -> float:
-    value: Any = head.records[0] if head.records else head.value
+    value = head.first
     value = as_object(value).get("simulations", value)
     run = as_object(value) or first(value)
     if "traj" in run or ("task_id" in run and "messages" in run):
