@@ -17,8 +17,7 @@ from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.sizes import size_of
 from refold.compaction.transcript import SummarySource, sources
-from refold.digest import Source
-from refold.digest.sections import checkpoint_text, turn_prefix
+from refold.digest import CHECKPOINT, PREFIX, Digest, Source
 from refold.facts.tools import pi_files
 from refold.messages import Bash, Message, Result, User, content
 from refold.protocols import Request, TokenCounter
@@ -125,12 +124,10 @@ class BudgetSummary:
 
         def by_rule(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
             if purpose == "turn_prefix":
-                return turn_prefix(sources, budget, counter)
+                return Digest(sources, template=PREFIX).text(budget, counter)
             # The lists of files come on top; what the previous summary says has a claim of its own.
-            room = max(limit - lists, limit // 2)
-            return checkpoint_text(
-                sources, min(budget + counter.text(previous or ""), room), counter, previous or ""
-            )
+            room = min(budget + counter.text(previous or ""), max(limit - lists, limit // 2))
+            return Digest(sources, previous or "", template=CHECKPOINT).text(room, counter)
 
         return Ask(
             sources=sources,

@@ -15,7 +15,7 @@ from refold.compaction.requests import prompt
 from refold.compaction.transcript import SummarySource, message_of_item
 from refold.compaction.triggers import message_count
 from refold.digest.facts import ROLES
-from refold.digest.sections import DIGEST
+from refold.digest.templates import DIGEST
 from refold.messages import System, system, user
 from refold.protocols import Request
 from refold.session.invariants import PAIRS, legal
@@ -44,7 +44,7 @@ STYLE_ZH = replace(
     cut="[… 省略 {cut} 个字符]",
     total_cut="[… 记录在 {limit} 个字符处截断]",
 )
-_ZH_TITLES = dict(zip(DIGEST, ["目标", "已完成", "事实"], strict=True))
+_ZH_TITLES = dict(zip(DIGEST.sections, ["目标", "已完成", "事实"], strict=True))
 _ZH_SPEAKERS = dict(zip(ROLES.values(), ["用户", "助手", "工具", "用户执行", "系统"], strict=True))
 _DIGEST_LABEL = re.compile(
     rf"^## (?P<title>{'|'.join(_ZH_TITLES)})$"
