@@ -51,7 +51,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Base of every preset's settings. A preset is a class of these: its fields, each with a default and what
     it means (`about`), its docstring, which is the design's idea, and `build`."""
 
-    window: Annotated[int, about("context window of the model", gt=0)] = 200_000
+    window: Annotated[
+        int, about("context window of the model; a larger view is an error, unless `fallback` helps", gt=0)
+    ] = 200_000
     summary_seconds: Annotated[float, about("time limit for all requests to the summariser", gt=0)] = 120.0
     fallback: Annotated[
         Literal["none", "digest"],
