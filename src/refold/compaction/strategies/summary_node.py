@@ -14,7 +14,7 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import cached_prefix
-from refold.compaction.transcript import SummarySource, messages_between
+from refold.compaction.transcript import SummarySource, sources
 from refold.facts import abridged
 from refold.facts.tools import Names
 from refold.messages import Assistant, Call, Result, User, assistant, content
@@ -93,7 +93,7 @@ class SummaryNode:
         # Where the tail begins with tool results, the agent was still at work.
         tail = s.items[s.projection.item_at(position) :][:1]
         goes_on = position < len(s.session.path) and not (tail and isinstance(tail[0].message, User))
-        said = messages_between(s.session, s.projection.floor, position)
+        said = ((x.id, x.message) for x in sources(s.session, s.projection.floor, position))
         groups = abridged.groups(said, continues=goes_on, names=self.names)
         return abridged.xml(groups, self.limits)
 

@@ -287,7 +287,7 @@ def line_of(s: PlanContext, round: Round, known: dict[str, str]) -> str | None:
 
 def by_rule(s: PlanContext, round: Round, limit: int) -> str:
     """A line made by code."""
-    said = transcript.messages_between(s.session, round.first, round.last + 1)
+    said = ((x.id, x.message) for x in sources(s.session, round.first, round.last + 1))
     return rule_line(abridged.groups(said, continues=False), limit, s.counter)
 
 
