@@ -8,7 +8,7 @@ cut by character.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,10 +64,15 @@ def source_of(session: History, item: Item, message: m.Message | None = None) ->
     return SummarySource(id, message or item.message, session[id].time)
 
 
+def said_in(entries: Iterable[e.Entry]) -> tuple[SummarySource, ...]:
+    """What these entries say."""
+    said = ((entry, message_of(entry)) for entry in entries)
+    return tuple(SummarySource(entry.id, message, entry.time) for entry, message in said if message)
+
+
 def sources(session: History, first: int = 0, last: int | None = None) -> tuple[SummarySource, ...]:
     """What a session's path says from position `first` up to, not including, `last`."""
-    said = ((entry, message_of(entry)) for entry in session.path[first:last])
-    return tuple(SummarySource(entry.id, message, entry.time) for entry, message in said if message)
+    return said_in(session.path[first:last])
 
 
 def for_digest(sources: Sequence[SummarySource]) -> list[digest.Source]:
