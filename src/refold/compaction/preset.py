@@ -290,11 +290,7 @@ def describe(kind: type[Settings]) -> list[Setting]:
 
 def _meta(kind: type[Settings], name: str) -> msgspec.Meta:
     """What is said of a setting, by the class or the first of its bases that says something."""
-    for base in kind.__mro__:
-        if not issubclass(base, Settings):
-            continue
-        annotated = next((field.type for field in _settings_fields(base) if field.name == name), None)
-        for meta in getattr(annotated, "__metadata__", ()):
-            if isinstance(meta, msgspec.Meta):
-                return meta
-    return msgspec.Meta()
+    kinds = (base for base in kind.__mro__ if issubclass(base, Settings))
+    types = (field.type for base in kinds for field in _settings_fields(base) if field.name == name)
+    said = (meta for each in types for meta in getattr(each, "__metadata__", ()))
+    return next((meta for meta in said if isinstance(meta, msgspec.Meta)), msgspec.Meta())

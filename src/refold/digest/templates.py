@@ -73,11 +73,11 @@ class Findings:
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────
 
-    def finished(self) -> list[str]:
-        return [f"- [x] {rule_line([turn], LINE, self.counter)}" for turn in self.turns if turn.over]
-
-    def unfinished(self) -> list[str]:
-        return [f"- [ ] {rule_line([turn], LINE, self.counter)}" for turn in self.turns if not turn.over]
+    def lines(self, *, over: bool) -> list[str]:
+        """A line for each turn that came to its end, or for each that did not."""
+        box = "x" if over else " "
+        turns = (turn for turn in self.turns if turn.over is over)
+        return [f"- [{box}] {rule_line([turn], LINE, self.counter)}" for turn in turns]
 
     def progress(self) -> list[str]:
         """All of it as the line of one turn, and what was called."""
@@ -215,8 +215,8 @@ CHECKPOINT = Template(
     {
         "Goal": Section(0.1, Findings.goal),
         "Constraints and preferences": Section(0.15, Findings.wishes),
-        "Done": Section(0.25, Findings.finished, newest=True, under="Progress"),
-        "In progress": Section(0.08, Findings.unfinished, under="Progress"),
+        "Done": Section(0.25, partial(Findings.lines, over=True), newest=True, under="Progress"),
+        "In progress": Section(0.08, partial(Findings.lines, over=False), under="Progress"),
         "Blocked": Section(0.08, Findings.blocked, under="Progress"),
         "Key decisions": Section(0.1, Findings.decisions, newest=True),
         "Next steps": Section(0.05, Findings.next_steps),

@@ -216,20 +216,17 @@ class Archive(KeepRecent):
         def finish(answers: Sequence[str]) -> Finished:
             text, files = answers[0], state.of(source.message for source in old.sources).files()
             if missing(text) and not (s.has_model and self.prompt.strip()):
-                text = completed(text, by_rule(for_digest(old.sources), self.tokens // 2, s.counter))
+                made = Digest(for_digest(old.sources), template=archive(environment(s, old.sources)))
+                text = completed(text, made.text(self.tokens // 2, s.counter))
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, "summary")
             details = LayeredDetails(archive=True).stored()
             return Finished(edits=(edit,), framed=True, summary=text, files=files, details=details)
 
-        def by_rule(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
-            made = Digest(sources, template=archive(environment(s, old.sources)))
-            return made.text(min(budget + FRAME, self.tokens), counter)
-
         return replace(
             bare,
             finish=finish,
-            asks=(replace(self._ask(s, old), by_rule=by_rule),),
+            asks=(self._ask(s, old),),
             tokens_after=bare.tokens_after + self.tokens,
             timeout=self.timeout,
         )
@@ -248,9 +245,14 @@ class Archive(KeepRecent):
             )
             return stand_alone(text, max_tokens=self.tokens, timeout=self.timeout)
 
+        def by_rule(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
+            made = Digest(sources, template=archive(environment(s, old.sources)))
+            return made.text(min(budget + FRAME, self.tokens), counter)
+
         return Ask(
             sources=old.sources,
             render=render,
+            by_rule=by_rule,
             target_tokens=self.tokens,
             accept=in_sections if s.has_model and not self.prompt.strip() else plain,
         )

@@ -135,7 +135,6 @@ class WindowSummary:
             return Finished(edits=(edit,), framed=True, summary=text)
 
         earlier = previous.summary if previous else None
-        kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
             strategy=self.name,
             finish=finish,
@@ -144,7 +143,7 @@ class WindowSummary:
             fold=tuple(source.id for source in sources),
             first_kept=s.items[end].entries[0] if end < len(s.items) else None,
             previous_summary=earlier,
-            tokens_after=s.sizes.overhead + kept + self.max_chars,
+            tokens_after=s.sizes.tokens - s.projection.size(s.counter, start, end) + self.max_chars,
             smaller=False,
             timeout=self.timeout,
         )
@@ -189,12 +188,11 @@ class HardTrim:
         dropped = items[start:end]
         first, last = dropped[0].entries[0], dropped[-1].entries[-1]
         edit = e.Edit(first, last, (), "trim")
-        kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
             strategy=self.name,
             finish=lambda _: Finished(edits=(edit,)),
             stretch=(first, last),
             fold=tuple(id for item in dropped for id in item.entries),
             first_kept=items[end].entries[0],
-            tokens_after=s.sizes.overhead + kept,
+            tokens_after=s.sizes.tokens - s.projection.size(s.counter, start, end),
         )
