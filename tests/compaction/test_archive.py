@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from refold.compaction.plan import Proposal, Reason, finish
 from refold.compaction.plan_context import Writer
 from refold.compaction.strategies import layered
 from refold.compaction.strategies.layered import NOTICE, TITLES, Archive, KeepRecent, archives_fit
-from refold.compaction.transcript import SummarySource
+from refold.digest import Digest, Source, archive
 from refold.errors import BadAnswer
 from refold.session import Session
 
@@ -31,7 +32,7 @@ SAID: tuple[m.Message, ...] = (
     m.assistant("It still fails."),
     m.user("Explain it."),
 )
-SOURCES = [SummarySource(f"e{n}", message, 1_000.0 + n * 60) for n, message in enumerate(SAID)]
+SOURCES = [Source(message=message, time=1_000.0 + n * 60) for n, message in enumerate(SAID)]
 
 
 def sections(text: str) -> dict[str, list[str]]:
@@ -39,8 +40,8 @@ def sections(text: str) -> dict[str, list[str]]:
     return {title: lines for title, *lines in found}
 
 
-def by_rule(*given: Any) -> str:
-    return layered.completed("", layered.sections(*given))
+def by_rule(sources: Sequence[Source], budget: int = 4_000, place: str = "folder /home") -> str:
+    return Digest(sources, template=archive(place)).text(budget, WORDS)
 
 
 def rounds(count: int, *, size: int = 1) -> list[m.Message]:
@@ -54,7 +55,7 @@ def rounds(count: int, *, size: int = 1) -> list[m.Message]:
 
 
 def test_an_archive_without_a_model_has_every_section() -> None:
-    assert sections(by_rule(SOURCES, "## Goal\nUser: fix\n### x", 4_000, WORDS, "folder /home")) == {
+    assert sections(by_rule(SOURCES)) == {
         "Period covered": ["1970-01-01 00:16 UTC to 1970-01-01 00:24 UTC"],
         "Objectives and status": [
             "Original goal: Fix the login.",
@@ -67,13 +68,21 @@ def test_an_archive_without_a_model_has_every_section() -> None:
             "Tools used: Bash, Edit",
         ],
         "Completed milestones": ["- [✓] Fix the login. - Fixed the login."],
-        "Key insights and decisions": ["### Goal", "User: fix", "### x"],
+        "Key insights and decisions": [
+            "- Fixed the login.",
+            "- It still fails.",
+            "- Edit src/login.py: a → b",
+            "- Bash export FOO=1 && pytest -x → failed: 1 failed",
+            "- 1 January 1970 Agent: Fixed login",
+            "- User: Add test",
+            "- Agent: still fails",
+        ],
         "File-system state": ["- src/login.py: modified"],
     }
 
 
 def test_an_archive_of_nothing_says_so_in_every_section() -> None:
-    found = sections(by_rule([], "d", 40, WORDS))
+    found = sections(Digest([], template=archive()).text(100, WORDS))
     assert list(found) == list(TITLES)
     assert [*found.values()] == [
         ["(times unknown)"],
@@ -84,45 +93,45 @@ def test_an_archive_of_nothing_says_so_in_every_section() -> None:
             "Tools used: (none)",
         ],
         ["(none)"],
-        ["d"],
-        ["(no file was changed)"],
+        ["(none)"],
+        ["(none)"],
     ]
 
 
-@pytest.mark.parametrize(
-    ("budget", "reached", "open"),
-    [
-        (40, 1, 0),
-        (47, 1, 0),
-        (48, 1, 1),
-        (79, 1, 1),
-        (80, 2, 1),
-        (119, 2, 1),
-        (120, 3, 2),
-        (400, 5, 6),
-        (9_999, 5, 10),
-    ],
-)
-def test_the_newest_rows_within_an_eighth_and_a_quarter_are_kept(
-    budget: int, reached: int, open: int
-) -> None:
-    found = sections(by_rule(SOURCES * 5, "d", budget, WORDS))
-    ticked, others = found["Completed milestones"], found["Objectives and status"][1:]
-    assert len([row for row in ticked if "✓" in row]) == reached
-    assert len([row for row in others if "left out" not in row]) == open
-    assert (f"- ({5 - reached} earlier left out)" in ticked) is (reached < 5)
-    assert (f"- ({10 - open} earlier left out)" in others) is (open < 10)
+def worked(count: int) -> list[Source]:
+    """Rounds that reached their goal, and as many that did not."""
+    said = list[m.Message]()
+    for n in range(count):
+        said += [m.user(f"Fix part {n}."), m.assistant("", EDIT), m.result("c1", "ok"), m.assistant("Fixed.")]
+        said += [m.user(f"Test part {n}."), m.assistant("It still fails.")]
+    return [Source(message=message) for message in said]
+
+
+@pytest.mark.parametrize("budget", [60, 100, 200, 300, 400, 800, 9_999])
+def test_of_many_rounds_the_newest_are_told_and_how_many_are_not(budget: int) -> None:
+    text = by_rule(worked(30), budget)
+    assert WORDS.text(text) <= budget
+    found = sections(text)
+    for title, verb, share in (
+        ("Completed milestones", "[✓] Fix", 0.25),
+        ("Objectives and status", "Test", 0.125),
+    ):
+        rows = [row for row in found[title] if row.startswith(f"- {verb} part")]
+        left_out = [row for row in found[title] if "earlier left out" in row]
+        if budget >= 200:
+            assert rows == [row for n in range(30 - len(rows), 30) for row in rows if f"part {n}." in row]
+            assert left_out == ([f"- ({30 - len(rows)} earlier left out)"] if len(rows) < 30 else [])
+            assert WORDS.text("\n".join(rows)) <= budget * share
+            assert rows and (budget < 9_999 or len(rows) == 30)
 
 
 @pytest.mark.parametrize("answer", ["It still fails.", "x " * 198 + "fail", "未完成"])
 def test_an_answer_that_denies_it_gets_no_tick(answer: str) -> None:
-    said = [*SAID[:3], m.assistant(answer)]
-    sources = [SummarySource(f"e{n}", message) for n, message in enumerate(said)]
-    assert sections(by_rule(sources, "d", 9_999, WORDS))["Completed milestones"] == ["(none)"]
+    said = [Source(message=message) for message in (*SAID[:3], m.assistant(answer))]
+    assert sections(by_rule(said))["Completed milestones"] == ["(none)"]
     for begins in (396, 400):  # so far an answer is looked at
-        later = [*SAID[:3], m.assistant("x" * begins + " fail")]
-        sources = [SummarySource(f"e{n}", message) for n, message in enumerate(later)]
-        assert "✓" in sections(by_rule(sources, "d", 9_999, WORDS))["Completed milestones"][0]
+        said = [Source(message=message) for message in (*SAID[:3], m.assistant("x" * begins + " fail"))]
+        assert "✓" in sections(by_rule(said))["Completed milestones"][0]
 
 
 def test_an_answer_of_a_model_has_sections() -> None:
@@ -192,7 +201,7 @@ def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
         "an archive for four messages of 20; the rule stays"
     )
     [ask] = found.asks
-    assert ask.target_tokens == (30 if model else 15)
+    assert ask.target_tokens == 30
     assert [x.id for x in ask.sources] == ["e0", "e1", "e3", "e4"]
     request = ask.render(ask.sources, None)
     assert request.max_tokens == 30 and "ask0.1" in request.messages[-1].text

@@ -18,7 +18,7 @@ CALL = m.call("c", "T")
 
 
 def sources(*said: m.Message) -> tuple[SummarySource, ...]:
-    return tuple(SummarySource(f"e{n}", message, float(n), n) for n, message in enumerate(said))
+    return tuple(SummarySource(f"e{n}", message, float(n)) for n, message in enumerate(said))
 
 
 @pytest.mark.parametrize(
@@ -132,17 +132,9 @@ def test_a_result_or_a_command_is_left_whole_or_left_out() -> None:
 def test_calls_and_results_at_the_ends_of_a_stretch_are_paired() -> None:
     said = sources(m.result("c", "out"), m.assistant("so"), m.assistant("", m.call("d", "T")))
     opening, *middle, closing = exchanges.paired(said, {"c": CALL})
-    assert opening.message == m.assistant("", CALL) and (opening.id, opening.time, opening.turn) == (
-        "e0",
-        0.0,
-        0,
-    )
+    assert opening.message == m.assistant("", CALL) and (opening.id, opening.time) == ("e0", 0.0)
     assert tuple(middle) == said
-    assert closing.message == m.result("d", FOLLOWS) and (closing.id, closing.time, closing.turn) == (
-        "e2",
-        2.0,
-        2,
-    )
+    assert closing.message == m.result("d", FOLLOWS) and (closing.id, closing.time) == ("e2", 2.0)
     assert exchanges.paired((), {}) == () and exchanges.paired(said[1:2], {"c": CALL}) == said[1:2]
     assert exchanges.paired(said[:2], {}) == said[:2]
 

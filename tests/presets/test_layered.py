@@ -13,9 +13,10 @@ import pytest
 from refold import Engine, Session, presets, registry
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Plan, Reason, SummarySource
+from refold.compaction.plan import Plan, Reason
 from refold.compaction.requests import load, rests
-from refold.compaction.strategies.layered import HEADING, TITLES, completed, period, sections
+from refold.compaction.strategies.layered import HEADING, TITLES
+from refold.digest import Digest, Source, archive
 from refold.engine.layers import rules_file, with_rules
 from refold.engine.maintenance import maintain
 from refold.errors import ModelError, SettingError
@@ -650,12 +651,10 @@ def test_E8_all_unanswered_messages_count() -> None:
 
 
 def test_E9_without_times_the_period_is_unknown_and_lists_are_bounded() -> None:
-    sources = [
-        SummarySource(f"e{i}", m.user(f"task {i}") if i % 2 == 0 else m.assistant("ok")) for i in range(400)
-    ]
-    assert period(sources) == "(times unknown)"
-    text = completed("", sections(sources, "digest", 1000, counter_named()))
-    assert counter_named().text(text) < 700
+    sources = [Source(message=m.user(f"task {i}") if i % 2 == 0 else m.assistant("ok")) for i in range(400)]
+    text = Digest(sources, template=archive()).text(1000, counter_named())
+    assert "## Period covered\n(times unknown)" in text
+    assert counter_named().text(text) <= 1000
     assert "earlier left out" in text
     assert "task 398 - ok" in text
 

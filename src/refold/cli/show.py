@@ -18,7 +18,7 @@ from refold.cli.session_argument import FORMAT_NAMES, open_session, tell_problem
 from refold.compaction.details import LineSource, RefoldDetails, rows
 from refold.compaction.exchanges import sequence_numbers
 from refold.compaction.path_index import path_index
-from refold.compaction.transcript import messages_between
+from refold.compaction.transcript import sources
 from refold.compare.forms import FORM_WORDS, forms_sentence, message_forms, record_of_fold
 from refold.entries import Fold, PathEntry, key
 from refold.facts.abridged import OutlineLimits, groups, xml
@@ -198,7 +198,7 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
 
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
-    found = groups(messages_between(session))
+    found = groups((x.id, x.message) for x in sources(session))
     shown = {"turns": found, "text": xml(found, OutlineLimits(total_chars_limit=1_000_000))}
     return redacted.values(msgspec.to_builtins(shown))
 

@@ -199,11 +199,8 @@ def paired(sources: Sequence[SummarySource], calls: Mapping[str, m.Call]) -> tup
     first, last = sources[0], sources[-1]
     begin = [x.message for x in takewhile(lambda x: not isinstance(x.message, m.Assistant), sources)]
     again = [calls[x.call_id] for x in begin if isinstance(x, m.Result) and x.call_id in calls]
-    opening = [SummarySource(first.id, m.assistant("", *again), first.time, first.turn)] if again else []
-    closing = [
-        SummarySource(last.id, m.result(call.id, FOLLOWS), last.time, last.turn)
-        for call in last.message.calls
-    ]
+    opening = [SummarySource(first.id, m.assistant("", *again), first.time)] if again else []
+    closing = [SummarySource(last.id, m.result(call.id, FOLLOWS), last.time) for call in last.message.calls]
     return (*opening, *sources, *closing)
 
 

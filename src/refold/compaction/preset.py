@@ -51,7 +51,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Base of every preset's settings. A preset is a class of these: its fields, each with a default and what
     it means (`about`), its docstring, which is the design's idea, and `build`."""
 
-    window: Annotated[int, about("context window of the model", gt=0)] = 200_000
+    window: Annotated[
+        int, about("context window of the model; a larger view is an error, unless `fallback` helps", gt=0)
+    ] = 200_000
     summary_seconds: Annotated[float, about("time limit for all requests to the summariser", gt=0)] = 120.0
     fallback: Annotated[
         Literal["none", "digest"],
@@ -288,11 +290,7 @@ def describe(kind: type[Settings]) -> list[Setting]:
 
 def _meta(kind: type[Settings], name: str) -> msgspec.Meta:
     """What is said of a setting, by the class or the first of its bases that says something."""
-    for base in kind.__mro__:
-        if not issubclass(base, Settings):
-            continue
-        annotated = next((field.type for field in _settings_fields(base) if field.name == name), None)
-        for meta in getattr(annotated, "__metadata__", ()):
-            if isinstance(meta, msgspec.Meta):
-                return meta
-    return msgspec.Meta()
+    kinds = (base for base in kind.__mro__ if issubclass(base, Settings))
+    types = (field.type for base in kinds for field in _settings_fields(base) if field.name == name)
+    said = (meta for each in types for meta in getattr(each, "__metadata__", ()))
+    return next((meta for meta in said if isinstance(meta, msgspec.Meta)), msgspec.Meta())

@@ -8,8 +8,7 @@ cut by character.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,8 +37,6 @@ class SummarySource(msgspec.Struct, frozen=True, gc=False):
     id: str
     message: m.Message
     time: float = 0.0
-    turn: int = 0
-    """Number of the turn on the path, from 1; 0 before the first."""
 
 
 def message_of(entry: e.Entry) -> m.Message | None:
@@ -54,14 +51,6 @@ def message_of(entry: e.Entry) -> m.Message | None:
             return said_by(entry)
 
 
-def messages_between(
-    session: History, first: int = 0, last: int | None = None
-) -> Iterator[tuple[str, m.Message]]:
-    """Entry ids and messages of a part of the path."""
-    said = ((entry.id, message_of(entry)) for entry in session.path[first:last])
-    return ((id, message) for id, message in said if message is not None)
-
-
 def message_of_item(session: History, item: Item) -> m.Message:
     """The same for an item of the view: what a fold put there are the agent's own words."""
     if item.fold is not None:
@@ -70,21 +59,20 @@ def message_of_item(session: History, item: Item) -> m.Message:
 
 
 def source_of(session: History, item: Item, message: m.Message | None = None) -> SummarySource:
-    """What an item of the view says, or `message` instead, with its place in the conversation."""
+    """What an item of the view says, or `message` instead."""
     id = item.entries[-1]
-    position = session.position(id)
-    turn = bisect_right(session.turns, position) if position is not None else 0
-    return SummarySource(id, message or item.message, session[id].time, turn)
+    return SummarySource(id, message or item.message, session[id].time)
 
 
-def sources(session: History, first: int, last: int) -> tuple[SummarySource, ...]:
+def said_in(entries: Iterable[e.Entry]) -> tuple[SummarySource, ...]:
+    """What these entries say."""
+    said = ((entry, message_of(entry)) for entry in entries)
+    return tuple(SummarySource(entry.id, message, entry.time) for entry, message in said if message)
+
+
+def sources(session: History, first: int = 0, last: int | None = None) -> tuple[SummarySource, ...]:
     """What a session's path says from position `first` up to, not including, `last`."""
-    found: list[SummarySource] = []
-    for position, entry in enumerate(session.path[first:last], first):
-        message = message_of(entry)
-        if message is not None:
-            found.append(SummarySource(entry.id, message, entry.time, bisect_right(session.turns, position)))
-    return tuple(found)
+    return said_in(session.path[first:last])
 
 
 def for_digest(sources: Sequence[SummarySource]) -> list[digest.Source]:
@@ -93,8 +81,7 @@ def for_digest(sources: Sequence[SummarySource]) -> list[digest.Source]:
 
     said = ((x, redacted.message(x.message)) for x in sources)
     return [
-        digest.Source(message=message, id=x.id, key=e.key(x.id), turn=x.turn, time=x.time or None)
-        for x, message in said
+        digest.Source(message=message, id=x.id, key=e.key(x.id), time=x.time or None) for x, message in said
     ]
 
 

@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from refold.digest.facts import Source
 from refold.digest.said import DigestForm, FactDigest
 from refold.digest.sections import Digest
+from refold.digest.templates import CHECKPOINT, PREFIX, archive, period
 from refold.protocols import TokenCounter
 
-__all__ = ["Digest", "DigestForm", "FactDigest", "Source", "digest"]
+__all__ = [
+    "CHECKPOINT", "PREFIX", "Digest", "DigestForm", "FactDigest", "Source", "archive", "digest", "period",
+]  # fmt: skip
 
 
 def digest(

@@ -130,7 +130,7 @@ class FactDigest:
         text = "\n".join(searchable(source.message) for source in self._kept)
         return dict.fromkeys(terms(text[-COVERED:]))
 
-    def lines(self, budget: int, counter: TokenCounter, form: DigestForm = "dense") -> str:
+    def lines(self, budget: int, counter: TokenCounter, form: DigestForm = "dense", bullet: str = "") -> str:
         """The facts worth most within `budget` tokens, in the order of the conversation. Words of what is
         kept count less."""
         if budget <= 0 or not self._facts:
@@ -142,13 +142,13 @@ class FactDigest:
         joint = " " if form == "readable" else "; "
 
         def some(number: int) -> str:
-            return _lines(order[:number], tell, joint, budget)
+            return _lines(order[:number], tell, joint, budget, bullet)
 
         # Not quite monotonic (a key may move to another line); what is found fits all the same.
         return some(largest(len(order), lambda number: counter.text(some(number)) <= budget))
 
 
-def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budget: int) -> str:
+def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budget: int, bullet: str) -> str:
     """One line for what was said in a message: day, speaker, sentences, and on some lines the recall key."""
     in_order = sorted(facts, key=lambda fact: (fact.place.order, fact.number))
     groups = [(place, list(group)) for place, group in groupby(in_order, key=lambda fact: fact.place)]
@@ -166,5 +166,5 @@ def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budge
         # Keys of an earlier digest stay: nothing else leads back to what it stood for.
         keyed = place.key and stride and (place.role == "earlier" or number - last_key >= stride)
         last_key = number if keyed else last_key
-        rendered.append(f"{front}{name}{said}{f' [{place.key}]' if keyed else ''}")
+        rendered.append(f"{bullet}{front}{name}{said}{f' [{place.key}]' if keyed else ''}")
     return "\n".join(rendered)

@@ -13,7 +13,7 @@ from refold.facts.tools import Names, actions
 from refold.facts.words import typed
 from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.session.toolnames import command_line, kind
-from refold.text.frames import without_tags
+from refold.text.frames import quote
 from refold.text.truncate import middle
 from refold.tokens.fitting import largest
 
@@ -146,14 +146,22 @@ def xml(found: Sequence[Group], limits: OutlineLimits | None = None) -> str:
     limits, blocks = limits or OutlineLimits(), list[str]()
     room = limits.total_chars_limit
     for group in reversed(found):
-        made = block(group, limits)
+        made = block(_quoted(group), limits)
         room -= len(made)
         if room < 0:  # a later turn never disappears in favour of an earlier one
             break
         blocks.append(made)
     if found and not blocks:
-        return _cut(found[-1], limits)
+        return _cut(_quoted(found[-1]), limits)
     return "\n".join(reversed(blocks))
+
+
+def _quoted(group: Group) -> Group:
+    """Its own texts cannot close a tag of ours."""
+    texts = {name: quote(getattr(group, name), *_OWN_TAGS) for name in ("user", "response")}
+    names = (*_LISTS.values(), "commands")
+    lists = {name: tuple(quote(item, *_OWN_TAGS) for item in getattr(group, name)) for name in names}
+    return msgspec.structs.replace(group, **texts, **lists)
 
 
 def _cut(group: Group, limits: OutlineLimits) -> str:
@@ -171,15 +179,15 @@ _WHOLE = 1_000
 
 
 def block(group: Group, limits: OutlineLimits) -> str:
-    """One group as XML-like text. Its own texts cannot close a tag of ours."""
+    """One group as XML-like text."""
     done = [
         row
         for tag, name in _SECTIONS
         for row in _element(tag, _listed(getattr(group, name), getattr(limits, f"num_{tag}_limit"), limits))
     ]
-    ended = _element("agent_response", [_inside(group.response, limits.agent_response_chars_limit)])
+    ended = _element("agent_response", [middle(group.response, limits.agent_response_chars_limit)])
     rows = [
-        *_element("user", [_inside(group.user, limits.user_message_chars_limit)]),
+        *_element("user", [middle(group.user, limits.user_message_chars_limit)]),
         *_element("agent_actions", done),
         *(ended or ([f"<{group.state}/>"] if group.state and limits.total_chars_limit else [])),
     ]
@@ -194,8 +202,4 @@ def _element(tag: str, rows: Sequence[str]) -> list[str]:
 def _listed(items: Sequence[str], count: int, limits: OutlineLimits) -> list[str]:
     """The newest items of a list."""
     kept = items[max(len(items) - count, 0) :]
-    return [_inside(" ".join(item.split("\n")), limits.action_chars_limit) for item in kept]
-
-
-def _inside(text: str, limit: int) -> str:
-    return middle(without_tags(text, *_OWN_TAGS), max(limit, 0))
+    return [middle(item.replace("\n", " "), limits.action_chars_limit) for item in kept]

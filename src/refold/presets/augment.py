@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Self
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from refold import memory
 from refold.compaction.exchanges import SEGMENT
@@ -33,9 +33,6 @@ class Augment(Settings, frozen=True, kw_only=True):
     """Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
     versioned node of abridged history and summary."""
 
-    window: Annotated[
-        int, about("context window; more than that is an error, unless `fallback` helps", gt=0)
-    ] = 200_000
     trigger_on_history_size_chars: Annotated[int, about("characters at which to fold; 0: off", "A2, A5")] = 0
     trigger_on_history_size_chars_when_cache_expiring: Annotated[
         int, about("the same, just before the provider's cache expires; 0: off", "A2, A6")
@@ -84,63 +81,67 @@ class Augment(Settings, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:
         """Settings that arrive as data: those that are named win over `params`, whatever their value."""
-        settings = super().parse(given)
-        return parameters.resolved(settings, settings.params, given)
+        own = {name: value for name, value in given.items() if name != "params"}
+        return super().parse({**parameters.read(given.get("params", ""), cls), **own})
 
-    def resolved(self) -> Self:
-        """The settings with what `params` says; those that differ from their default win."""
-        return parameters.resolved(self, self.params)
+    def __post_init__(self) -> None:
+        """What `params` says is put in its place; settings that differ from their default win."""
+        super().__post_init__()
+        if self.params:
+            told, default = parameters.read(self.params, type(self)), type(self)()
+            force_setattr(self, "params", "")
+            for name, value in told.items():
+                if getattr(self, name) == getattr(default, name):
+                    force_setattr(self, name, value)
 
     def fitted(self, budget: int) -> Self:
         """Half of the budget for the tail, a sixth each for the outline and the summary."""
-        s, chars = self.resolved(), budget * MIN_CHARS_PER_TOKEN
-        limits, tail = s.abridged_history_params, s.history_tail_size_chars_to_exclude
-        outline = min(limits.total_chars_limit, chars // 6)
+        chars, limits = budget * MIN_CHARS_PER_TOKEN, self.abridged_history_params
+        tail, outline = self.history_tail_size_chars_to_exclude, min(limits.total_chars_limit, chars // 6)
         return replace(
-            s,
+            self,
             window=budget,
-            prompt=s.prompt if s.prompt.strip() else SUMMARY_PROMPT,
-            trigger_on_history_size_chars=s.trigger_on_history_size_chars or chars,
+            prompt=self.prompt if self.prompt.strip() else SUMMARY_PROMPT,
+            trigger_on_history_size_chars=self.trigger_on_history_size_chars or chars,
             history_tail_size_chars_to_exclude=min(tail or chars, chars // 2),
             abridged_history_params=replace(limits, total_chars_limit=outline),
-            summary_tokens=min(s.summary_tokens, max(budget // 6, 50)),
+            summary_tokens=min(self.summary_tokens, max(budget // 6, 50)),
         )
 
     def build(self) -> Preset:
-        s = self.resolved()
-        blank = not s.prompt.strip()
-        template = s.summary_node_request_message_template
+        blank = not self.prompt.strip()
+        template = self.summary_node_request_message_template
         if "{summary}" not in template:
             logging.getLogger(__name__).error(
                 "summary_node_request_message_template has no {summary}: the default template is used"
             )
             template = NODE_PROMPT
         node = SummaryNode(
-            prompt=SUMMARY_PROMPT if blank else s.prompt,
+            prompt=SUMMARY_PROMPT if blank else self.prompt,
             template=template,
-            acknowledgement=s.summary_node_response_message,
-            tail_chars=s.history_tail_size_chars_to_exclude,
-            min_tail=s.min_tail_exchanges,
-            limits=s.abridged_history_params,
-            carry_previous=s.carry_previous_summary,
-            segment=s.head_segment_chars,
-            summary_tokens=s.summary_tokens,
-            names={canonical_tool_name(name): kind for name, kind in s.tool_kinds.items()},
-            off=s.off,
+            acknowledgement=self.summary_node_response_message,
+            tail_chars=self.history_tail_size_chars_to_exclude,
+            min_tail=self.min_tail_exchanges,
+            limits=self.abridged_history_params,
+            carry_previous=self.carry_previous_summary,
+            segment=self.head_segment_chars,
+            summary_tokens=self.summary_tokens,
+            names={canonical_tool_name(name): kind for name, kind in self.tool_kinds.items()},
+            off=self.off,
         )
         trigger = HistorySize(
-            s.trigger_on_history_size_chars,
-            s.trigger_on_history_size_chars_when_cache_expiring,
-            s.off or ("the prompt is blank: summarisation is off" if blank else ""),
+            self.trigger_on_history_size_chars,
+            self.trigger_on_history_size_chars_when_cache_expiring,
+            self.off or ("the prompt is blank: summarisation is off" if blank else ""),
         )
-        version = str(s.summary_version)
+        version = str(self.summary_version)
         return Preset(
             name="augment",
-            settings=s,
+            settings=self,
             measure="chars",
-            window=s.window,
+            window=self.window,
             version=version,
-            accepts=partial(newest_node, version=version, off=bool(s.off)),
+            accepts=partial(newest_node, version=version, off=bool(self.off)),
             stages=(Stage(trigger, (node,)),),
         )
 
@@ -150,11 +151,10 @@ class Augment(Settings, frozen=True, kw_only=True):
 
     def problems(self) -> list[Flaw]:
         """What would go wrong with these settings, item by item (A23)."""
-        s = self.resolved()
-        off = [Flaw("history_summary_min_version", s.off)] if s.off else []
-        flaws = memory.check(s.memories_params) if s.memories_params != MemoryParams() else []
+        off = [Flaw("history_summary_min_version", self.off)] if self.off else []
+        flaws = memory.check(self.memories_params) if self.memories_params != MemoryParams() else []
         notes = [Flaw("memories_params", each) for each in flaws]
-        return [*off, *_prompt_flaws(s.prompt), *s._size_flaws(), *notes]
+        return [*off, *_prompt_flaws(self.prompt), *self._size_flaws(), *notes]
 
     def _size_flaws(self) -> Iterator[Flaw]:
         """Problems of thresholds and times."""

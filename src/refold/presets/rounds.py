@@ -18,9 +18,6 @@ class Rounds(Settings, frozen=True, kw_only=True):
     """One line per finished round, accumulated; only the newest rounds stay verbatim, the rest is
     recalled."""
 
-    window: Annotated[
-        int, about("context window; more than that is an error, unless `fallback` helps", gt=0)
-    ] = 200_000
     history_strategy: Annotated[
         Literal["recent-only", "summary-only", "compressed"], about("what stays beside the lines", "D2, D9")
     ] = "recent-only"

@@ -15,9 +15,6 @@ class Window(Settings, frozen=True, kw_only=True):
     """Counts messages: past a threshold the oldest window becomes one short summary; a hard trim where that
     fails."""
 
-    window: Annotated[
-        int, about("context window; more than that is an error, unless `fallback` helps", gt=0)
-    ] = 200_000
     max_history: Annotated[int, about("hard cap on messages", "C1, C7", gt=0)] = 50
     compact_threshold: Annotated[int, about("messages at which to fold", "C1, C2", gt=0)] = 40
     compact_window: Annotated[int, about("oldest messages to summarise", "C1, C3", gt=0)] = 30

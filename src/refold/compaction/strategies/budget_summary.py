@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-import msgspec
-
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.sizes import size_of
-from refold.compaction.transcript import SummarySource, sources
-from refold.digest import Source
-from refold.digest.sections import checkpoint_text, turn_prefix
+from refold.compaction.transcript import SummarySource, said_in
+from refold.digest import CHECKPOINT, PREFIX, Digest, Source
 from refold.facts.tools import pi_files
 from refold.messages import Bash, Message, Result, User, content
 from refold.protocols import Request, TokenCounter
@@ -39,20 +36,12 @@ class BudgetSummary:
         if path and isinstance(path[-1], e.Fold) and path[-1].summary:
             return Reason("just_folded", "nothing was said since the last fold")
         previous, changes = s.projection.newest_summary, changed(s)
-        start, cut = s.boundary(previous), self._cut(s, previous, changes)
-        said = (entry for entry in path[start : cut.position] if entry.id not in changes)
-        files = pi_files(
-            (entry.message for entry in said if isinstance(entry, e.MessageEntry)),
-            previous.files if previous else e.Files(),
-        )
-
-        def shown(first: int, last: int) -> tuple[SummarySource, ...]:
-            said = (x for x in sources(s.session, first, last) if changes.get(x.id, True))
-            put = msgspec.structs.replace
-            return tuple(put(x, message=changes[x.id][0]) if x.id in changes else x for x in said)
-
-        history = shown(start, cut.turn_start if cut.split else cut.position)
-        prefix = shown(cut.turn_start, cut.position) if cut.split else ()
+        path = shown_path(s.session, changes)
+        start, cut = s.boundary(previous), self._cut(s, path, previous, changes)
+        folded = (entry.message for entry in path[start : cut.position] if isinstance(entry, e.MessageEntry))
+        files = pi_files(folded, previous.files if previous else e.Files())
+        history = said_in(path[start : cut.turn_start if cut.split else cut.position])
+        prefix = said_in(path[cut.turn_start : cut.position]) if cut.split else ()
         if not history and not prefix:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
         earlier = previous.summary if previous else None
@@ -88,8 +77,10 @@ class BudgetSummary:
             measured_before=s.sizes.anchored(bare=True),
         )
 
-    def _cut(self, s: PlanContext, previous: e.Fold | None, changes: Changes) -> Cut:
-        path, start = _path(s.session, changes), s.boundary(previous)
+    def _cut(
+        self, s: PlanContext, path: Sequence[e.AnyPathEntry], previous: e.Fold | None, changes: Changes
+    ) -> Cut:
+        start, wanted = s.boundary(previous), s.wanted_cut
 
         def size(entry: e.Entry) -> int:
             # Summaries of compactions take no room: the new one replaces all of them.
@@ -97,7 +88,6 @@ class BudgetSummary:
                 return s.session.cached_count(entry.id, entry.message, s.measure)
             return 0 if isinstance(entry, e.Fold) else size_of(entry, s.measure)
 
-        wanted = s.wanted_cut
         if wanted is None:
             return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size, previous=previous)
         return cut_at(path, start, s.projection.position_of(wanted))
@@ -125,12 +115,10 @@ class BudgetSummary:
 
         def by_rule(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
             if purpose == "turn_prefix":
-                return turn_prefix(sources, budget, counter)
+                return Digest(sources, template=PREFIX).text(budget, counter)
             # The lists of files come on top; what the previous summary says has a claim of its own.
-            room = max(limit - lists, limit // 2)
-            return checkpoint_text(
-                sources, min(budget + counter.text(previous or ""), room), counter, previous or ""
-            )
+            room = min(budget + counter.text(previous or ""), max(limit - lists, limit // 2))
+            return Digest(sources, previous or "", template=CHECKPOINT).text(room, counter)
 
         return Ask(
             sources=sources,
@@ -154,7 +142,7 @@ def changed(s: PlanContext) -> Changes:
     return {edit.first: edit.put for edit in edits if edit.kind in ("hide", "clip")}
 
 
-def _path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
+def shown_path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
     """The path with what is shown for its entries."""
     if not changes:
         return session.path
@@ -162,8 +150,9 @@ def _path(session: History, changes: Changes) -> Sequence[e.AnyPathEntry]:
     for id, put in changes.items():
         at = session.position(id)
         if at is not None:
-            hidden = e.Other(id=id, parent=path[at].parent, time=path[at].time)
-            path[at] = e.MessageEntry(id=id, parent=path[at].parent, message=put[0]) if put else hidden
+            parent, time = path[at].parent, path[at].time
+            hidden = e.Other(id=id, parent=parent, time=time)
+            path[at] = e.MessageEntry(id=id, parent=parent, time=time, message=put[0]) if put else hidden
     return path
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from refold import entries as e
@@ -18,19 +16,16 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Failed, Finished, PendingRequest, Proposal, Reason
 from refold.compaction.plan_context import PlanContext, finished, left_alone, round_at, touches
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
-from refold.compaction.transcript import SummarySource, message_of_item, source_of
+from refold.compaction.transcript import SummarySource, for_digest, message_of_item, source_of
+from refold.digest import Digest, Source, archive, period
 from refold.errors import BadAnswer
-from refold.facts import abridged, state
-from refold.facts.shell import parse
+from refold.facts import state
 from refold.facts.tools import actions
 from refold.messages import Call, Message, Result, System, system
 from refold.protocols import Request, TokenCounter
-from refold.session import redacted
-from refold.session.toolnames import ToolKind, command_line, kind
+from refold.session.toolnames import ToolKind
 from refold.shrink import Limits, Rule, Shrinking, kind_of
 from refold.text.frames import quote
-from refold.text.truncate import one_line
-from refold.tokens.fitting import newest_within
 
 
 class Answers(dict[tuple[int, str], Result | None]):
@@ -220,10 +215,9 @@ class Archive(KeepRecent):
 
         def finish(answers: Sequence[str]) -> Finished:
             text, files = answers[0], state.of(source.message for source in old.sources).files()
-            if not s.has_model or not self.prompt.strip():
-                place = environment(s, old.sources)
-                known = sections(old.sources, "" if s.has_model else text, self.tokens, s.counter, place)
-                text = completed(text if s.has_model else "", known)
+            if missing(text) and not (s.has_model and self.prompt.strip()):
+                made = Digest(for_digest(old.sources), template=archive(environment(s, old.sources)))
+                text = completed(text, made.text(self.tokens // 2, s.counter))
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, "summary")
             details = LayeredDetails(archive=True).stored()
@@ -246,32 +240,27 @@ class Archive(KeepRecent):
             text = fill(
                 asked,
                 conversation=transcript.render(sources, STYLE),
-                period=period(old.sources),
+                period=period(source.time for source in old.sources),
                 focus=focus_line(s.instructions),
             )
             return stand_alone(text, max_tokens=self.tokens, timeout=self.timeout)
 
+        def by_rule(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
+            made = Digest(sources, template=archive(environment(s, old.sources)))
+            return made.text(min(budget + FRAME, self.tokens), counter)
+
         return Ask(
             sources=old.sources,
             render=render,
-            target_tokens=self.tokens if s.has_model else self.tokens // 2,
+            by_rule=by_rule,
+            target_tokens=self.tokens,
             accept=in_sections if s.has_model and not self.prompt.strip() else plain,
         )
 
 
-def period(sources: Sequence[SummarySource]) -> str:
-    """Start and cut-off of what is archived."""
-    times = [source.time for source in sources if source.time]
-    if not times:
-        return "(times unknown)"
-    ends = (datetime.fromtimestamp(time, UTC) for time in (min(times), max(times)))
-    return " to ".join(end.strftime("%Y-%m-%d %H:%M UTC") for end in ends)
-
-
-TITLES = (
-    "Period covered", "Objectives and status", "Technical context", "Completed milestones",
-    "Key insights and decisions", "File-system state",
-)  # fmt: skip
+TITLES = tuple(archive().sections)
+FRAME = 400
+"""Tokens of an archive by rule that do not depend on how much was said."""
 
 
 def in_sections(text: str) -> str:
@@ -292,45 +281,11 @@ def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold().replace("&", "and"))
 
 
-def completed(text: str, known: Mapping[str, Sequence[str]]) -> str:
-    """An archive with the sections that it lacks, as code knows them."""
-    added = [f"## {title}\n" + "\n".join(known[title]) for title in missing(text)]
-    return "\n\n".join([*([text] if text else []), *added])
-
-
-def sections(
-    sources: Sequence[SummarySource], digest: str, budget: int, counter: TokenCounter, place: str = ""
-) -> dict[str, list[str]]:
-    """What code knows of each section; insights by the digest, where there is one."""
-    groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
-    asked = [group for group in groups if group.user.strip()]
-    rows = {True: list[str](), False: list[str]()}
-    for group in asked:
-        reached = group.succeeded and not group.state and not _DENIED.search(group.response[:400])
-        told = f"{one_line(group.user, 120)} - {one_line(group.response, 120) or 'interrupted'}"
-        rows[reached].append(f"- [✓] {told}" if reached else f"- {told}")
-    files = state.of(source.message for source in sources).files()
-    paths = [
-        f"- {path}: {what}" for what in ("created", "modified", "deleted") for path in getattr(files, what)
-    ]
-    goal = one_line(asked[0].user, 400) if asked else "(none)"
-    found = (
-        [period(sources)],
-        [f"Original goal: {goal}", *_within(rows[False], budget // 8, counter)],
-        technical(sources, place),
-        _within(rows[True], budget // 4, counter) or ["(none)"],
-        [_HEADING.sub("###", digest) or "(none)"],  # the sections are the document's
-        _within(paths, budget // 8, counter) or ["(no file was changed)"],
-    )
-    return dict(zip(TITLES, found, strict=True))
-
-
-_DENIED = re.compile(
-    r"\b(?:not yet|fail(?:s|ed|ing|ures?)?|cannot|can't|could not|couldn't|unable|still)\b|未|失败", re.I
-)
-"""Words of an answer that withhold the tick. What gives it are calls that ended well."""
-_HEADING = re.compile(r"^##(?=[ ])", re.M)
-_VARIABLE = re.compile(r"(?:^|[;&|]\s{0,8})(?:export\s{1,8})?([A-Z][A-Z0-9_]{1,60})=", re.M)
+def completed(text: str, known: str) -> str:
+    """An archive, and the sections that it lacks out of one that code wrote."""
+    lacking, parts = missing(text), re.split(r"^## ", known, flags=re.M)[1:]
+    added = [f"## {part.strip()}" for part in parts if part.partition("\n")[0] in lacking]
+    return "\n\n".join([text, *added])
 
 
 _SYSTEM = re.compile(
@@ -357,36 +312,6 @@ def _system_of(folder: str) -> str:
     if re.match(r"[A-Za-z]:[\\/]", folder):
         return "Windows"
     return "macOS" if folder.startswith("/Users/") else "Unix" if folder.startswith("/") else "(unknown)"
-
-
-def technical(sources: Sequence[SummarySource], place: str) -> list[str]:
-    """Stack and environment as far as calls tell: kinds of files, programs, shell, names of variables."""
-    calls = [call for source in sources for call in source.message.calls]
-    files = [action.path for call in calls for action in actions(call)]
-    endings = Counter(ending for path in files if (ending := posixpath.splitext(path)[1]))
-    lines = [redacted.without_secrets(command_line(call)) for call in calls if kind(call.name) == "bash"]
-    programs = Counter(word for line in lines if (word := _program(line)))
-    variables = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line[:2_000]))
-    shells = dict.fromkeys(call.name for call in calls if kind(call.name) == "bash")
-    stack = [f"{name} ({n})" for counts in (endings, programs) for name, n in counts.most_common(8)]
-    return [
-        f"Stack: {', '.join(stack) or '(unknown)'}",
-        f"Environment: {place or 'folder (unknown)'}; shell {', '.join(shells) or '(none)'}; "
-        f"variables {', '.join(list(variables)[:10]) or '(none)'}",
-        f"Tools used: {', '.join(sorted({call.name for call in calls})[:30]) or '(none)'}",
-    ]
-
-
-def _program(line: str) -> str:
-    """The program that a command line is there for, behind folders and variables."""
-    programs = (simple.program for simple in parse(line).commands)
-    return one_line(next((name for name in programs if name not in ("", "cd", "export")), ""), 40)
-
-
-def _within(rows: Sequence[str], budget: int, counter: TokenCounter) -> list[str]:
-    count = newest_within(rows, budget, lambda row: counter.text(row) + 1)
-    left = len(rows) - count
-    return [*([f"- ({left} earlier left out)"] if left else []), *rows[left:]]
 
 
 def archives_fit(s: PlanContext, *, threshold: float, keep_rounds: int) -> Reason | None:

@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from refold import entries as e
 from refold.compaction import exchanges
 from refold.compaction.details import AugmentDetails
@@ -16,7 +14,7 @@ from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import cached_prefix
-from refold.compaction.transcript import SummarySource, messages_between
+from refold.compaction.transcript import SummarySource, sources
 from refold.facts import abridged
 from refold.facts.tools import Names
 from refold.messages import Assistant, Call, Result, User, assistant, content
@@ -95,9 +93,9 @@ class SummaryNode:
         # Where the tail begins with tool results, the agent was still at work.
         tail = s.items[s.projection.item_at(position) :][:1]
         goes_on = position < len(s.session.path) and not (tail and isinstance(tail[0].message, User))
-        said = messages_between(s.session, s.projection.floor, position)
+        said = ((x.id, x.message) for x in sources(s.session, s.projection.floor, position))
         groups = abridged.groups(said, continues=goes_on, names=self.names)
-        return abridged.xml(tuple(map(_quoted, groups)), self.limits)
+        return abridged.xml(groups, self.limits)
 
     def _ask(self, s: PlanContext, head: tuple[SummarySource, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
@@ -135,12 +133,3 @@ def _open_calls(s: PlanContext, last: exchanges.Exchange) -> tuple[Call, ...]:
         return ()
     replies = (item.message for item in s.items[last.first : last.last])
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
-
-
-_LISTS = ("modified", "created", "deleted", "viewed", "commands")
-
-
-def _quoted(group: abridged.Group) -> abridged.Group:
-    lists = {name: tuple(quote(x, *_NODE_TAGS) for x in getattr(group, name)) for name in _LISTS}
-    user, response = quote(group.user, *_NODE_TAGS), quote(group.response, *_NODE_TAGS)
-    return msgspec.structs.replace(group, user=user, response=response, **lists)

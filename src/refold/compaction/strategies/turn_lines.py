@@ -69,26 +69,23 @@ class WriteLines:
         fresh = list(takewhile(lambda each: line_of(s, each, known) is None, rounds))[::-1]
         if not fresh:
             return Reason("all_written", "every finished round has its line")
+        asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
         # Made before the model is asked: the path may be another one when the answers come.
         by_code = [
-            e.TurnLine(
-                id="",
-                target=s.session.path[round.last].id,
-                turn=round.number,
-                text=by_rule(s, round, self.line_tokens),
-                author="rule",
-            )
-            for round in fresh
+            (round, s.session.path[round.last].id, by_rule(s, round, self.line_tokens)) for round in fresh
         ]
-        asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
 
         def finish(answers: Sequence[str]) -> Finished:
-            written = dict(zip((round.number for round in asked), answers, strict=False))
+            written = dict(zip(asked, answers, strict=False))
             lines = (
-                msgspec.structs.replace(line, text=written[line.turn], author="model")
-                if line.turn in written
-                else line
-                for line in by_code
+                e.TurnLine(
+                    id="",
+                    target=end,
+                    turn=round.number,
+                    text=written.get(round, text),
+                    author="model" if round in written else "rule",
+                )
+                for round, end, text in by_code
             )
             return Finished(edits=(), annotations=tuple(lines))
 
@@ -137,14 +134,14 @@ class TurnLines:
         lines.sort(key=lambda line: line.start)
         merged = merging(lines, self.summaries_budget, partial(lines_size, counter=s.counter), s.counter)
         shown, trims = shown_blocks(s), tuple(self.zone.trims(s, first, rounds))
-        edits = self._edits(s, merged, shown)
+        changed = list(self._changed(s, merged, shown))
+        edits = [edit for edit, _ in changed]
         if not leaving and not trims and not edits:
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
             return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
         files = path_index(s.session).state.files()
-        changed = [s.span(edit.first, edit.last) for edit in edits]
         details = RoundsDetails(
-            lines=[line for line in merged if _within(s.session, line, changed)],
+            lines=[line for _, block in changed for line in block],
             cache_reset="lines were merged into ranges" if merged != lines else "",
         )
         folded = Finished(edits=(*edits, *trims), framed=True, files=files, details=details.stored())
@@ -166,8 +163,6 @@ class TurnLines:
 
     def _leaving(self, s: PlanContext, first: int) -> list[Round]:
         """Rounds before the zone that are still verbatim, oldest first."""
-        if s.projection.newest_fold is None:  # nothing is shown otherwise than it was said
-            return [round_at(s, index) for index in range(first)]
         alone, leaving = left_alone(s), list[Round]()
         for index in range(first - 1, -1, -1):
             round = verbatim(s, round_at(s, index))
@@ -177,10 +172,12 @@ class TurnLines:
                 break
         return leaving[::-1]
 
-    def _edits(self, s: PlanContext, lines: Sequence[RoundsLine], shown: Shown) -> list[e.Edit]:
-        """What has to change so that the lines stand as they should: each block of them in one message, the
+    def _changed(
+        self, s: PlanContext, lines: Sequence[RoundsLine], shown: Shown
+    ) -> Iterator[tuple[e.Edit, list[RoundsLine]]]:
+        """What has to change so that the lines stand as they should, each block of them in one message: the
         first one under the header, the last one above the workspace."""
-        blocks, edits = list(_blocks(s.session, lines)), list[e.Edit]()
+        blocks = list(_blocks(s.session, lines))
         for index, block in enumerate(blocks):
             texts = [line_text(line) for line in block]
             texts[0] = f"{HEADER}\n{texts[0]}" if index == 0 else texts[0]
@@ -188,8 +185,7 @@ class TurnLines:
             put = (user([text(each) for each in texts]), ACKNOWLEDGEMENT)
             ends = block[0].first, block[-1].last
             if shown.get(ends) != put:
-                edits.append(e.Edit(*ends, put, "line"))
-        return edits
+                yield e.Edit(*ends, put, "line"), block
 
     def workspace(self, s: PlanContext) -> str:
         text = None
@@ -216,13 +212,6 @@ def _blocks(session: History, lines: Iterable[RoundsLine]) -> Iterator[list[Roun
         block.append(line)
     if block:
         yield block
-
-
-def _within(session: History, line: RoundsLine, stretches: Iterable[tuple[int, int]]) -> bool:
-    first, last = session.position(line.first), session.position(line.last)
-    if first is None or last is None:
-        return False
-    return any(start <= first and last <= end for start, end in stretches)
 
 
 def workspace_text(s: PlanContext, budget: int) -> str:
@@ -275,8 +264,9 @@ def _shown(s: PlanContext) -> Iterator[tuple[Item, list[RoundsLine]]]:
             continue
         if item.fold not in noted:
             noted[item.fold] = RoundsDetails.of(s.projection.fold_of(item)).lines
-        stretch = s.span(item.entries[0], item.entries[-1])
-        if lines := [line for line in noted[item.fold] if _within(s.session, line, [stretch])]:
+        start, end = s.span(item.entries[0], item.entries[-1])
+        spans = ((line, *s.span(line.first, line.last)) for line in noted[item.fold])
+        if lines := [line for line, first, last in spans if start <= first and last <= end]:
             yield item, lines
 
 
@@ -297,7 +287,7 @@ def line_of(s: PlanContext, round: Round, known: dict[str, str]) -> str | None:
 
 def by_rule(s: PlanContext, round: Round, limit: int) -> str:
     """A line made by code."""
-    said = transcript.messages_between(s.session, round.first, round.last + 1)
+    said = ((x.id, x.message) for x in sources(s.session, round.first, round.last + 1))
     return rule_line(abridged.groups(said, continues=False), limit, s.counter)
 
 

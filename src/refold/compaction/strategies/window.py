@@ -14,8 +14,6 @@ from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import prompt
 from refold.compaction.transcript import SummarySource, message_of_item
 from refold.compaction.triggers import message_count
-from refold.digest.facts import ROLES
-from refold.digest.sections import DIGEST
 from refold.messages import System, system, user
 from refold.protocols import Request
 from refold.session.invariants import PAIRS, legal
@@ -44,24 +42,16 @@ STYLE_ZH = replace(
     cut="[… 省略 {cut} 个字符]",
     total_cut="[… 记录在 {limit} 个字符处截断]",
 )
-_ZH_TITLES = dict(zip(DIGEST, ["目标", "已完成", "事实"], strict=True))
-_ZH_SPEAKERS = dict(zip(ROLES.values(), ["用户", "助手", "工具", "用户执行", "系统"], strict=True))
-_DIGEST_LABEL = re.compile(
-    rf"^## (?P<title>{'|'.join(_ZH_TITLES)})$"
-    rf"|^(?P<day>\d{{1,2}} [A-Z][a-z]{{2,8}} \d{{4}} )?(?P<speaker>{'|'.join(_ZH_SPEAKERS)}): ",
-    re.M,
-)
+_ZH_LABELS = {
+    "## Goal": "## 目标", "## Done": "## 已完成", "## Facts": "## 事实",
+    "User: ": "用户：", "Agent: ": "助手：",
+}  # fmt: skip
+_LABEL = re.compile(rf"^((?:\d{{1,2}} [A-Z][a-z]{{2,8}} \d{{4}} )?)({'|'.join(_ZH_LABELS)})", re.M)
 
 
 def digest_zh(text: str) -> str:
     """A digest as a Chinese reply is asked for. Its content is in the conversation's own language anyway."""
-
-    def label(match: re.Match[str]) -> str:
-        if title := match["title"]:
-            return f"## {_ZH_TITLES[title]}"
-        return f"{match['day'] or ''}{_ZH_SPEAKERS[match['speaker']]}："
-
-    return f"对话摘要：\n{_DIGEST_LABEL.sub(label, text)}"
+    return f"对话摘要：\n{_LABEL.sub(lambda found: found[1] + _ZH_LABELS[found[2]], text)}"
 
 
 KEEP = 10
@@ -145,7 +135,6 @@ class WindowSummary:
             return Finished(edits=(edit,), framed=True, summary=text)
 
         earlier = previous.summary if previous else None
-        kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
             strategy=self.name,
             finish=finish,
@@ -154,7 +143,7 @@ class WindowSummary:
             fold=tuple(source.id for source in sources),
             first_kept=s.items[end].entries[0] if end < len(s.items) else None,
             previous_summary=earlier,
-            tokens_after=s.sizes.overhead + kept + self.max_chars,
+            tokens_after=s.sizes.tokens - s.projection.size(s.counter, start, end) + self.max_chars,
             smaller=False,
             timeout=self.timeout,
         )
@@ -199,12 +188,11 @@ class HardTrim:
         dropped = items[start:end]
         first, last = dropped[0].entries[0], dropped[-1].entries[-1]
         edit = e.Edit(first, last, (), "trim")
-        kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
             strategy=self.name,
             finish=lambda _: Finished(edits=(edit,)),
             stretch=(first, last),
             fold=tuple(id for item in dropped for id in item.entries),
             first_kept=items[end].entries[0],
-            tokens_after=s.sizes.overhead + kept,
+            tokens_after=s.sizes.tokens - s.projection.size(s.counter, start, end),
         )
