@@ -35,7 +35,7 @@ _REPEATED = 40
 """Characters from which on the same words again say nothing new."""
 _PASTED = 200
 """Characters from which on the same lines again are the same paste."""
-_FENCED = re.compile(r"^ {0,3}(```|~~~)(?s:.*?)(?:\n {0,3}\1.*$|\Z)", re.M)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})(?s:.*?)(?:\n {0,3}\1.*$|\Z)", re.M)
 """A code block."""
 _SET_IN = re.compile(r"^(?: {4}|\t)(?!\s*+(?:[-*•]|\d{1,3}[.)])\s).*$", re.M)
 """A line that is set in and no item of a list: code, or a pasted log."""
@@ -148,7 +148,8 @@ def _long(text: str) -> list[str]:
 def _unrepeated(text: str, lines: Set[str]) -> str:
     """The text with a mark in place of every stretch of known lines that is long enough to be a paste."""
     told: list[str] = []
-    for known, run in groupby(_long(text), lines.__contains__):
+    fences = {line for line in lines if line.lstrip().startswith(("```", "~~~"))}
+    for known, run in groupby(_long(text), (lines - fences).__contains__):
         stretch = "\n".join(run)
         told.append(GAP if known and len(stretch) >= _PASTED else stretch)
     return "\n".join(told) if GAP in told else text
@@ -348,19 +349,24 @@ def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece]) -> Rendered:
 
 
 def _verbatim(text: str, spans: Sequence[Span]) -> str:
-    """These sentences as they stand in the text; a mark where something between them is missing, which ends a
-    code block that is cut."""
-    fences = [found.span() for found in _FENCED.finditer(text)]
+    """These sentences as they stand in the text; a mark where something between them is missing. A code block
+    that is cut ends there, and begins again: what stands outside of it would read as code."""
+    fences = [*_FENCED.finditer(text)]
+
+    def fence_at(place: int) -> re.Match[str] | None:
+        return next((fence for fence in fences if fence.start() < place < fence.end()), None)
+
     shown, at = "", 0
     for begin, end in (*spans, (len(text), len(text))):
         if begin > at:
             lines = text.count("\n", at, begin)
-            mark, space = (GAP if lines < _LINES else _LINES_GAP.format(lines)), "\n" if lines else " "
-            fence = next((x for x in fences if x[0] < at < x[1]), None)
-            cut = shown and fence is not None and begin >= fence[1]
-            shown = (
-                f"{shown.rstrip()}{space if shown else ''}{mark}{chr(10) + '```' + chr(10) if cut else space}"
-            )
+            mark = GAP if lines < _LINES else _LINES_GAP.format(lines)
+            left, entered = fence_at(at) if shown else None, fence_at(begin)
+            closes = [left[1]] if left and left is not entered else []
+            opens = [entered[0].split("\n", 1)[0]] if entered and entered is not left else []
+            gap = "\n".join([mark, *closes, *opens] if closes else [*opens, mark])
+            space = "\n" if lines or closes or opens else " "
+            shown = f"{shown.rstrip()}{space if shown else ''}{gap}{space}"
         shown += text[begin:end]
         at = end
     return shown.rstrip() if spans and spans[-1][1] < len(text) else shown
