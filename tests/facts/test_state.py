@@ -179,6 +179,21 @@ def test_R10_a_failed_read_is_no_read(step: Step) -> None:
     assert done(step).files().read == ()
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("str_replace_editor", {"command": "view", "path": "/w/src"}, "Here's the files and directories up to 2 levels deep in /w/src:\n/w/src/\n/w/src/a.py")],
+        [("view", {"path": "/w/src"}, "a.py\nb.py"), ("view", {"path": "/w/src/a.py"}, "x = 1")],
+        [("view", {"path": "/w/src/a.py"}, "x = 1"), ("view", {"path": "/w/src"}, "a.py\nb.py")],
+        [("read_file", {"path": "src/"}, "a.py\nb.py")],
+        [("Read", {"file_path": "/w/src"}, "EISDIR: illegal operation on a directory, read", True)],
+        [bash("cat src", "cat: src: Is a directory\nExit code 1", True)],
+    ],
+)  # fmt: skip
+def test_R22_a_folder_is_no_file_that_was_read(steps: list[Step]) -> None:
+    assert {*done(*steps, cwd="/w").files().read} <= {"/w/src/a.py"}
+
+
 def test_R10_a_file_that_speaks_of_errors_was_read() -> None:
     text = "Error: what this page is about.\n" + "Exit code 1 means that something failed.\n" * 60
     assert done(("read", {"path": "errors.md"}, text)).files().read == ("errors.md",)

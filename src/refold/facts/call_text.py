@@ -77,8 +77,8 @@ _LEADS_IN = re.compile(
 )
 
 
-_TAKES_BACK = re.compile(r"^(?:But|However|Actually|Wait|Though|No,)\b|\b(?:though|after all)\b")
-"""The sentence before one of these is not the last word on it."""
+_CORRECTS = re.compile(r"^(?:But|However|Actually|Wait|Though|No,)\b|\b(?:though|after all)\b")
+"""A sentence with one of these may correct the one before: it comes first of the two."""
 _ANNOUNCES = 48
 """Characters of a sentence that only announces the next."""
 
@@ -161,8 +161,9 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     weights = [_weight(piece.text) for piece in found]
     weights[0] += 1
     weights[-1] += 1
-    for at, piece in enumerate(found[1:]):
-        weights[at] -= 8 * bool(_TAKES_BACK.search(piece.text))
+    for at, piece in enumerate(found[1:], 1):
+        if _CORRECTS.search(piece.text):
+            weights[at] = max(weights[at], weights[at - 1] + 1)
     left, chosen = limit, set[int]()
     for at in sorted(range(len(found)), key=lambda at: -weights[at]):
         left -= len(found[at].text) + 1

@@ -73,6 +73,8 @@ class FileHistory:
         path = self._key(action.path, base)
         known = self.notes.get(path)
         if action.verb == "view":
+            if self._is_folder(path):
+                return
             if known is None or known.fate in ("read", "deleted", "gone"):
                 self._put(path, FileNote(known.name if known else action.path, "read", 0, number, entry))
             return
@@ -156,7 +158,15 @@ class FileHistory:
             self._stash |= {path: self._stash.pop(alone)} if alone in self._stash else {}
         return path
 
+    def _is_folder(self, path: str) -> bool:
+        """Whether other files are known below it."""
+        return any(other.startswith(f"{path}/") for other in self._parts.get(path.rsplit("/", 1)[-1], ()))
+
     def _index(self, path: str) -> None:
+        folder = path
+        while folder := posixpath.dirname(folder.rstrip("/")):
+            if (note := self.notes.get(folder)) and note.fate == "read":
+                self._forget({folder: note})
         for part in path.split("/")[-40:]:
             self._parts.setdefault(part, {})[path] = None
 

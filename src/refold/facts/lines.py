@@ -117,8 +117,11 @@ def _outcome(result: Result, call: Call, cwd: str) -> str:
         return _status(ended, ended.error)
     if what in ("grep", "glob") and _NOTHING.fullmatch(ended.body[:80]):
         return "nothing found"
-    if what != "other" or len(ended.body) < REPORT or any(is_typed(result, part) for part in result.parts):
-        return ""  # a short answer is a receipt; what the user typed stands among the user's words
+    if any(is_typed(result, part) for part in result.parts):
+        return "answered by the user"  # in words that stand among the user's own
+    asked_the_user = call.arguments.keys() & {"question", "questions"}
+    if what != "other" or (len(ended.body) < REPORT and not asked_the_user):
+        return ""  # a short answer is a receipt
     # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
     told, asked = report(ended.body, REPORTED), main_argument(call, cwd)[:_SAME]
     return "" if len(asked) > _SHORT and asked in told else told

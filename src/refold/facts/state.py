@@ -153,8 +153,10 @@ class WorkState:
         for action in actions(call, opened[1] if opened else ""):
             path = absolute(action.path, base)
             self._errors.pop(path, None)
-            if what == "bash" and action.verb == "view" and action.path not in printed:
-                continue
+            if action.verb == "view" and (
+                action.path not in printed if what == "bash" else f"\n{action.path}/" in outcome.body[:400]
+            ):
+                continue  # nothing of it was printed, or it is a folder: what it holds was listed
             if not outcome.failed:
                 self.history.take(action, base, *step.at, created=outcome.created)
             elif action.verb != "view" and what != "bash":
