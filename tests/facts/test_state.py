@@ -312,6 +312,8 @@ def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
         ("pytest -q", "5 passed in 1s\nCoverage too low\n[Command finished with exit code 1]", 'pytest -q: FAILED (exit 1), "5 passed" #1'),
         ("pytest -q; echo $?", "2 failed, 1 passed in 1s\n1", 'pytest -q: "2 failed, 1 passed" #1'),
         ("npm ci && npm test", "Tests: 1 failed, 4 passed, 5 total\nExit code: 1", 'npm test: "Tests: 1 failed, 4 passed, 5 total" #1'),
+        ("go test ./... | tail", "ok  \ta/b\t0.1s\nok  \ta/c\t(cached)", 'go test ./...: "ok a/c (cached)" and others like it #1'),
+        ("go test ./a | tail", "ok  \ta/b\t0.1s", 'go test ./a: "ok a/b 0.1s" #1'),
         ("npm run lint && npm test", "5 passed in 1s\nExit code: 0", 'npm run lint && npm test: passed, "5 passed" #1'),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from refold.facts.call_text import FINDING, conclusion, main_argument, report, said, weight
-from refold.facts.check_results import check_run, summary_line
+from refold.facts.check_results import check_run, summary
 from refold.facts.shell import parse, without_folder
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import actions
@@ -28,6 +28,8 @@ from refold.text.truncate import in_short, one_line
 OUTCOME, REPORTED, REPORT, _SAME, _SHORT = 120, 240, 80, 40, 12
 SHOWN_CHARS = 160
 """Characters of a command, or of a list of names, that are shown."""
+OTHERS = " and others like it"
+"""Where a runner sums up many parts, and one of them is quoted."""
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 _TELLING, _FINDINGS = 4, 4
 """How telling a finding is at least; how many are told of a turn."""
@@ -135,7 +137,8 @@ def _ran(line: str, ended: ToolOutcome) -> str:
         missing = "No such file" in ended.error
         return _status(ended, ended.error) if missing else "" if ended.error else "nothing found"
     run = check_run(line)
-    quote = summary_line(ended.body, failed=ended.failed) if run else ""
+    quote, others = summary(ended.body, failed=ended.failed) if run else ("", False)
+    quote += OTHERS * others
     if quote and ended.failed and ended.exit is None:
         quote = f"failed: {quote}"
     if ended.failed or ended.error or quote:

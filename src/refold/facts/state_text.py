@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
 from refold.facts.file_history import Fate, FileNote
-from refold.facts.lines import SHOWN_CHARS, Row, joined
+from refold.facts.lines import OTHERS, SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
@@ -301,4 +301,5 @@ def _fails(check: LatestCheck) -> bool:
 def verdict_text(check: LatestCheck) -> str:
     """What the exit code decides, and the runner's own summary: `passed, "11 passed"`, `"2 failed"`."""
     status = f"FAILED (exit {check.exit})" if check.outcome == "FAILED" else check.outcome
-    return ", ".join(filter(None, (status, f'"{check.quote}"' if check.quote else "")))
+    quote = f'"{check.quote}"{OTHERS * check.others}' if check.quote else ""
+    return ", ".join(filter(None, (status, quote)))
