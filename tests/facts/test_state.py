@@ -155,6 +155,65 @@ def test_R10_what_a_command_took_back_is_not_told_as_changed(
     assert again.deleted == ()
 
 
+def switched(command: str, branch: str, new: str = "") -> Step:
+    return bash(command, f"Switched to {new}branch '{branch}'\nYour branch is up to date.")
+
+
+COMMIT = bash("git add -A && git commit -m 'Mend a'", "[work 1a2b3c4] Mend a")
+MAIN, BACK = switched("git checkout main", "main"), switched("git checkout work", "work")
+LEFT, BEFORE = (
+    "Files changed before another branch was checked out (1)",
+    "before another branch was checked out",
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "changed", "left"),
+    [
+        ([EDIT, COMMIT, MAIN], (), ["src/a.py"]),
+        ([EDIT, COMMIT, switched("git switch main && git pull", "main")], (), ["src/a.py"]),
+        ([EDIT, COMMIT, switched("git fetch && git checkout -b next origin/main", "next", "a new ")], (), ["src/a.py"]),
+        ([EDIT, COMMIT, switched("git checkout -b next", "next", "a new ")], ("src/a.py",), []),
+        ([EDIT, MAIN], ("src/a.py",), []),  # what is not committed goes along
+        ([EDIT, COMMIT, bash("git checkout main", "error: pathspec\nExit code 1", True)], ("src/a.py",), []),
+        ([BACK, EDIT, COMMIT, MAIN, BACK], ("src/a.py",), []),
+        ([EDIT, COMMIT, MAIN, EDIT], ("src/a.py",), []),
+    ],
+)  # fmt: skip
+def test_R22_what_was_changed_on_another_branch_does_not_stand(
+    steps: list[Step], changed: tuple[str, ...], left: list[str]
+) -> None:
+    made = done(*steps, cwd="/w")
+    assert made.files().modified == changed
+    assert told(made, LEFT) == left
+    assert (told(made, "Newest changes") == []) is (changed == ())
+
+
+@pytest.mark.parametrize(
+    ("step", "since"),
+    [
+        (MAIN, f", {BEFORE}"),
+        (bash("git stash", "Saved working directory"), ", files changed since"),
+        (bash("git reset --hard HEAD~1", "HEAD is now at 1a2b3c4"), ", files changed since"),
+        (bash("git checkout .", "Updated 1 path from the index"), ", files changed since"),
+        (bash("git stash; make; git stash pop"), ""),
+        (switched("git checkout -b next", "next", "a new "), ""),
+    ],
+)
+def test_R22_a_check_says_that_git_changed_the_files_since(step: Step, since: str) -> None:
+    made = done(EDIT, bash("pytest -q", "1 failed in 0.1s"), COMMIT, step)
+    assert told(made, CHECKS)[-1] == f'pytest -q: "1 failed" #3{since}'
+    again = done(EDIT, COMMIT, step, bash("pytest -q", "1 failed in 0.1s"))
+    assert "since" not in told(again, CHECKS)[0] and BEFORE not in told(again, CHECKS)[0]
+
+
+def test_R22_what_git_set_back_is_not_told_as_deleted() -> None:
+    gone: Step = ("delete_file", {"path": "src/a.py"}, "ok")
+    assert done(gone).files().deleted == ("src/a.py",)
+    assert done(gone, bash("git reset --hard", "HEAD is now at 1a2b3c4")).files().deleted == ()
+    assert done(gone, bash("git checkout .", "Updated 1 path from the index")).files().deleted == ()
+
+
 def test_R10_a_command_that_failed_or_was_refused_deleted_nothing_for_sure() -> None:
     assert done(EDIT, bash("rm src/a.py", "Exit code 1\nrm: no", failed=True)).files().deleted == ()
     refused = bash("rm src/a.py", "The user doesn't want to proceed with this tool use.", failed=True)
