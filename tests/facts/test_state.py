@@ -161,7 +161,7 @@ def switched(command: str, branch: str, new: str = "") -> Step:
 
 COMMIT = bash("git add -A && git commit -m 'Mend a'", "[work 1a2b3c4] Mend a")
 MAIN, BACK = switched("git checkout main", "main"), switched("git checkout work", "work")
-LEFT, BEFORE = (
+LEFT, SWITCHED = (
     "Files changed before another branch was checked out (1)",
     "before another branch was checked out",
 )
@@ -192,7 +192,7 @@ def test_R22_what_was_changed_on_another_branch_does_not_stand(
 @pytest.mark.parametrize(
     ("step", "since"),
     [
-        (MAIN, f", {BEFORE}"),
+        (MAIN, f", {SWITCHED}"),
         (bash("git stash", "Saved working directory"), ", files changed since"),
         (bash("git reset --hard HEAD~1", "HEAD is now at 1a2b3c4"), ", files changed since"),
         (bash("git checkout .", "Updated 1 path from the index"), ", files changed since"),
@@ -204,7 +204,7 @@ def test_R22_a_check_says_that_git_changed_the_files_since(step: Step, since: st
     made = done(EDIT, bash("pytest -q", "1 failed in 0.1s"), COMMIT, step)
     assert told(made, CHECKS)[-1] == f'pytest -q: "1 failed" #3{since}'
     again = done(EDIT, COMMIT, step, bash("pytest -q", "1 failed in 0.1s"))
-    assert "since" not in told(again, CHECKS)[0] and BEFORE not in told(again, CHECKS)[0]
+    assert "since" not in told(again, CHECKS)[0] and SWITCHED not in told(again, CHECKS)[0]
 
 
 def test_R22_what_git_set_back_is_not_told_as_deleted() -> None:

@@ -182,7 +182,7 @@ class FileHistory:
 
     def _forget(self, notes: dict[str, FileNote], number: int = -1, fate: Fate = "gone") -> None:
         for path, note in notes.items():
-            at = number if note.fate in _CHANGED else -1
+            at = max(note.number, number) if note.fate in _CHANGED else -1
             self.notes[path] = msgspec.structs.replace(note, fate=fate, number=at, change="", defines=())
 
     def _meant(self, word: str) -> list[str]:

@@ -47,6 +47,8 @@ _EDGES, _ALL = 600, 10**9
 """Characters of head and end of a message that come before more of any."""
 _NUMBERED = 8
 """Messages that are not there whose numbers are told: the newest."""
+_DENSEST = 8
+"""More characters a token than these is no text that somebody types."""
 _LINES, _LINES_GAP = 10, "[… {} lines …]"
 """Where so many lines were left out their number is told."""
 
@@ -218,12 +220,8 @@ def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> 
     first."""
     if size_of_all(sayings, budget, counter) is not None:
         return Rendered(_whole(sayings))
-    chosen = _chosen(sayings, budget, counter)
-    rendered = _clipped(sayings, chosen)
-    if counter.text(rendered.text) <= budget:
-        return rendered
-    # Sizes were added up piece by piece: together they may be a few tokens more.
-    fit = largest(len(chosen) - 1, lambda n: counter.text(_clipped(sayings, chosen[:n]).text) <= budget)
+    chosen = _chosen(sayings, budget * _DENSEST)
+    fit = largest(len(chosen), lambda n: counter.text(_clipped(sayings, chosen[:n]).text) <= budget)
     return _clipped(sayings, chosen[:fit])
 
 
@@ -241,49 +239,24 @@ _RECENT = 2_000
 """Messages in which what holds for good is looked for, before all others."""
 
 
-def _chosen(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> list[Piece]:
-    """The sentences that come first, as many as fit: from each queue by its share. Their order does not
-    depend on the budget: a larger one shows the same and more."""
+def _chosen(sayings: Sequence[Saying], characters: int) -> list[Piece]:
+    """The sentences that come first, so many characters of them: from each queue by its share. Their order
+    does not depend on the room: a larger one shows the same and more."""
     chosen: dict[Piece, None] = {}
-    edges: set[tuple[int, int]] = set()
-    """Where what is chosen begins and ends: two pieces that meet have no gap between them."""
-    keyed: set[int] = set()
-    gap, left = counter.text(f" {GAP} "), budget
     queues = _queues(sayings)
     used = [0.0] * len(queues)
-    while queues:
+    while queues and characters > 0:
         at = min(range(len(queues)), key=used.__getitem__)
         share, queue = queues[at]
         piece = next((piece for piece in queue if piece not in chosen), None)
         if piece is None:
             del queues[at], used[at]
             continue
-        index, (start, end) = piece
-        text = sayings[index].text
-        size = counter.text(text[start:end].rstrip(" "))
-        used[at] += max(size, 1) / share
-        if index not in keyed:  # before its first sentence a message is one gap that is not shown
-            left -= counter.text(_block(sayings[index], "")) + 1 + gap
-        closed = (start == 0 or (index, start) in edges) + (end == len(text) or (index, end) in edges)
-        left -= gap * (1 - closed)
-        if size > left:
-            follows = start == 0 or (index, start) in edges
-            cut = _head(text, start, end, left, counter) if follows else 0
-            return [*chosen, *([(index, (start, cut))] if cut > start else [])]
-        left -= size
+        _, (start, end) = piece
+        used[at] += (end - start) / share
+        characters -= end - start
         chosen[piece] = None
-        edges.update(((index, start), (index, end)))
-        keyed.add(index)
     return [*chosen]
-
-
-def _head(text: str, start: int, end: int, room: int, counter: TokenCounter) -> int:
-    """How far a sentence that does not fit can be shown: up to a space, so that no word is cut."""
-    low, high = start, end
-    while high - low > 8:
-        half = (low + high) // 2
-        low, high = (half, high) if counter.text(text[start:half]) <= room else (low, half)
-    return max(text.rfind(mark, start, low) for mark in (" ", "\n", "，", "、"))
 
 
 def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
