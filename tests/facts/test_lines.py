@@ -196,7 +196,7 @@ def test_R23_the_most_telling_texts_of_a_turn_are_its_findings() -> None:
 def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
     (line, _) = lines_of(m.assistant("reason " * 100, m.call("c", "submit")), {}.get)
     assert len(line.text) <= SAID
-    assert line.text.endswith("reason…")
+    assert line.text.endswith("reason …")
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,6 @@ moved or set back; nothing is told of it."""
 _CHANGED: tuple[Fate, ...] = ("modified", "created", "deleted")
 _NAMES = 6
 """Names of what changed in a file that are kept: the newest."""
-_BASES = 32
-"""Directories that are kept: the first."""
 _STASH = "git stash"
 _SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '([^'\n]{1,200})'", re.M)
 """What git says when it checked out another branch, or a commit."""
@@ -72,8 +70,9 @@ class FileHistory:
         """Where something was last committed."""
         self._away: dict[str, dict[str, FileNote]] = {}
         """What stood on branches that were left, by their names, and in the stash."""
-        self._bases: dict[str, None] = {}
-        """Directories that calls name for their relative paths to start from."""
+        self._base: str | None = None
+        """The directory that all calls name for their relative paths to start from; empty where they name
+        several."""
 
     @property
     def stashed(self) -> bool:
@@ -195,21 +194,16 @@ class FileHistory:
         return [path for path in named if inside in f"/{path}/" or whole.endswith(f"/{path}")]
 
     def _key(self, name: str, base: str) -> str:
-        """The path of a file. One that a call gives without a directory to start from is the file of that
-        name in the directory that another call states, where one alone is known."""
-        path = absolute(name, base)
-        if base and len(self._bases) < _BASES:
-            self._bases[base] = None
-        if not path.startswith(("/", "~")):
-            stated = [full for folder in self._bases if (full := absolute(name, folder)) in self.notes]
-            return stated[0] if path not in self.notes and len(stated) == 1 else path
-        short = (path.removeprefix(f"{folder}/") for folder in self._bases)
-        if path not in self.notes and (alone := next((one for one in short if one in self.notes), "")):
-            self._index(path)
-            self.notes[path] = self.notes.pop(alone)
-            for away in self._away.values():
-                away |= {path: away.pop(alone)} if alone in away else {}
-        return path
+        """The path of a file. One that a call gives without a directory to start from starts where all others
+        do, as far as calls state that."""
+        if base and base != self._base:
+            self._base = base if self._base is None else ""
+            relative = [path for path in self.notes if absolute(path, self._base) != path]
+            for held in (self.notes, *self._away.values()):
+                held |= {absolute(path, base): held.pop(path) for path in relative if path in held}
+            for path in relative:
+                self._index(absolute(path, base))
+        return absolute(name, base or self._base or "")
 
     def _is_folder(self, path: str) -> bool:
         """Whether other files are known below it."""
