@@ -78,6 +78,7 @@ WORK: list[Step] = [
     ("Write", {"file_path": "/w/new.py", "content": "class New:\n    pass\n"}, "File created successfully at: /w/new.py"),
     bash("cd /w && pytest -q 2>&1 | tail -5", "x\n" * 300 + "2 failed, 9 passed in 0.3s"),
     bash("rm src/gone.py && git checkout src/back.py", "Updated 1 path from the index"),
+    bash("git commit -am back && git checkout -b next", "[work 1a2b3c4] back\nSwitched to a new branch 'next'"),
     bash("mise run fmt && mise run lint", "0 issues."),
     ("Bash", {"command": "npm run build"}, "Exit code 1\nsrc/a.ts(1,2): error TS2304: Cannot find name 'x'.", True),
     ("Bash", {"command": "npm run build"}, "built in 2s"),
@@ -125,8 +126,8 @@ def said(loaded: Loaded) -> list[m.Message]:
 
 
 NAMES = st.sampled_from(["src/a.py", "src/b.py", "/w/src/a.py", "docs/x.md", "/tmp/t.py", "lib/deep/c.ts"])
-RESULTS = st.sampled_from(["ok", "1 failed, 2 passed in 0.1s", "Exit code 1\nError: no", "3 passed in 1s\nExit code: 0", "File created successfully", "ERROR: no", "x\n[Current working directory: /w]", "Command running in background with ID: b57."])  # fmt: skip
-LINES = st.sampled_from(["pytest -q", "cd src && pytest -q | tail", "npm ci && npm test", "make; make lint", "git stash && pytest -q", "git stash pop", "git checkout src/a.py", "git checkout .", "rm src/b.py", "cd src && rm a.py", "mv src/a.py lib/", "git reset --hard", "python x.py", "cat src/a.py", "grep x y", "git commit -m 'rm src/b.py'"])  # fmt: skip
+RESULTS = st.sampled_from(["ok", "1 failed, 2 passed in 0.1s", "Exit code 1\nError: no", "3 passed in 1s\nExit code: 0", "File created successfully", "ERROR: no", "x\n[Current working directory: /w]", "Command running in background with ID: b57.", "Switched to branch 'main'", "Switched to branch 'next'", "Switched to a new branch 'next'"])  # fmt: skip
+LINES = st.sampled_from(["pytest -q", "cd src && pytest -q | tail", "npm ci && npm test", "make; make lint", "git stash && pytest -q", "git stash pop", "git checkout src/a.py", "git checkout .", "rm src/b.py", "cd src && rm a.py", "mv src/a.py lib/", "git reset --hard", "python x.py", "cat src/a.py", "grep x y", "git commit -m 'rm src/b.py'", "git commit -am x", "git checkout main", "git switch next", "git checkout -b next"])  # fmt: skip
 STEPS = st.one_of(
     st.tuples(st.just("Edit"), st.fixed_dictionaries({"file_path": NAMES, "old_string": st.just("x"), "new_string": st.sampled_from(["y", "def f():\n    y"])}), RESULTS, st.booleans()),
     st.tuples(st.just("Write"), st.fixed_dictionaries({"file_path": NAMES, "content": st.just("z = 1\n")}), RESULTS, st.booleans()),
@@ -210,6 +211,7 @@ def test_R10_the_state_names_what_was_counted_by_hand(case: dict[str, Any]) -> N
     home = f"{read.info.cwd}/" if read.info.cwd else ""
     assert {name.removeprefix(home) for name in known} == set(case["changed"])
     assert not known & {home + name for name in case.get("gone", ())}
+    assert {note.name for note in made.notes() if note.fate == "left"} == set(case.get("left", ()))
     assert [todo.text for todo in made.open_todos] == case.get("todos", [])
     assert [running.id for running in made.running] == case.get("running", [])
     checks = {check.number: check for check in made.checks}
@@ -229,8 +231,9 @@ def test_R10_a_view_with_a_record_names_what_was_counted_by_hand(case: dict[str,
     text = next(
         filter(lambda text: "<refold-record" in text, (folded(read, n) for n in (16_000, 8_000, 4_000)))
     )
-    named = [name for name in case["changed"] if name.rsplit("/", 1)[-1] in text]
-    assert len(named) >= 0.95 * len(case["changed"])
+    changed = [*case["changed"], *case.get("left", ())]
+    named = [name for name in changed if name.rsplit("/", 1)[-1] in text]
+    assert len(named) >= 0.95 * len(changed)
     newest = case["checks"][:3]
     assert sum(spaced(row["command"]) in text for row in newest) >= 0.95 * len(newest)
 

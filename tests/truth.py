@@ -147,6 +147,7 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
     since is `gone`."""
     found: dict[str, tuple[str, int]] = {}
     stashed: dict[str, tuple[str, int]] = {}
+    committed, branch, left = -1, "", dict[str, dict[str, tuple[str, int]]]()
     for one in done(log):
         for path, how in edited(one).items():
             before = found.get(path, ("", 0))[0]
@@ -154,6 +155,15 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
         if re.search(r"\bgit stash (pop|apply)", one.command) and not one.failed:
             found |= {path: was for path, was in stashed.items() if found[path][0] == "gone"}
             stashed = {}
+        if re.search(r"\bgit (commit|merge|rebase|cherry-pick|am)\b", one.command):
+            committed = one.asked
+        for name, leaves in switches(one):
+            if leaves:
+                stays = {path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted") and was[1] <= committed}  # fmt: skip
+                found |= dict.fromkeys(stays, ("left", one.asked))
+                left[branch] = left.get(branch, {}) | stays
+                found |= {path: was for path, was in left.pop(name, {}).items() if found[path][0] in ("left", "gone")}  # fmt: skip
+            branch = name
         for path, (how, number) in list(found.items()):
             if how in ("changed", "created") and taken_back(one, path):
                 if re.search(r"\bgit stash\b", one.command):
@@ -162,6 +172,17 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
                     stashed[path] = how, number
                 found[path] = "gone", one.asked
     return found
+
+
+def switches(one: Done) -> list[tuple[str, bool]]:
+    """The branches that a command line checked out, as git says, each with whether that left another one."""
+    if not shell(one.call) or not re.search(r"\b(checkout|switch)\b", one.command):
+        return []
+    names = re.findall(r"(?m)^(?:Switched to (?:a new )?branch|Note: switching to) '(.+?)'", one.text)
+    return [
+        (name, not re.search(rf"-([bBcC]|-create|-orphan) {re.escape(name)}\s*([;&|\n]|2>|$)", one.command))
+        for name in names
+    ]
 
 
 # ── the text ────────────────────────────────────────────────────────────────────────────────────
@@ -234,7 +255,7 @@ class Judge:
 
     def why(self, one: Statement) -> str:
         heads = {
-            "Files changed": self._changed, "Files created": self._created, "Files deleted": self._deleted,
+            "Files changed before another branch": self._left, "Files changed": self._changed, "Files created": self._created, "Files deleted": self._deleted,
             "Files set back": self._set_back, "Files read": self._read, "Tried": self._tried,
             "Newest changes": self._change, "Builds and tests": self._check, "Last error": self._error,
             "Open todos": self._todo, "Plan": self._plan, "Running": self._running, "Names": self._named,
@@ -257,6 +278,10 @@ class Judge:
     def _changed(self, one: Statement) -> str:
         path, how = self._known(one)
         return "" if how in ("changed", "created") else f"no edit tool changed it ({how or path})"
+
+    def _left(self, one: Statement) -> str:
+        path, how = self._known(one)
+        return "" if how == "left" else f"it was not left on another branch ({how or path})"
 
     def _created(self, one: Statement) -> str:
         path, how = self._known(one)
@@ -325,7 +350,7 @@ class Judge:
 
     def _check(self, one: Statement) -> str:
         row = one.text.split("\n")[0]
-        found = re.match(r"(?P<command>.+?)(?: \(in (?P<folder>[^)]+)\))?: (?P<said>(?:passed|FAILED|exit|failed|unknown|\").*) #(?P<number>\d+)(?P<since>, files changed since)?$", row)  # fmt: skip
+        found = re.match(r"(?P<command>.+?)(?: \(in (?P<folder>[^)]+)\))?: (?P<said>(?:passed|FAILED|exit|failed|unknown|\").*) #(?P<number>\d+)(?P<since>, files changed since)?(?P<left>, before another branch was checked out)?$", row)  # fmt: skip
         if not found:
             return "no such row"
         run = self.at.get(int(found["number"]))
@@ -343,7 +368,10 @@ class Judge:
         later = [x for x in ended if x.answered > run.answered and shell(x.call)]
         if all(any(self._same(x, part, found["folder"] or "", run) for x in later) for part in parts):
             return "it ran again later"
-        changed = any(number > run.answered for how, number in self.changes.values() if how != "gone")
+        changed = any(number > run.answered for how, number in self.changes.values() if how not in ("gone", "left"))  # fmt: skip
+        elsewhere = any(leaves for x in self.done if x.asked > run.answered for _, leaves in switches(x))
+        if elsewhere != bool(found["left"]):
+            return "another branch was checked out since" if elsewhere else "no other branch was checked out"
         if since and not any(number > run.answered for _, number in self.changes.values()):
             return "no file changed since"
         return "files changed since" if changed and not since else ""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.facts.check_results import check_run, is_check, summary_line, tells_of_failure
+from refold.facts.check_results import check_run, is_check, summary, tells_of_failure
 from refold.facts.shell import parse
 from tests.timing import JUDGED
 
@@ -45,10 +45,10 @@ QUOTED = {
     "mypy-failed": "Found 1 error in 1 file (checked 14 source files)",
     "mypy-passed": "Success: no issues found in 14 source files",
     "next-lint": "✔ No ESLint warnings or errors",
-    "nextest-failed": "FAIL [ 0.006s] shop cart::tests::sums",
+    "nextest-failed": "Summary [ 0.012s] 12 tests run: 11 passed, 1 failed, 0 skipped",
     "node-test-failed": "ℹ fail 1",
     "phpunit-passed": "OK (5 tests, 9 assertions)",
-    "pnpm-failed": "ERR_PNPM_RECURSIVE_RUN_FIRST_FAIL shop@1.0.0 build: `node build.mjs`",
+    "pnpm-failed": "",
     "pytest-collection": "1 error",
     "pytest-cut": "",
     "pytest-failed": "2 failed, 11 passed",
@@ -69,21 +69,48 @@ NOISE = {"log", "prose"}
 """Outputs that no runner printed: what stands there is quoted or not, and decides nothing."""
 
 
+PARTS = {"go-passed", "cargo-test-passed"}
+"""Outputs of runs that are summed up part by part."""
+
+
+def summary_quote(text: str) -> str:
+    return summary(text).quote
+
+
 def output(name: str) -> str:
     return (OUTPUTS / f"{name}.txt").read_text()
 
 
 @pytest.mark.parametrize(("name", "line"), QUOTED.items(), ids=list(QUOTED))
 def test_R10_the_last_line_in_which_a_runner_sums_up_is_quoted(name: str, line: str) -> None:
-    assert summary_line(output(name)) == line
+    assert summary_quote(output(name)) == line
     noise = "\n".join(f"INFO row {i} was written, all went well" for i in range(2_000))
-    assert not line or summary_line(f"{noise}\n{output(name)}") == line
+    assert not line or summary_quote(f"{noise}\n{output(name)}") == line
+
+
+@pytest.mark.parametrize("name", sorted(QUOTED))
+def test_R22_a_line_of_one_part_of_the_work_says_that_there_are_others(name: str) -> None:
+    assert summary(output(name)).others is (name in PARTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("FAIL\tshop/cart\t0.1s\nok  \tshop/mail\t(cached)\nok  \tshop/web\t(cached)\nFAIL", "FAIL shop/cart 0.1s"),
+        ("test result: FAILED. 1 passed; 1 failed\ntest result: ok. 9 passed; 0 failed", "test result: FAILED. 1 passed; 1 failed"),
+        ("npm error Lifecycle script `test` failed with error:\nnpm error code 1\nnpm error command failed", ""),
+        ("> shop@1.0.0 test\n> node build.mjs\n\n ELIFECYCLE  Test failed. See above for more details.", ""),
+        ("====== test session starts ======\ncollected 13 items / 2 errors\n====== ERRORS ======", ""),
+    ],
+)  # fmt: skip
+def test_R22_no_banner_and_no_part_that_passed_stands_for_the_result(text: str, quote: str) -> None:
+    assert summary_quote(text) == quote
 
 
 @pytest.mark.parametrize("name", [name for name, line in QUOTED.items() if line])
 def test_R10_what_is_quoted_stands_in_one_line_of_the_output(name: str) -> None:
     rows = [" ".join(row.split()) for row in output(name).replace("\x1b", "").splitlines()]
-    assert any(summary_line(output(name)).split()[-1] in row for row in rows)
+    assert any(summary_quote(output(name)).split()[-1] in row for row in rows)
 
 
 def test_R10_every_output_is_a_case() -> None:
@@ -100,9 +127,19 @@ def test_R10_a_summary_of_failures_is_told_from_one_of_success(name: str) -> Non
         "unittest-failed",
         "tsc-failed",
     )
-    well = ("jest-passed", "pytest-passed-wide", "go-passed", "vitest-passed-colour", "unittest-passed")
+    well = (
+        "jest-passed",
+        "pytest-passed-wide",
+        "go-passed",
+        "vitest-passed-colour",
+        "unittest-passed",
+        "cargo-test-passed",
+        "tsc-watch",
+        "next-lint",
+        "mypy-passed",
+    )
     if name in speaks + well:
-        assert tells_of_failure(summary_line(output(name))) is (name in speaks)
+        assert tells_of_failure(summary_quote(output(name))) is (name in speaks)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +228,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_R10_hostile_outputs_are_bounded(text: str) -> None:
     started = time.process_time()
-    summary_line(text)
+    summary_quote(text)
     took = time.process_time() - started
     assert not JUDGED or took < 0.5
 
@@ -200,4 +237,4 @@ def test_R10_hostile_outputs_are_bounded(text: str) -> None:
     st.lists(st.sampled_from([line for name in QUOTED for line in output(name).splitlines()]), max_size=40)
 )
 def test_R10_of_any_mixture_of_lines_one_is_quoted(lines: list[str]) -> None:
-    assert len(summary_line("\n".join(lines))) <= 160
+    assert len(summary_quote("\n".join(lines))) <= 160

@@ -196,7 +196,7 @@ def test_R23_the_most_telling_texts_of_a_turn_are_its_findings() -> None:
 def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
     (line, _) = lines_of(m.assistant("reason " * 100, m.call("c", "submit")), {}.get)
     assert len(line.text) <= SAID
-    assert line.text.endswith("reason…")
+    assert line.text.endswith("reason …")
 
 
 @pytest.mark.parametrize(
@@ -513,6 +513,22 @@ def test_R23_a_sentence_that_the_next_takes_back_is_not_told_alone() -> None:
     )
     line = call_text.said(text)
     assert "can be used" in line and "cannot refer" not in line
+    both = call_text.conclusion(f"{text} {'I looked at all of the other files as well. ' * 8}")
+    assert both.index("cannot refer") < both.index("can be used")  # where there is room no word leaves it out
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "answer", "told"),
+    [
+        ("AskUserQuestion", {"questions": [{"question": "Which colour?"}]}, [m.text('"Which colour?"="', "program"), m.text("Red", "typed"), m.text('"', "program")], "answered by the user"),
+        ("ask_followup_question", {"question": "Which colour?"}, "Red, please", "Red, please"),
+    ],
+)  # fmt: skip
+def test_R22_a_question_that_was_answered_is_not_told_as_open(
+    name: str, arguments: dict[str, Any], answer: Any, told: str
+) -> None:
+    path = [m.assistant("", m.call("c", name, arguments)), m.result("c", answer)]
+    assert shown(*path) == f"- {name} Which colour? → {told} #0"
 
 
 def test_R23_what_is_announced_is_told_with_its_announcement() -> None:

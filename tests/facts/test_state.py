@@ -155,6 +155,65 @@ def test_R10_what_a_command_took_back_is_not_told_as_changed(
     assert again.deleted == ()
 
 
+def switched(command: str, branch: str, new: str = "") -> Step:
+    return bash(command, f"Switched to {new}branch '{branch}'\nYour branch is up to date.")
+
+
+COMMIT = bash("git add -A && git commit -m 'Mend a'", "[work 1a2b3c4] Mend a")
+MAIN, BACK = switched("git checkout main", "main"), switched("git checkout work", "work")
+LEFT, SWITCHED = (
+    "Files changed before another branch was checked out (1)",
+    "before another branch was checked out",
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "changed", "left"),
+    [
+        ([EDIT, COMMIT, MAIN], (), ["src/a.py"]),
+        ([EDIT, COMMIT, switched("git switch main && git pull", "main")], (), ["src/a.py"]),
+        ([EDIT, COMMIT, switched("git fetch && git checkout -b next origin/main", "next", "a new ")], (), ["src/a.py"]),
+        ([EDIT, COMMIT, switched("git checkout -b next", "next", "a new ")], ("src/a.py",), []),
+        ([EDIT, MAIN], ("src/a.py",), []),  # what is not committed goes along
+        ([EDIT, COMMIT, bash("git checkout main", "error: pathspec\nExit code 1", True)], ("src/a.py",), []),
+        ([BACK, EDIT, COMMIT, MAIN, BACK], ("src/a.py",), []),
+        ([EDIT, COMMIT, MAIN, EDIT], ("src/a.py",), []),
+    ],
+)  # fmt: skip
+def test_R22_what_was_changed_on_another_branch_does_not_stand(
+    steps: list[Step], changed: tuple[str, ...], left: list[str]
+) -> None:
+    made = done(*steps, cwd="/w")
+    assert made.files().modified == changed
+    assert told(made, LEFT) == left
+    assert (told(made, "Newest changes") == []) is (changed == ())
+
+
+@pytest.mark.parametrize(
+    ("step", "since"),
+    [
+        (MAIN, f", {SWITCHED}"),
+        (bash("git stash", "Saved working directory"), ", files changed since"),
+        (bash("git reset --hard HEAD~1", "HEAD is now at 1a2b3c4"), ", files changed since"),
+        (bash("git checkout .", "Updated 1 path from the index"), ", files changed since"),
+        (bash("git stash; make; git stash pop"), ""),
+        (switched("git checkout -b next", "next", "a new "), ""),
+    ],
+)
+def test_R22_a_check_says_that_git_changed_the_files_since(step: Step, since: str) -> None:
+    made = done(EDIT, bash("pytest -q", "1 failed in 0.1s"), COMMIT, step)
+    assert told(made, CHECKS)[-1] == f'pytest -q: "1 failed" #3{since}'
+    again = done(EDIT, COMMIT, step, bash("pytest -q", "1 failed in 0.1s"))
+    assert "since" not in told(again, CHECKS)[0] and SWITCHED not in told(again, CHECKS)[0]
+
+
+def test_R22_what_git_set_back_is_not_told_as_deleted() -> None:
+    gone: Step = ("delete_file", {"path": "src/a.py"}, "ok")
+    assert done(gone).files().deleted == ("src/a.py",)
+    assert done(gone, bash("git reset --hard", "HEAD is now at 1a2b3c4")).files().deleted == ()
+    assert done(gone, bash("git checkout .", "Updated 1 path from the index")).files().deleted == ()
+
+
 def test_R10_a_command_that_failed_or_was_refused_deleted_nothing_for_sure() -> None:
     assert done(EDIT, bash("rm src/a.py", "Exit code 1\nrm: no", failed=True)).files().deleted == ()
     refused = bash("rm src/a.py", "The user doesn't want to proceed with this tool use.", failed=True)
@@ -177,6 +236,21 @@ def test_R10_a_command_that_failed_or_was_refused_deleted_nothing_for_sure() -> 
 )
 def test_R10_a_failed_read_is_no_read(step: Step) -> None:
     assert done(step).files().read == ()
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("str_replace_editor", {"command": "view", "path": "/w/src"}, "Here's the files and directories up to 2 levels deep in /w/src:\n/w/src/\n/w/src/a.py")],
+        [("view", {"path": "/w/src"}, "a.py\nb.py"), ("view", {"path": "/w/src/a.py"}, "x = 1")],
+        [("view", {"path": "/w/src/a.py"}, "x = 1"), ("view", {"path": "/w/src"}, "a.py\nb.py")],
+        [("read_file", {"path": "src/"}, "a.py\nb.py")],
+        [("Read", {"file_path": "/w/src"}, "EISDIR: illegal operation on a directory, read", True)],
+        [bash("cat src", "cat: src: Is a directory\nExit code 1", True)],
+    ],
+)  # fmt: skip
+def test_R22_a_folder_is_no_file_that_was_read(steps: list[Step]) -> None:
+    assert {*done(*steps, cwd="/w").files().read} <= {"/w/src/a.py"}
 
 
 def test_R10_a_file_that_speaks_of_errors_was_read() -> None:
@@ -297,6 +371,8 @@ def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
         ("pytest -q", "5 passed in 1s\nCoverage too low\n[Command finished with exit code 1]", 'pytest -q: FAILED (exit 1), "5 passed" #1'),
         ("pytest -q; echo $?", "2 failed, 1 passed in 1s\n1", 'pytest -q: "2 failed, 1 passed" #1'),
         ("npm ci && npm test", "Tests: 1 failed, 4 passed, 5 total\nExit code: 1", 'npm test: "Tests: 1 failed, 4 passed, 5 total" #1'),
+        ("go test ./... | tail", "ok  \ta/b\t0.1s\nok  \ta/c\t(cached)", 'go test ./...: "ok a/c (cached)" and others like it #1'),
+        ("go test ./a | tail", "ok  \ta/b\t0.1s", 'go test ./a: "ok a/b 0.1s" #1'),
         ("npm run lint && npm test", "5 passed in 1s\nExit code: 0", 'npm run lint && npm test: passed, "5 passed" #1'),
     ],
 )  # fmt: skip

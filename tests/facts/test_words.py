@@ -397,6 +397,39 @@ def test_R8_a_code_block_that_is_cut_ends_where_it_is_cut() -> None:
     assert rendered.rindex("```") < rendered.index("Never touch a7.")
 
 
+def fence_left_open(text: str) -> str:
+    """The mark of the code block that is open where a text ends."""
+    fence = ""
+    for row in text.split("\n"):
+        mark = row[: len(row) - len(row.lstrip("`~"))]
+        if len(mark) >= 3 and (not fence or row.strip() == fence):
+            fence = "" if fence else mark
+    return fence
+
+
+@pytest.mark.parametrize("mark", ["```", "~~~", "````"])
+@pytest.mark.parametrize("before", ["", "Look at this:\n", f"Look: {'word ' * 200}\n"])
+@pytest.mark.parametrize(
+    "after", ["", "\nNever touch a7.", f"\nThen {'more ' * 200}\n```\nx = 1\n```\nThe end."]
+)
+def test_R8_a_code_block_that_is_cut_anywhere_is_one_in_what_is_shown(
+    mark: str, before: str, after: str
+) -> None:
+    code = [f"let a{n} = compute({n}); // never {n}" for n in range(60)]
+    said = saying(0, "\n".join([f"{before}{mark}ts", *code, f"{mark}{after}"]))
+    for budget in range(20, 1_200, 11):
+        text = shown([said], budget).text.removeprefix("[#0]").lstrip()
+        assert fence_left_open(text) == ""
+        assert all(fence_left_open(text.partition(row)[0]) for row in code if row in text)
+
+
+def test_R8_a_paste_that_is_left_out_leaves_no_code_block_open() -> None:
+    log = "\n".join(f"step {n}: the loader of module {n} failed" for n in range(12))
+    typed = [f"```\n{log}\n```\nwhy does it fail?", f"and again it says:\n```text\n{log}\n```\nnow what?"]
+    (_, again) = words.once([saying(n, text) for n, text in enumerate(typed)], 2)
+    assert again.text == f"and again it says:\n```text\n{GAP}\n```\nnow what?"
+
+
 def test_R8_the_first_request_is_not_the_first_scrap() -> None:
     request = "read the theme in full, then port the last selector over to it"
     others = [f"number {n} is about something else that takes its room" for n in range(60)]

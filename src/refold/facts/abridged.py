@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from refold.facts.check_results import check_run, summary_line, tells_of_failure
+from refold.facts.check_results import check_run, summary, tells_of_failure
 from refold.facts.tool_outcome import ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import Names, actions
 from refold.facts.words import typed
@@ -90,7 +90,7 @@ def _group(
         if kind(call.name, names) == "bash":
             _put(lists["commands"], command_line(call))
             if check_run(command_line(call)):
-                broken = outcome.failed or tells_of_failure(summary_line(outcome.body))
+                broken = outcome.failed or tells_of_failure(summary(outcome.body).quote)
         for action in () if outcome.failed else actions(call, names=names):
             written = "modify" if action.path in known else "create"
             verb = action.verb if action.verb != "write" else written

@@ -27,9 +27,8 @@ from refold.session.toolnames import (
 from refold.session.toolstatus import decoded_json
 from refold.text.patterns import lazy_pattern
 from refold.text.plural import counted
-from refold.text.redact import redact
 from refold.text.sentences import split_sentences
-from refold.text.truncate import head
+from refold.text.truncate import in_short
 
 SAID = 160
 """Characters of what was said with a call."""
@@ -77,8 +76,8 @@ _LEADS_IN = re.compile(
 )
 
 
-_TAKES_BACK = re.compile(r"^(?:But|However|Actually|Wait|Though|No,)\b|\b(?:though|after all)\b")
-"""The sentence before one of these is not the last word on it."""
+_CORRECTS = re.compile(r"^(?:But|However|Actually|Wait|Though|No,)\b|\b(?:though|after all)\b")
+"""A sentence with one of these may correct the one before: it comes first of the two."""
 _ANNOUNCES = 48
 """Characters of a sentence that only announces the next."""
 
@@ -161,8 +160,9 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     weights = [_weight(piece.text) for piece in found]
     weights[0] += 1
     weights[-1] += 1
-    for at, piece in enumerate(found[1:]):
-        weights[at] -= 8 * bool(_TAKES_BACK.search(piece.text))
+    for at, piece in enumerate(found[1:], 1):
+        if _CORRECTS.search(piece.text):
+            weights[at] = max(weights[at], weights[at - 1] + 1)
     left, chosen = limit, set[int]()
     for at in sorted(range(len(found)), key=lambda at: -weights[at]):
         left -= len(found[at].text) + 1
@@ -173,7 +173,7 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     for at in sorted(chosen)[1:]:
         follows = at - 1 in chosen
         told.append(found[at] if follows else found[at]._replace(text=f"… {found[at].text}"))
-    return clipped(_joined(told), limit)
+    return in_short(_joined(told), limit)
 
 
 def _with_what_they_announce(pieces: Sequence[_Piece]) -> list[_Piece]:
@@ -190,7 +190,7 @@ def _with_what_they_announce(pieces: Sequence[_Piece]) -> list[_Piece]:
 
 def said(text: str) -> str:
     """What was said with a call, in one line."""
-    return conclusion(text, SAID) or clipped("".join(telling(text)[:1]), SAID)
+    return conclusion(text, SAID) or in_short("".join(telling(text)[:1]), SAID)
 
 
 def report(text: str, limit: int) -> str:
@@ -198,9 +198,9 @@ def report(text: str, limit: int) -> str:
     drawing or a page."""
     begins = text[:400].lstrip()
     if begins.startswith(("{", "[")):
-        return clipped(_values(text), limit)
+        return in_short(_values(text), limit)
     if hits := _HITS.search(text[:_LARGEST]):
-        return clipped(_values(hits[1]), limit)
+        return in_short(_values(hits[1]), limit)
     pieces = [] if begins.startswith(_DRAWN) else _pieces(text)
     rest = takewhile(lambda piece: piece.whole or piece.item, pieces[1:])
     told, room = pieces[:1], limit - len(pieces[0].text) if pieces else 0
@@ -211,7 +211,7 @@ def report(text: str, limit: int) -> str:
         told.append(piece)
     while len(told) > 1 and told[-1].text.endswith(":"):  # what it announces is not told
         told.pop()
-    return clipped(_joined(told), limit)
+    return in_short(_joined(told), limit)
 
 
 _HITS = re.compile(r"^Links: (\[\{.*\}\])$", re.M)
@@ -228,14 +228,14 @@ def _values(text: str) -> str:
         if isinstance(one, list | dict):
             told.append(f"{name}: {_counted(cast('list[Any]', one))}")
         elif one is not None and one != "":
-            told.append(f"{name}: {clipped(str(one), 60)}")
+            told.append(f"{name}: {in_short(str(one), 60)}")
     return ", ".join(told[:12])
 
 
 def _counted(values: Sequence[Any], bare: str = "{} values") -> str:
     """Where they are records with names: `12 values (one; another; a third; …)`; else `bare`."""
     named = [
-        clipped(str(next(filter(None, map(cast("dict[str, Any]", record).get, _TITLES)), "")), 60)
+        in_short(str(next(filter(None, map(cast("dict[str, Any]", record).get, _TITLES)), "")), 60)
         for record in [*values][:3]
         if isinstance(record, dict)
     ]
@@ -261,16 +261,6 @@ def _tells(line: str) -> bool:
     if line.startswith(_DRAWN):
         return False
     return len(_LETTERS.findall(line[:400])) >= 2 or len(_WIDE.findall(line[:400])) >= 4
-
-
-def clipped(text: str, limit: int) -> str:
-    """One line, cut at the end of a word, never through a secret."""
-    line = " ".join(text[: limit * 8].split())
-    if len(line) <= limit:
-        return line
-    cut = head(redact(line)[0], limit - 1)
-    space = cut.rfind(" ", limit // 2)
-    return (cut[:space] if space > 0 else cut).rstrip(" ,;:") + "…"
 
 
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────
@@ -299,7 +289,7 @@ def main_argument(call: Call, cwd: str = "") -> str:
         text = _files(call, actions(call, "the open file"), cwd)
     text = (text or _other(call))[: ARGUMENT * 16]
     # A command is quoted as it is: its paths become shorter only where the root of them is stated.
-    return clipped(text.replace(f"{cwd}/", "") if cwd and what != "bash" else text, ARGUMENT)
+    return in_short(text.replace(f"{cwd}/", "") if cwd and what != "bash" else text, ARGUMENT)
 
 
 def _command(call: Call, cwd: str) -> str:
@@ -349,21 +339,17 @@ def _changes(done: Sequence[Action], cwd: str = "") -> str:
     return f"{paths}: {change}" if change else paths
 
 
-_INTEGER = re.compile(r"-?\d{1,9}")
+_NUMBERS = re.compile(r"-?\d{1,9}")
 
 
 def _range(call: Call) -> str:
     """The lines that were asked for: `:10-60`."""
-    given = call.arguments.get("view_range")
-    if isinstance(given, str):  # some agents send every argument as text
-        given = [int(number) for number in _INTEGER.findall(given[:80])]
-    if isinstance(given, list) and len(cast("list[Any]", given)) == 2:
-        first, last = map(_line, cast("list[Any]", given))
-    else:
-        first = _line(argument(call, ("offset", "start_line", "startLine", "line_number", "StartLine")))
-        last = _line(argument(call, ("end_line", "endLine", "EndLine")))
-        count = _line(argument(call, ("limit",)))
-        last = last or (first + count - 1 if first and count else 0)
+    # Some agents send every argument as text.
+    given = [int(number) for number in _NUMBERS.findall(str(call.arguments.get("view_range", ""))[:80])]
+    first = _line(argument(call, ("offset", "start_line", "startLine", "line_number", "StartLine")))
+    last = _line(argument(call, ("end_line", "endLine", "EndLine")))
+    count = _line(argument(call, ("limit",)))
+    first, last = map(_line, given) if len(given) == 2 else (first, last or (first + count - 1) * bool(count))
     return (f":{first}" + (f"-{last}" if last else "")) if first else ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -115,35 +116,51 @@ def without_printing(words: Sequence[str]) -> tuple[str, ...]:
 _END, _WIDEST, _QUOTED = 16_000, 600, 160
 """Characters of an output, and of a line, that are looked at; of a line that are told."""
 _SUMMARY = lazy_pattern(
-    r"^(?!Snapshots:).{0,30}\b\d{1,9} (?:passed|failed|passing|failing|errors?|failures?|problems?|issues?"
-    r"|examples?|tests? run:)(?!\w)|^(?:ok|FAIL)[ \t]{1,8}\S|^(?:OK$|OK \(|FAILED \(|(?:Passed|Failed)! )"
+    r"^(?!Snapshots:|collected ).{0,30}\b\d{1,9} (?:passed|failed|passing|failing|errors?|failures?|problems?"
+    r"|issues?|examples?|tests? run:)(?!\w)|^(?:ok|FAIL)[ \t]{1,8}[^\s\[]"
+    r"|^(?:OK$|OK \(|FAILED \(|(?:Passed|Failed)! )"
     r"|\bBUILD [SF]|\bBuild (?:succeeded|FAILED)|test result: |All checks passed|no issues found|No ESLint"
     r"|Checked \d{1,9} file|Found \d{1,9} error|Tests run: |error TS\d|could not compile|errors occurred"
     r"|Finished .{0,80}target|tests (?:passed|ran)|(?:^|\s)(?:# |ℹ )fail \d"
 )
 _BROKEN = lazy_pattern(
-    r"g?make(?:\[\d{1,3}\])?: (?:\*\*\*|Nothing)|ninja: |CMake Error|ELIFECYCLE|ERR_PNPM"
-    r"|npm (?:ERR!|error) (?:code|command failed|Lifecycle|Test failed)|^\S{1,200}:\d{1,9}:\d{1,9}: "
+    r"g?make(?:\[\d{1,3}\])?: (?:\*\*\*|Nothing)|ninja: |CMake Error|^\S{1,200}:\d{1,9}:\d{1,9}: "
 )
-"""What compilers print of each mistake, and programs that only ran the check say of it."""
+"""What compilers print of each mistake, and make says at its end."""
+_PART = re.compile(r"(?:ok|FAIL)[ \t]|test result: ")
+"""Go and cargo sum up each part of the work, and never the whole."""
 _TIME = re.compile(r" in \d[\d.]{0,12}m?s(?: \([\d:]{1,12}\))?$")
 _FAILURES = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|errors?|failures?|problems?|issues?)|FAIL|error", re.I
 )
+_NONE = re.compile(
+    r"\b(?:0|no(?: \w{1,20}){0,3}) (?:fail|error|problem|issue)\w*|(?:fail|error)\w*[:=]? {0,9}0\b", re.I
+)
 
 
-def summary_line(output: str, *, failed: bool = False) -> str:
-    """The last line of an output in which a runner sums up; empty where there is none. Of a run that `failed`
-    the last one that counts failures, if one does: a runner of many parts may end with one that passed."""
+class Summary(NamedTuple):
+    """What a runner says of itself."""
+
+    quote: str = ""
+    """The last line of its output in which it sums up; empty where there is none."""
+    others: bool = False
+    """It is of one part of the work: there are lines like it of others."""
+
+
+def summary(output: str, *, failed: bool = False) -> Summary:
+    """The last line of an output in which a runner sums up. Of a run that `failed`, or of many parts, the
+    last one that counts failures, if one does: it may end with one that passed."""
     rows = [row.strip("= \t") for row in without_escapes(output[-_END:]).splitlines()]
     for pattern in (_SUMMARY, _BROKEN):
-        summaries = [row for row in reversed(rows) if pattern.search(row[:_WIDEST])]
-        counting = [row for row in summaries if tells_of_failure(row[:_WIDEST])] if failed else []
-        if summaries:
-            return one_line(_TIME.sub("", (counting or summaries)[0]), _QUOTED)
-    return ""
+        found = [row for row in reversed(rows) if pattern.search(row[:_WIDEST])]
+        if parts := found and _PART.match(found[0]):
+            found = [row for row in found if _PART.match(row)]
+        counting = [row for row in found if tells_of_failure(row[:_WIDEST])] if failed or parts else []
+        if found := counting or found:
+            return Summary(one_line(_TIME.sub("", found[0]), _QUOTED), bool(parts) and len(found) > 1)
+    return Summary()
 
 
 def tells_of_failure(summary: str) -> bool:
     """Whether a summary counts failures: reason enough not to call something done."""
-    return _FAILURES.search(summary) is not None
+    return _FAILURES.search(_NONE.sub("", summary)) is not None

@@ -2,12 +2,14 @@
 
 A file counts once however it is spelled, where the directory is known that relative paths start from. Command
 lines change nothing here; they take back: what one removed, moved away or let git set back is not told as
-changed any more, and told as deleted only where that is sure.
+changed any more, and told as deleted only where that is sure. What was committed before another branch was
+checked out is told as that.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Literal, TypeAlias
@@ -20,12 +22,21 @@ from refold.facts.shell import CommandLine, Simple, folder_before, operands
 from refold.facts.tool_outcome import ToolOutcome
 from refold.facts.tools import Action, tidy
 
-Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "gone"]
-"""Last known state of a file. `gone`: it may be deleted, moved or set back; nothing is told of it."""
+Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "left", "gone"]
+"""Last known state of a file. `left`: it was changed on a branch that was left. `gone`: it may be deleted,
+moved or set back; nothing is told of it."""
+_CHANGED: tuple[Fate, ...] = ("modified", "created", "deleted")
 _NAMES = 6
 """Names of what changed in a file that are kept: the newest."""
-_BASES = 32
-"""Directories that are kept: the first."""
+_STASH = "git stash"
+_SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '([^'\n]{1,200})'", re.M)
+"""What git says when it checked out another branch, or a commit."""
+_HERE = frozenset({"-b", "-B", "-c", "-C", "--create", "--orphan"})
+"""Options that begin a branch; where none is named, from what is there."""
+_COMMITS = ("commit", "merge", "rebase", "cherry-pick", "am")
+_STASHES = {
+    "push": "stash", "save": "stash", "pop": "unstash", "apply": "unstash", "drop": "drop", "clear": "drop",
+}  # fmt: skip
 
 
 class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -35,7 +46,7 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     first: int = 0
     """Order of first appearance."""
     number: int = -1
-    """Entry of the newest change, or read."""
+    """Entry of the newest change, or read; of the command that took the change back."""
     entry: str = ""
     change: str = ""
     """What was last changed, in a few lines."""
@@ -51,17 +62,34 @@ class FileHistory:
         self._count = 0
         self._parts: dict[str, dict[str, None]] = {}
         """Paths by each of the names they are made of."""
-        self.stashed = False
+        self.switched = -1
+        """Where another branch was last checked out."""
+        self._branch = ""
+        """Its name."""
+        self._committed = -1
+        """Where something was last committed."""
+        self._away: dict[str, dict[str, FileNote]] = {}
+        """What stood on branches that were left, by their names, and in the stash."""
+        self._base: str | None = None
+        """The directory that all calls name for their relative paths to start from; empty where they name
+        several."""
+
+    @property
+    def stashed(self) -> bool:
         """The changes of the work are put away."""
-        self._stash: dict[str, FileNote] = {}
-        self._bases: dict[str, None] = {}
-        """Directories that calls name for their relative paths to start from."""
+        return _STASH in self._away
+
+    @property
+    def changed_at(self) -> int:
+        """Where a file was last changed, or a change taken back."""
+        numbers = (note.number for note in self.notes.values() if note.fate not in ("read", "left"))
+        return max(numbers, default=-1)
 
     def files(self, most: int | None = None) -> Files:
         """Names by fate, in order of first appearance; `read` are those never changed. At most so many: those
         that were touched last."""
-        lists: dict[str, list[str]] = {"read": [], "modified": [], "created": [], "deleted": []}
-        notes = [note for note in self.notes.values() if note.fate != "gone"]
+        lists: dict[Fate, list[str]] = {"read": [], "modified": [], "created": [], "deleted": []}
+        notes = [note for note in self.notes.values() if note.fate in lists]
         newest = notes if most is None else notes[-most:]
         for note in sorted(newest, key=attrgetter("first")):
             lists[note.fate].append(note.name)
@@ -73,7 +101,9 @@ class FileHistory:
         path = self._key(action.path, base)
         known = self.notes.get(path)
         if action.verb == "view":
-            if known is None or known.fate in ("read", "deleted", "gone"):
+            if self._is_folder(path):
+                return
+            if known is None or known.fate in ("read", "deleted", "left", "gone"):
                 self._put(path, FileNote(known.name if known else action.path, "read", 0, number, entry))
             return
         fate: Fate = "modified"
@@ -91,28 +121,50 @@ class FileHistory:
 
     def ran(self, line: CommandLine, base: str, number: int, entry: str, outcome: ToolOutcome) -> None:
         """A command line that ran. Of one that failed, or is not plain, nothing is sure."""
-        sure = line.plain and not outcome.failed
+        sure, switches = line.plain and not outcome.failed, False
         for index, simple in enumerate(line.commands):
             verb, words = _verb(simple)
-            if verb == "stash" and "No local changes" not in outcome.body[:400]:
-                self.stashed = True
-                self._stash |= self._of("modified")
-                self._forget(self._stash)
+            switches = switches or not {"checkout", "switch"}.isdisjoint(simple.words[1:3])
+            if verb == "commit":
+                self._committed = number
+            elif verb == "stash" and "No local changes" not in outcome.body[:400]:
+                self._put_away(_STASH, self._of("modified", "deleted"), "gone", number)
             elif verb == "unstash" and sure:
-                self.notes |= {
-                    path: note for path, note in self._stash.items() if self.notes[path].fate == "gone"
-                }
-                self.stashed, self._stash = False, {}
+                self._bring_back(_STASH)
             elif verb == "drop":
-                self.stashed, self._stash = False, {}
+                self._away.pop(_STASH, None)
             elif verb == "reset":
-                self._forget(self._of("modified", "created"))
+                self._forget(self._of(*_CHANGED), number)
             elif verb == "checkout" and "." in words:
-                self._forget(self._of("modified"))
+                self._forget(self._of("modified", "deleted"), number)
             elif verb in ("rm", "mv", "checkout"):
                 folder = absolute(folder_before(line, index), base)
                 for word in words:
                     self._take_back(verb, tidy(word), folder, number, entry, sure=sure)
+        for found in _SWITCHED.finditer(outcome.body) if switches else ():
+            begun = any(x.words[-1] == found[1] and _HERE & {*x.words} for x in line.commands)
+            self._switch(found[1], number, begun=begun)
+
+    def _switch(self, branch: str, number: int, *, begun: bool) -> None:
+        """Another branch: what was committed stays on the one that is left, unless the new one is `begun`
+        from it."""
+        if not begun:
+            committed = {
+                path: note for path, note in self._of(*_CHANGED).items() if note.number <= self._committed
+            }
+            self._put_away(self._branch, committed, "left")
+            self._bring_back(branch)
+            self.switched = number
+        self._branch = branch
+
+    def _put_away(self, name: str, notes: dict[str, FileNote], fate: Fate, number: int = -1) -> None:
+        self._away[name] = self._away.get(name, {}) | notes
+        self._forget(notes, number, fate)
+
+    def _bring_back(self, name: str) -> None:
+        for path, note in self._away.pop(name, {}).items():
+            if self.notes[path].fate in ("left", "gone"):
+                self.notes[path] = note
 
     def _take_back(self, verb: str, word: str, folder: str, number: int, entry: str, *, sure: bool) -> None:
         target = absolute(word, folder)
@@ -122,14 +174,15 @@ class FileHistory:
             if verb == "rm" and sure and named and note.fate != "gone":
                 self._put(path, FileNote(note.name, "deleted", 0, number, entry))
             elif verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
-                self._forget({path: note})
+                self._forget({path: note}, number)
 
     def _of(self, *fates: Fate) -> dict[str, FileNote]:
         return {path: note for path, note in self.notes.items() if note.fate in fates}
 
-    def _forget(self, notes: dict[str, FileNote]) -> None:
+    def _forget(self, notes: dict[str, FileNote], number: int = -1, fate: Fate = "gone") -> None:
         for path, note in notes.items():
-            self.notes[path] = msgspec.structs.replace(note, fate="gone", change="", defines=())
+            at = max(note.number, number) if note.fate in _CHANGED else -1
+            self.notes[path] = msgspec.structs.replace(note, fate=fate, number=at, change="", defines=())
 
     def _meant(self, word: str) -> list[str]:
         """Known files that a word of a command may stand for: of that name, in a folder of that name, or of
@@ -141,22 +194,26 @@ class FileHistory:
         return [path for path in named if inside in f"/{path}/" or whole.endswith(f"/{path}")]
 
     def _key(self, name: str, base: str) -> str:
-        """The path of a file. One that a call gives without a directory to start from is the file of that
-        name in the directory that another call states, where one alone is known."""
-        path = absolute(name, base)
-        if base and len(self._bases) < _BASES:
-            self._bases[base] = None
-        if not path.startswith(("/", "~")):
-            stated = [full for folder in self._bases if (full := absolute(name, folder)) in self.notes]
-            return stated[0] if path not in self.notes and len(stated) == 1 else path
-        short = (path.removeprefix(f"{folder}/") for folder in self._bases)
-        if path not in self.notes and (alone := next((one for one in short if one in self.notes), "")):
-            self._index(path)
-            self.notes[path] = self.notes.pop(alone)
-            self._stash |= {path: self._stash.pop(alone)} if alone in self._stash else {}
-        return path
+        """The path of a file. One that a call gives without a directory to start from starts where all others
+        do, as far as calls state that."""
+        if base and base != self._base:
+            self._base = base if self._base is None else ""
+            relative = [path for path in self.notes if absolute(path, self._base) != path]
+            for held in (self.notes, *self._away.values()):
+                held |= {absolute(path, base): held.pop(path) for path in relative if path in held}
+            for path in relative:
+                self._index(absolute(path, base))
+        return absolute(name, base or self._base or "")
+
+    def _is_folder(self, path: str) -> bool:
+        """Whether other files are known below it."""
+        return any(other.startswith(f"{path}/") for other in self._parts.get(path.rsplit("/", 1)[-1], ()))
 
     def _index(self, path: str) -> None:
+        folder = path
+        while folder := posixpath.dirname(folder.rstrip("/")):
+            if (note := self.notes.get(folder)) and note.fate == "read":
+                self._forget({folder: note})
         for part in path.split("/")[-40:]:
             self._parts.setdefault(part, {})[path] = None
 
@@ -174,26 +231,20 @@ def absolute(path: str, base: str) -> str:
 
 
 def _verb(simple: Simple) -> tuple[str, list[str]]:
-    """What a command may take back, and of what: rm, mv, checkout, reset, stash, unstash."""
+    """What a command may take back, and of what: rm, mv, checkout, reset, stash, unstash; or commit."""
     words, rest = simple.words, set(simple.words[2:])
-    if simple.program in ("rm", "unlink", "trash", "mv"):
-        named = operands(words)
-        return ("mv", named[:-1]) if simple.program == "mv" else ("rm", named)
-    if simple.program != "git" or len(words) < 2 or "--cached" in rest:
+    named = operands(words[1:] if simple.program == "git" else words)
+    verb = words[1] if simple.program == "git" and len(words) > 1 else simple.program
+    if verb in ("rm", "unlink", "trash") and "--cached" not in rest:
+        return "rm", named
+    if verb == "mv":
+        return "mv", named[:-1]
+    if simple.program != "git":
         return "", []
-    sub, named = words[1], operands(words[1:])
-    if sub == "stash":
-        ends = {
-            "push": "stash",
-            "save": "stash",
-            "pop": "unstash",
-            "apply": "unstash",
-            "drop": "drop",
-            "clear": "drop",
-        }
-        return ends.get(named[0] if named else "push", ""), []
-    if sub in ("checkout", "restore"):
-        return ("", []) if rest & {"-b", "-B", "--orphan", "--staged"} else ("checkout", named)
-    if sub == "reset":
-        return "reset" if "--hard" in rest else "", []
-    return ("mv", named[:-1]) if sub == "mv" else ("rm" if sub == "rm" else "", named)
+    if verb == "stash":
+        return _STASHES.get(named[0] if named else "push", ""), []
+    if verb in ("checkout", "restore") and not rest & {*_HERE, "--staged"}:
+        return "checkout", named
+    if verb == "reset" and "--hard" in rest:
+        return "reset", []
+    return ("commit", []) if verb in _COMMITS else ("", [])

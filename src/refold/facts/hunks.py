@@ -27,9 +27,8 @@ _DEFINES = lazy_pattern(
     r"|module|namespace|record|(?<=export )(?:const|let)) ([\w$]{1,60})"
 )
 _CODE_BLOCK = re.compile(r"^ {0,3}```(?s:.*?)(?:\n {0,3}```.*$|\Z)", re.M)
-_HEADING = re.compile(r"#{1,4} (\S.{0,200})")
-_TITLE = 60
-"""Characters of a heading."""
+_HEADING = re.compile(r"#{1,4} (\S.{0,59}(?=\s*$)|[^`(]{1,60}(?<=\S)(?!\S))")
+"""Its words; of a long one those at its beginning, where nothing is quoted or in brackets."""
 
 
 class EditSummary(NamedTuple):
@@ -57,20 +56,8 @@ def _defined(action: Action, lines: Sequence[str]) -> list[str]:
         # A comment of a shell looks like a heading.
         lines = _CODE_BLOCK.sub("", "\n".join(lines)).split("\n")
     pattern, rows = _HEADING if document else _DEFINES, (row.strip()[:200] for row in lines)
-    names = (_title(found[1]) for row in rows if (found := pattern.match(row)))
-    return list(dict.fromkeys(filter(None, names)))
-
-
-def _title(text: str) -> str:
-    """A heading, or the words at its beginning; nothing that is quoted or in brackets is cut through."""
-    if len(text) <= _TITLE:
-        return text
-    cut = text[: _TITLE + 1].rpartition(" ")[0]
-    if cut.count("`") % 2:
-        cut = cut[: cut.rfind("`")]
-    if cut.count("(") > cut.count(")"):
-        cut = cut[: cut.rfind("(")]
-    return cut.rstrip()
+    names = (found[1] for row in rows if (found := pattern.match(row)))
+    return list(dict.fromkeys(names))
 
 
 def _hunk(action: Action, changes: Sequence[tuple[list[str], list[str]]]) -> str:

@@ -10,13 +10,12 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from refold.facts.call_text import FINDING, conclusion, main_argument, report, said, weight
-from refold.facts.check_results import check_run, summary_line
+from refold.facts.check_results import check_run, summary
 from refold.facts.shell import parse, without_folder
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import actions
@@ -24,10 +23,13 @@ from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
+from refold.tokens.fitting import largest
 
 OUTCOME, REPORTED, REPORT, _SAME, _SHORT = 120, 240, 80, 40, 12
 SHOWN_CHARS = 160
 """Characters of a command, or of a list of names, that are shown."""
+OTHERS = " and others like it"
+"""Where a runner sums up many parts, and one of them is quoted."""
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 _TELLING, _FINDINGS = 4, 4
 """How telling a finding is at least; how many are told of a turn."""
@@ -117,8 +119,11 @@ def _outcome(result: Result, call: Call, cwd: str) -> str:
         return _status(ended, ended.error)
     if what in ("grep", "glob") and _NOTHING.fullmatch(ended.body[:80]):
         return "nothing found"
-    if what != "other" or len(ended.body) < REPORT or any(is_typed(result, part) for part in result.parts):
-        return ""  # a short answer is a receipt; what the user typed stands among the user's words
+    if any(is_typed(result, part) for part in result.parts):
+        return "answered by the user"  # in words that stand among the user's own
+    asked_the_user = call.arguments.keys() & {"question", "questions"}
+    if what != "other" or (len(ended.body) < REPORT and not asked_the_user):
+        return ""  # a short answer is a receipt
     # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
     told, asked = report(ended.body, REPORTED), main_argument(call, cwd)[:_SAME]
     return "" if len(asked) > _SHORT and asked in told else told
@@ -132,7 +137,8 @@ def _ran(line: str, ended: ToolOutcome) -> str:
         missing = "No such file" in ended.error
         return _status(ended, ended.error) if missing else "" if ended.error else "nothing found"
     run = check_run(line)
-    quote = summary_line(ended.body, failed=ended.failed) if run else ""
+    quote, others = summary(ended.body, failed=ended.failed) if run else ("", False)
+    quote += OTHERS * others
     if quote and ended.failed and ended.exit is None:
         quote = f"failed: {quote}"
     if ended.failed or ended.error or quote:
@@ -162,64 +168,45 @@ def acts(messages: Sequence[Message]) -> Iterator[str]:
 # ── many ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Block(msgspec.Struct, frozen=True, gc=False):
+class _Block(NamedTuple):
     """The rows of an entry."""
 
     turn: int
-    number: int
     rows: tuple[str, ...]
-
-
-def _as_one(same: Sequence[_Block]) -> Row:
-    """Blocks that say the same, one after the other."""
-    several = len(same) > 1
-    numbers = (same[0].number, same[-1].number) if several else (same[0].number,)
-    again, key = f" ×{len(same)}" if several else "", "–".join(map(str, numbers))
-    first, *rest = same[0].rows
-    text = "\n".join([f"- {first}{again} #{key}", *(f"  {row}" for row in rest)])
-    return Row(text, numbers, several)
+    number: int
 
 
 def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter, *, root: str = "") -> list[Row]:
     """The lines of consecutive entries, which come newest first, in their order, under a heading per turn
     where there are several turns: as many of the newest as fit the budget, in tokens of `counter`. Paths
     below `root` are given from there."""
-    blocks = _newest(entries, budget, counter, root)
-    while True:
-        rows = _listed(blocks)
-        if not blocks or counter.text(joined(rows)) <= budget:
-            return rows
-        del blocks[: len(blocks) // 10 + 1]
+    below = re.compile(rf"(?<![\w./~-]){re.escape(root)}(?=[\w.])") if root else None
+    blocks, outcomes, left = list[_Block](), dict[str, str](), budget
+    for entry in entries:
+        rows = tuple(below.sub("", row) if below else row for row in _rows(entry.lines, outcomes))
+        left -= counter.text("\n".join(rows)) + 1 if rows else 0
+        if left < 0:
+            break
+        blocks += [_Block(entry.turn, rows, entry.number)] if rows else []
+    fit = largest(len(blocks), lambda count: counter.text(joined(_listed(blocks[:count]))) <= budget)
+    return _listed(blocks[:fit])
 
 
 def _listed(blocks: Sequence[_Block]) -> list[Row]:
+    """Blocks that come newest first, in their order."""
     several = len({block.turn for block in blocks}) > 1
-    rows: list[Row] = []
+    listed: list[Row] = []
     turn: int | None = None
-    for (said_in, _), same in groupby(blocks, key=attrgetter("turn", "rows")):
+    for (said_in, (first, *rest)), same in groupby(reversed(blocks), key=lambda block: block[:2]):
         if several and said_in != turn:
-            rows.append(Row(f"Request #{said_in}"))
+            listed.append(Row(f"Request #{said_in}"))
             turn = said_in
-        rows.append(_as_one(list(same)))
-    return rows
-
-
-def _newest(entries: Iterable[EntryLines], left: int, counter: TokenCounter, root: str) -> list[_Block]:
-    """Blocks of the newest entries, as long as they fit; oldest first."""
-    below = re.compile(rf"(?<![\w./~-]){re.escape(root)}(?=[\w.])") if root else None
-    blocks: list[_Block] = []
-    outcomes: dict[str, str] = {}
-    for entry in entries:
-        rows = tuple(below.sub("", row) if below else row for row in _rows(entry.lines, outcomes))
-        if not rows:
-            continue
-        block = _Block(entry.turn, entry.number, rows)
-        heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
-        left -= counter.text(_as_one([block]).text) + 1 + heading
-        if left < 0:
-            break
-        blocks.append(block)
-    return blocks[::-1]
+        numbers = [block.number for block in same]
+        again = f" ×{len(numbers)}" if numbers[1:] else ""
+        entries = (numbers[0], numbers[-1])[: len(numbers)]
+        text = "\n".join([f"- {first}{again} #{'–'.join(map(str, entries))}", *(f"  {row}" for row in rest)])
+        listed.append(Row(text, entries, bool(again)))
+    return listed
 
 
 def _rows(lines: Sequence[MessageLine], outcomes: dict[str, str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from refold.entries import Files
-from refold.facts.check_results import check_run, summary_line, tells_of_failure, without_printing
+from refold.facts.check_results import check_run, summary, tells_of_failure, without_printing
 from refold.facts.file_history import FileHistory, FileNote, absolute
 from refold.facts.shell import CommandLine, operands, parse, without_folder
 from refold.facts.todos import Todo, plan, todos, with_task
@@ -39,6 +39,8 @@ class LatestCheck(msgspec.Struct, frozen=True, omit_defaults=True):
     exit: int | None = None
     quote: str = ""
     """The last line of its output in which the runner sums up."""
+    others: bool = False
+    """It sums up one part of the work: there are lines like it of others."""
     folder: str = ""
     number: int = -1
     entry: str = ""
@@ -153,8 +155,10 @@ class WorkState:
         for action in actions(call, opened[1] if opened else ""):
             path = absolute(action.path, base)
             self._errors.pop(path, None)
-            if what == "bash" and action.verb == "view" and action.path not in printed:
-                continue
+            if action.verb == "view" and (
+                action.path not in printed if what == "bash" else f"\n{action.path}/" in outcome.body[:400]
+            ):
+                continue  # nothing of it was printed, or it is a folder: what it holds was listed
             if not outcome.failed:
                 self.history.take(action, base, *step.at, created=outcome.created)
             elif action.verb != "view" and what != "bash":
@@ -219,10 +223,10 @@ class WorkState:
         proven = code is not None and (run.other_proves if code else run.zero_proves)
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
         decided = ("FAILED" if code else "passed") if proven else ""
-        quote = summary_line(outcome.body, failed=outcome.failed)
-        check = LatestCheck(text, decided, code if proven else None, quote, folder, *at)
+        said = summary(outcome.body, failed=outcome.failed)
+        check = LatestCheck(text, decided, code if proven else None, *said, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
-        self._supersede(run.commands, folder, told=bool(decided or quote))
+        self._supersede(run.commands, folder, told=bool(decided or check.quote))
         if decided or check.quote or unmarked:
             self._runs.append(_Run(check, run.commands, step.call.name, unmarked))
             del self._runs[:-_CHECKS]

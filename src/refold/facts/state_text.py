@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
 from refold.facts.file_history import Fate, FileNote
-from refold.facts.lines import SHOWN_CHARS, Row, joined
+from refold.facts.lines import OTHERS, SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
@@ -27,6 +27,7 @@ _LISTS: dict[Fate, str] = {
     "modified": "Files changed",
     "created": "Files created",
     "deleted": "Files deleted",
+    "left": "Files changed before another branch was checked out",
     "read": "Files read",
 }
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
@@ -136,10 +137,10 @@ class Catalogue:
         are given. `changes`: with what was last changed in the newest files."""
         sheet, state, notes = _Sheet(budget, counter, self), self.state, self.notes
         changed = [note for note in notes if note.fate in ("modified", "created")]
-        newest = max((note.number for note in notes if note.fate != "read"), default=-1)
+        newest = state.history.changed_at
         current = (x for x in reversed(state.checks) if newest - x.number < _STALE or not _fails(x))
         checks = [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
-        opened = [(x.number, CHECKS, _check(x, state.home, newest)) for x in checks[:2]]
+        opened = [(x.number, CHECKS, _check(x, state)) for x in checks[:2]]
         if state.error and not shows(state.error.number, state.error.error):
             opened.append((state.error.number, ERROR, _failure(state.error)))
         for number, title, text in sorted(opened, reverse=True):
@@ -156,7 +157,7 @@ class Catalogue:
         for notes_alike, most in zip(same[:3], (8, 4, 4), strict=False):
             sheet.put_change(notes_alike, most)
         for check in checks[2:]:
-            sheet.put(CHECKS, _check(check, state.home, newest), check.number)
+            sheet.put(CHECKS, _check(check, state), check.number)
         for notes_alike in same[3:]:
             sheet.put_change(notes_alike, 3)
         if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
@@ -285,13 +286,14 @@ def _shown(note: FileNote, shows: Shows) -> bool:
     return any(shows(note.number, row) for row in rows or [note.change])
 
 
-def _check(check: LatestCheck, home: str, newest_change: int) -> str:
+def _check(check: LatestCheck, state: WorkState) -> str:
     """`pytest -q: FAILED (exit 1), "2 failed, 11 passed" #183, files changed since`."""
+    home, number = state.home, check.number
     below = check.folder.removeprefix(f"{home}/") if home else check.folder
-    folder = "" if check.folder == home else below
-    place = f" (in {folder})" if folder else ""
-    since = ", files changed since" if -1 < check.number < newest_change else ""
-    return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{check.number}{since}"
+    place = f" (in {below})" if check.folder not in ("", home) else ""
+    since = ", files changed since" if -1 < number < state.history.changed_at else ""
+    since += ", before another branch was checked out" if -1 < number < state.history.switched else ""
+    return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{number}{since}"
 
 
 def _fails(check: LatestCheck) -> bool:
@@ -301,4 +303,5 @@ def _fails(check: LatestCheck) -> bool:
 def verdict_text(check: LatestCheck) -> str:
     """What the exit code decides, and the runner's own summary: `passed, "11 passed"`, `"2 failed"`."""
     status = f"FAILED (exit {check.exit})" if check.outcome == "FAILED" else check.outcome
-    return ", ".join(filter(None, (status, f'"{check.quote}"' if check.quote else "")))
+    quote = f'"{check.quote}"{OTHERS * check.others}' if check.quote else ""
+    return ", ".join(filter(None, (status, quote)))

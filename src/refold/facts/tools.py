@@ -100,14 +100,15 @@ def _paths(call: Call) -> Iterator[str]:
             inner = cast("dict[str, Any]", one)
             one = inner.get("path") or inner.get("file_path")
         if isinstance(one, str) and one and len(one) < 2000 and "\n" not in one:
-            yield tidy(one)
+            yield one
 
 
 def _files(call: Call, opened: str, what: ToolKind) -> Iterator[Action]:
     if what in _VERBS:
         old, new, how = _change(call, what)
         for path in [*_paths(call)] or ([opened] if opened and what == "edit" else []):
-            yield Action(_VERBS[what], path, old, new, how)
+            if what != "read" or not path.endswith("/"):  # else it lists a folder
+                yield Action(_VERBS[what], tidy(path), old, new, how)
 
 
 _BODY = re.compile(r"(?:edit \d{1,9}:\d{1,9}|insert \d{1,9})[^\n]*\n((?s:.*?))(?:^end_of_\w+|\Z)", re.M)

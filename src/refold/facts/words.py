@@ -35,7 +35,7 @@ _REPEATED = 40
 """Characters from which on the same words again say nothing new."""
 _PASTED = 200
 """Characters from which on the same lines again are the same paste."""
-_FENCED = re.compile(r"^ {0,3}(```|~~~)(?s:.*?)(?:\n {0,3}\1.*$|\Z)", re.M)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})(?s:.*?)(?:\n {0,3}\1.*$|\Z)", re.M)
 """A code block."""
 _SET_IN = re.compile(r"^(?: {4}|\t)(?!\s*+(?:[-*•]|\d{1,3}[.)])\s).*$", re.M)
 """A line that is set in and no item of a list: code, or a pasted log."""
@@ -47,6 +47,8 @@ _EDGES, _ALL = 600, 10**9
 """Characters of head and end of a message that come before more of any."""
 _NUMBERED = 8
 """Messages that are not there whose numbers are told: the newest."""
+_DENSEST = 8
+"""More characters a token than these is no text that somebody types."""
 _LINES, _LINES_GAP = 10, "[… {} lines …]"
 """Where so many lines were left out their number is told."""
 
@@ -148,7 +150,8 @@ def _long(text: str) -> list[str]:
 def _unrepeated(text: str, lines: Set[str]) -> str:
     """The text with a mark in place of every stretch of known lines that is long enough to be a paste."""
     told: list[str] = []
-    for known, run in groupby(_long(text), lines.__contains__):
+    fences = {line for line in lines if line.lstrip().startswith(("```", "~~~"))}
+    for known, run in groupby(_long(text), (lines - fences).__contains__):
         stretch = "\n".join(run)
         told.append(GAP if known and len(stretch) >= _PASTED else stretch)
     return "\n".join(told) if GAP in told else text
@@ -217,12 +220,8 @@ def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> 
     first."""
     if size_of_all(sayings, budget, counter) is not None:
         return Rendered(_whole(sayings))
-    chosen = _chosen(sayings, budget, counter)
-    rendered = _clipped(sayings, chosen)
-    if counter.text(rendered.text) <= budget:
-        return rendered
-    # Sizes were added up piece by piece: together they may be a few tokens more.
-    fit = largest(len(chosen) - 1, lambda n: counter.text(_clipped(sayings, chosen[:n]).text) <= budget)
+    chosen = _chosen(sayings, budget * _DENSEST)
+    fit = largest(len(chosen), lambda n: counter.text(_clipped(sayings, chosen[:n]).text) <= budget)
     return _clipped(sayings, chosen[:fit])
 
 
@@ -240,49 +239,24 @@ _RECENT = 2_000
 """Messages in which what holds for good is looked for, before all others."""
 
 
-def _chosen(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> list[Piece]:
-    """The sentences that come first, as many as fit: from each queue by its share. Their order does not
-    depend on the budget: a larger one shows the same and more."""
+def _chosen(sayings: Sequence[Saying], characters: int) -> list[Piece]:
+    """The sentences that come first, so many characters of them: from each queue by its share. Their order
+    does not depend on the room: a larger one shows the same and more."""
     chosen: dict[Piece, None] = {}
-    edges: set[tuple[int, int]] = set()
-    """Where what is chosen begins and ends: two pieces that meet have no gap between them."""
-    keyed: set[int] = set()
-    gap, left = counter.text(f" {GAP} "), budget
     queues = _queues(sayings)
     used = [0.0] * len(queues)
-    while queues:
+    while queues and characters > 0:
         at = min(range(len(queues)), key=used.__getitem__)
         share, queue = queues[at]
         piece = next((piece for piece in queue if piece not in chosen), None)
         if piece is None:
             del queues[at], used[at]
             continue
-        index, (start, end) = piece
-        text = sayings[index].text
-        size = counter.text(text[start:end].rstrip(" "))
-        used[at] += max(size, 1) / share
-        if index not in keyed:  # before its first sentence a message is one gap that is not shown
-            left -= counter.text(_block(sayings[index], "")) + 1 + gap
-        closed = (start == 0 or (index, start) in edges) + (end == len(text) or (index, end) in edges)
-        left -= gap * (1 - closed)
-        if size > left:
-            follows = start == 0 or (index, start) in edges
-            cut = _head(text, start, end, left, counter) if follows else 0
-            return [*chosen, *([(index, (start, cut))] if cut > start else [])]
-        left -= size
+        _, (start, end) = piece
+        used[at] += (end - start) / share
+        characters -= end - start
         chosen[piece] = None
-        edges.update(((index, start), (index, end)))
-        keyed.add(index)
     return [*chosen]
-
-
-def _head(text: str, start: int, end: int, room: int, counter: TokenCounter) -> int:
-    """How far a sentence that does not fit can be shown: up to a space, so that no word is cut."""
-    low, high = start, end
-    while high - low > 8:
-        half = (low + high) // 2
-        low, high = (half, high) if counter.text(text[start:half]) <= room else (low, half)
-    return max(text.rfind(mark, start, low) for mark in (" ", "\n", "，", "、"))
 
 
 def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
@@ -348,19 +322,24 @@ def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece]) -> Rendered:
 
 
 def _verbatim(text: str, spans: Sequence[Span]) -> str:
-    """These sentences as they stand in the text; a mark where something between them is missing, which ends a
-    code block that is cut."""
-    fences = [found.span() for found in _FENCED.finditer(text)]
+    """These sentences as they stand in the text; a mark where something between them is missing. A code block
+    that is cut ends there, and begins again: what stands outside of it would read as code."""
+    fences = [*_FENCED.finditer(text)]
+
+    def fence_at(place: int) -> re.Match[str] | None:
+        return next((fence for fence in fences if fence.start() < place < fence.end()), None)
+
     shown, at = "", 0
     for begin, end in (*spans, (len(text), len(text))):
         if begin > at:
             lines = text.count("\n", at, begin)
-            mark, space = (GAP if lines < _LINES else _LINES_GAP.format(lines)), "\n" if lines else " "
-            fence = next((x for x in fences if x[0] < at < x[1]), None)
-            cut = shown and fence is not None and begin >= fence[1]
-            shown = (
-                f"{shown.rstrip()}{space if shown else ''}{mark}{chr(10) + '```' + chr(10) if cut else space}"
-            )
+            mark = GAP if lines < _LINES else _LINES_GAP.format(lines)
+            left, entered = fence_at(at) if shown else None, fence_at(begin)
+            closes = [left[1]] if left and left is not entered else []
+            opens = [entered[0].split("\n", 1)[0]] if entered and entered is not left else []
+            gap = "\n".join([mark, *closes, *opens] if closes else [*opens, mark])
+            space = "\n" if lines or closes or opens else " "
+            shown = f"{shown.rstrip()}{space if shown else ''}{gap}{space}"
         shown += text[begin:end]
         at = end
     return shown.rstrip() if spans and spans[-1][1] < len(text) else shown
