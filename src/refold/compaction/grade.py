@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
@@ -27,9 +28,9 @@ from refold.session.invariants.empty import blank
 from refold.session.items import Item
 from refold.shrink.clip import LEVELS, WORTH
 
-_SCALE_FACTOR = 1.06
+_SCALE_FACTOR = 1.03
 """From one scale to the next."""
-GRID: tuple[float, ...] = tuple(40 * _SCALE_FACTOR**n for n in range(260))
+GRID: tuple[float, ...] = tuple(40 * _SCALE_FACTOR**n for n in range(520))
 """Scales, in tokens."""
 QUOTE = 48
 """Tokens that a quoted step has at least."""
@@ -110,10 +111,10 @@ class ScaleSearch:
     last: int
     """Items from here on (the newest step) always stay."""
 
-    def at_scale(self, scale: float) -> ScaleView:
-        """The view at a scale; given up where it is seen to pass the goal."""
+    def at_scale(self, scale: float, goal: float = inf) -> ScaleView:
+        """The view at a scale; given up where it is seen to pass `goal`."""
         items, curve = self.items, self.curve
-        view, age, thought, left = ScaleView(items.total), 0.0, 0, self.goal
+        view, age, thought, left = ScaleView(items.total), 0.0, 0, goal
         depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
         for place in range(items.total):
             newest = place < items.total - self.last
@@ -167,7 +168,7 @@ class ScaleSearch:
         low, high = 0, len(GRID) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            view = self.at_scale(GRID[middle])
+            view = self.at_scale(GRID[middle], self.goal)
             room = self.goal - view.estimate
             if room >= 0 and room >= self.record(view.begins, GRID[middle]):
                 low = middle
@@ -293,18 +294,3 @@ def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_fro
     if first is not None and not thinking.legal(items, first):
         return next((i for i in stays if i > first and legal(items, i)), stays[0])
     return stays[0] if stays else cut
-
-
-def clip_kept(s: PlanContext, first: int, room: int) -> tuple[dict[int, SizedMessage], int]:
-    """Items from `first` on made to fit into `room`, the longest first: all to the same level. With the
-    tokens that all of them have then."""
-    reader = ItemReader(s, room, room)
-    sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
-    loose = [index for index in sizes if not reader.fixed(index)]
-    forms, total = dict[int, SizedMessage](), sum(sizes.values())
-    for tokens in reversed(LEVELS):
-        forms = {index: form for index in loose if (form := reader.form(index, tokens))}
-        total = sum((sizes | {index: form.size for index, form in forms.items()}).values())
-        if total <= room:
-            break
-    return forms, total
