@@ -50,7 +50,6 @@ def test_a_view_passes_a_limit_when_it_is_larger_by_one(word: str, overhead: int
     sizes = context(*said, tools=[1] * overhead).sizes
     size = 10 + overhead
     assert [sizes.passes(size + more) for more in (-1, 0, 1)] == [True, False, False]
-    assert [sizes.at_most(size + more) for more in (-1, 0, 1)] == [size - 1, size, size]
     assert [sizes.far_beyond(size + more) for more in (-1, 0, 1)] == [word == LONG, False, False]
     assert [sizes.passes(limit) for limit in range(1, size)] == [True] * (size - 1)
     assert [sizes.far_beyond(limit) for limit in range(1, size)] == [word == LONG] * (

@@ -83,20 +83,8 @@ class EntryTraits(msgspec.Struct, frozen=True, gc=False):
     """Tokens that the user typed into a message in which a program or a file says something too."""
     call: Call | None
     """The one that it is the result of."""
-    echo: bool
-    """It shows again what that call put into a file."""
-    made: int
-    """How that call was made: calls that were made in the same way have the same number. 0: by none."""
     calls: int
     """Tokens of the calls that it makes, where they are not small."""
-
-
-def _made(call: Call) -> int:
-    """How a call was made, as a number. (Its arguments as JSON are as long as what it writes.)"""
-    try:
-        return hash((call.name, call.raw, *call.arguments.items(), *map(type, call.arguments.values())))
-    except TypeError:  # a list, or an object
-        return hash((call.name, arguments_json(call)))
 
 
 def _echoes(message: Message, call: Call) -> bool:
@@ -207,18 +195,15 @@ class ItemStats(NamedTuple):
     whole: int
     """Tokens of what the entry says."""
     now: int
-    """Tokens it has in the view."""
+    """Tokens it has in the view, without thinking that need not or may not stand."""
     said: bool = False
     """The agent's own words and calls: they fade slowest."""
-    cap: int | None = None
-    """The level that it has at any scale at least; 0: it stays as it is. None: its age decides alone."""
+    least: int = LEVELS[0]
+    """Tokens it has at any scale where it stands; not fewer than `now`: it stays as it is."""
     stale: bool = False
     """A later result of the same call says it anew."""
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
-    kept: int = 0
-    """Tokens that stay at every scale where it stands, the user's words among others', or large calls: age
-    decides about the rest."""
     call: int = 0
     """Tokens of large calls that it cannot stand without, its own or those that it answers."""
 
@@ -248,7 +233,7 @@ class ItemReader:
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         """Tokens of unanswered results."""
-        self._facts: dict[int, EntryTraits] = {}
+        self._traits: dict[int, EntryTraits] = {}
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
         self._calls: dict[int, int] = {}
@@ -259,35 +244,23 @@ class ItemReader:
             self.read.append(self._read(len(self.items) - 1 - len(self.read)))
         return self.read[place]
 
-    def size(self, place: int, now: int, level: int) -> int:
-        """Tokens of an item, of `now` tokens in the view, at a level."""
-        index = len(self.items) - 1 - place
-        form = self.form(index, level) if level else None
-        size = now if form is None else form.size
-        if level and level == self.stats(place).cap:
-            # A part of the view: where its lines end is no gain for others.
-            size = max(size, level + empty_size(self.items[index].message, self.s.counter))
-        return size
+    def size(self, place: int, level: int) -> int:
+        """Tokens of an item that stands at a level; 0: whole."""
+        form = self.form(len(self.items) - 1 - place, level) if level else None
+        return self.stats(place).now if form is None else form.size
 
     def form(self, index: int, level: int) -> SizedMessage | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""
         item = self.items[index]
-        if level == 0 and not self._drops_thinking(index):
+        if self.fixed(index) if level else not self._drops_thinking(index):
             return None
         if item.fold is not None and not self._one_entry(index):
             return None
-        fact = self._fact(index)
-        form = self.clips.form(item.entries[0], fact.message, level, fact.call)
+        entry = self._entry(index)
+        form = self.clips.form(item.entries[0], entry.message, level, entry.call)
         if form.size >= self._count(index):
             return None
         return SizedMessage(form.message, form.size + self._extra(index))
-
-    def least(self, index: int) -> int:
-        """The level of an item that only stays because the wire wants it: what the user typed stays too."""
-        fact = self._fact(index)
-        if fact.own and not self.loose:
-            return LEVELS[0] + fact.own
-        return 0 if fact.typed else LEVELS[0]
 
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
@@ -305,8 +278,8 @@ class ItemReader:
         kept = [Item(forms[i].message) if i in forms else items[i] for i in stays]
         return size + wire_overhead([*record, *kept], self.s.counter)
 
-    def _fact(self, index: int) -> EntryTraits:
-        known = self._facts.get(index)
+    def _entry(self, index: int) -> EntryTraits:
+        known = self._traits.get(index)
         if known is not None:
             return known
         session, counter, item = self.s.session, self.s.counter, self.items[index]
@@ -318,52 +291,49 @@ class ItemReader:
             calls = counter.message(Assistant(tuple(message.calls)))
         words = words_typed(message) if isinstance(entry, e.MessageEntry) else ""
         others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
-        fact = self._facts[index] = EntryTraits(
+        traits = self._traits[index] = EntryTraits(
             message=message,
             typed=bool(words) and isinstance(message, User),
             own=counter.text(words) if words and any(text.strip() for text in others) else 0,
             call=call,
-            echo=call is not None and _echoes(message, call),
-            made=0 if call is None else _made(call),
             calls=calls if calls > SMALL else 0,
         )
-        return fact
+        return traits
 
     def _count(self, index: int) -> int:
         return self.s.projection.count(index, self.s.counter)
 
     def _read(self, index: int) -> ItemStats:
         s, item = self.s, self.items[index]
-        message, extra, fact = item.message, self._extra(index), self._fact(index)
+        message, extra, entry = item.message, self._extra(index), self._entry(index)
         now = whole = self._count(index) + extra
-        # Its call was made again later in just the same way: the newest result tells more.
-        stale = type(message) is Result and fact.made in self._made
-        if type(message) is Result and fact.made:
-            self._made.add(fact.made)
-        if item.fold is not None or len(item.entries) != 1:
-            if not self._one_entry(index):
-                return ItemStats(now, now, cap=0)
-            whole = s.session.cached_count(item.entries[0], fact.message, s.counter) + extra
+        if not self._one_entry(index):
+            return ItemStats(now, now, least=now)
+        if item.fold is not None:
+            whole = s.session.cached_count(item.entries[0], entry.message, s.counter) + extra
+        call, stale = entry.call, False
+        if call is not None:
+            # Where it was made again later in just the same way the newest result tells more.
+            made = hash((call.name, arguments_json(call)))
+            stale = made in self._made
+            self._made.add(made)
+        waits = isinstance(message, Result) and index > self.last_reply
+        waits = waits and not (call is not None and _echoes(entry.message, call))
         sealed = 0
-        if isinstance(message, Assistant) and any(type(part) is Thinking for part in message.parts):
-            if (silent := self.form(index, 0)) is not None:
-                now = silent.size
-            elif self._keeps_thinking(index):
-                silent = self.clips.form(item.entries[0], fact.message, 0, None)
-                sealed = max(now - extra - silent.size, 1)
-        waits = type(message) is Result and index > self.last_reply and not fact.echo
-        own = 0 if self.loose else fact.own
-        said = waits or type(message) is Assistant or (not own and fact.typed)
-        if self.loose:
-            return ItemStats(whole, now - sealed, said, stale=stale, call=NEVER)
-        cap = self._cap(index, now, own, waits=waits)
-        if cap:
-            said = False  # its part is sure; for more it waits until the rest is there
-        kept = own or fact.calls
-        return ItemStats(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
+        if (silent := self.form(index, 0)) is not None:
+            now = silent.size
+        elif self._keeps_thinking(index):
+            silent = self.clips.form(item.entries[0], entry.message, 0, None)
+            sealed = max(now - extra - silent.size, 1)
+            now -= sealed
+        said = type(message) is Assistant or (self.loose and waits)
+        least = LEVELS[0] if self.loose else self._least(index, now, waits=waits)
+        return ItemStats(whole, now, said, least, stale, sealed, self._call(index))
 
     def _call(self, index: int) -> int:
         """Tokens of the calls of an item's step, where they are not small and the step may leave."""
+        if self.loose:
+            return NEVER
         items, message = self.items, self.items[index].message
         if index not in self._calls and (message.calls or isinstance(message, Result)):
             batch = read_batch(items, index) if message.calls else around(items, index)
@@ -373,7 +343,7 @@ class ItemReader:
             while first > self.first and blank(items[first - 1].message):
                 first -= 1  # thinking that waits for its reply
             step = range(first, batch.end)
-            calls = sum(self._fact(head).calls for head in batch.heads)
+            calls = sum(self._entry(head).calls for head in batch.heads)
             if any(items[i].entries[0] in self._left for i in step):
                 calls = NEVER
             if batch.end > self.step or any(map(self._stays, step)):
@@ -381,22 +351,22 @@ class ItemReader:
             self._calls |= dict.fromkeys(step, calls)
         return self._calls.get(index, 0)
 
-    def _cap(self, index: int, now: int, own: int, *, waits: bool) -> int | None:
-        """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
-        to a level: what a larger goal shows more of must not cost another item its form.)"""
+    def _least(self, index: int, now: int, *, waits: bool) -> int:
+        """What an item has at any scale: calls and the words of the user, results that no reply has read. Up
+        to a part of the view, to the token, not to a level: what a larger goal shows more of must not cost
+        another item its form."""
+        entry = self._entry(index)
         if self._stays(index):
-            return 0
+            return now
         if waits:
             missing = self.unanswered / UNANSWERED - self.limit
             for_all = max(self.unanswered - FADES * missing, _UNANSWERED_MIN * self.limit)
-            room = for_all * now / max(self.unanswered, 1)
-        elif own or self._fact(index).typed:
-            room = TYPED * self.goal
-            if 0 < own <= room:
-                return None
+            least = int(for_all * now / max(self.unanswered, 1))
+        elif entry.typed and not entry.own:
+            least = int(TYPED * self.goal)
         else:
-            return None
-        return 0 if now <= room else max(int(room), LEVELS[0])
+            least = LEVELS[0] + entry.calls + min(entry.own, int(TYPED * self.goal))
+        return max(least, LEVELS[0])
 
     def _one_entry(self, index: int) -> bool:
         items, item = self.items, self.items[index]
@@ -409,7 +379,7 @@ class ItemReader:
         item = self.items[index]
         if type(item.message) is System or item.entries[0] in self.pins or not self._one_entry(index):
             return True
-        return index >= self.step and isinstance(item.message, User) and self._fact(index).typed
+        return index >= self.step and isinstance(item.message, User) and self._entry(index).typed
 
     def _keeps_thinking(self, index: int) -> bool:
         """Must the provider have its thinking back? That of the newest step it gets, required or not."""
@@ -417,15 +387,10 @@ class ItemReader:
         return index >= self.open_from and any(held(part) for part in self.items[index].message.parts)
 
     def _drops_thinking(self, index: int) -> bool:
-        """Of a closed turn a provider reads no thinking any more, of the open one not all is required; of the
-        newest step it gets all that it signed."""
+        """Of a closed turn a provider reads no thinking any more, of the open one not all is required."""
         message = self.items[index].message
-        if type(message) is not Assistant:
-            return False
-        thoughts = [part for part in message.content if type(part) is Thinking]
-        if index >= self.step >= self.open_from:
-            return bool(thoughts) and not any(map(signed, thoughts))
-        return bool(thoughts) and (index < self.open_from or not any(map(required, thoughts)))
+        thinks = type(message) is Assistant and any(type(part) is Thinking for part in message.content)
+        return thinks and not self._keeps_thinking(index)
 
 
 def _open_turn(session: History) -> int | None:

@@ -20,7 +20,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.compaction.clips import SMALL, ItemReader, SizedMessage, least_step
+from refold.compaction.clips import ItemReader, ItemStats, SizedMessage, least_step
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
 from refold.messages import Assistant
 from refold.session.invariants import PAIRS, legal, thinking
@@ -28,18 +28,14 @@ from refold.session.invariants.empty import blank
 from refold.session.items import Item
 from refold.shrink.clip import LEVELS, WORTH
 
-_SCALE_FACTOR = 1.06
+_SCALE_FACTOR = 1.03
 """From one scale to the next."""
-GRID: tuple[float, ...] = tuple(40 * _SCALE_FACTOR**n for n in range(260))
+GRID: tuple[float, ...] = tuple(40 * _SCALE_FACTOR**n for n in range(520))
 """Scales, in tokens."""
-SMALL_CALL = SMALL + LEVELS[0]
-"""Tokens of a small call for whose result there is room."""
 QUOTE = 48
 """Tokens that a quoted step has at least."""
 QUOTED = 8
 """Tokens of the number and the speaker beside a quotation."""
-SMALLEST = LEVELS[0] + WORTH
-"""An item of at most so many tokens is never clipped."""
 _SUPERSEDED_SHARE = 0.1
 """Share of the usual size that a result keeps once a later call of the same kind supersedes it."""
 
@@ -58,6 +54,12 @@ class Curve(NamedTuple):
     call: float = 0.45
     """Calls of one reply may have so much of the scale; a step with larger ones is quoted."""
 
+    def share(self, item: ItemStats, age: float) -> float:
+        """Of the scale, at an age in units of it."""
+        bends = max(age / self.bend, 1.0)
+        share = self.said * bends**-self.said_decay if item.said else self.result * bends**-self.result_decay
+        return share * (_SUPERSEDED_SHARE if item.stale else 1.0)
+
 
 # ── the items of a view at one scale ────────────────────────────────────────────────────────────
 #
@@ -70,23 +72,26 @@ class ScaleView:
     """The items that are no lines at a scale. An item's place is counted from the newest, which has 0."""
 
     total: int
-    caps: list[int] = field(default_factory=list[int])
+    levels: list[int] = field(default_factory=list[int])
     """For each item, newest first, the level it is clipped to; 0: not at all."""
     whole: int = 0
     """Tokens of items that stay as they are, and of quotations."""
-    estimate: int = 0
-    """Tokens of all items, where one that is clipped to a level has that many."""
-    clipped: list[int] = field(default_factory=list[int])
-    """Places of items that are clipped where they stand."""
+    clipped: dict[int, int] = field(default_factory=dict[int, int])
+    """Items that are clipped where they stand, and their levels."""
     quoted: set[int] = field(default_factory=set[int])
-    """Places of items whose step is quoted in the record."""
+    """Items that are quoted in the record."""
     in_place: int | None = None
-    """How many of the newest stay in their place, where older ones are quoted; None: all do."""
+    """How many of the newest stay in their place, where all older ones are quoted; None: no such end."""
+
+    @property
+    def estimate(self) -> int:
+        """Tokens of all items, where one that is clipped to a level has that many."""
+        return self.whole + sum(self.clipped.values())
 
     @property
     def begins(self) -> int:
         """Where the record ends: as soon as anything is quoted, it takes at least the first item's place."""
-        return max(self.total - len(self.caps), int(bool(self.quoted) or self.in_place is not None))
+        return max(self.total - len(self.levels), int(bool(self.quoted)))
 
 
 # ── the largest view that fits ──────────────────────────────────────────────────────────────────
@@ -106,56 +111,44 @@ class ScaleSearch:
     last: int
     """Items from here on (the newest step) always stay."""
 
-    def at_scale(self, scale: float, *, goal: float = inf, calls: float | None = None) -> ScaleView:
-        """The view at a scale; given up where it is seen to pass `goal`. `calls`: the scale that says which
-        calls may stand, where that is another one."""
-        items, curve, last = self.items, self.curve, self.last
-        view, age, thought, tokens = ScaleView(items.total), 0.0, 0, 0
-        caps, read = view.caps, items.read
+    def at_scale(self, scale: float, goal: float = inf) -> ScaleView:
+        """The view at a scale; given up where it is seen to pass `goal`."""
+        items, curve = self.items, self.curve
+        view, age, thought, left = ScaleView(items.total), 0.0, 0, goal
         depth = scale * curve.bend * max(curve.result * scale / LEVELS[0], 1.0) ** (1 / curve.result_decay)
-        bend, largest_call, largest = curve.bend * scale, curve.call * (calls or scale), curve.weight * scale
         for place in range(items.total):
-            if (age > depth and place >= items.total - last) or tokens > goal:
+            newest = place < items.total - self.last
+            if (age > depth and not newest) or left < 0:
                 break
-            whole, now, said, least, stale, sealed, kept, call = (
-                read[place] if place < len(read) else items.stats(place)
-            )
-            before, leaves, level = age, call > largest_call, 0
-            age += whole if whole < largest else largest
-            if sealed and not leaves and view.in_place is None:
-                thought += sealed
-                if thought <= curve.sealed * scale or items.total - 1 - place >= last:
-                    now, least = now + sealed, 0
+            stats = items.stats(place)
+            most, now = scale * curve.share(stats, age / scale), stats.now
+            age += min(stats.whole, curve.weight * scale)
+            leaves, fixed = stats.call > curve.call * scale, False
+            if stats.sealed and not leaves and view.in_place is None:
+                thought += stats.sealed
+                if thought <= curve.sealed * scale or newest:
+                    now, fixed = now + stats.sealed, True
                 else:
                     view.in_place = place
-            if leaves or kept or (now > SMALLEST and least != 0):
-                bends = max(before / bend, 1.0)
-                share = (
-                    curve.said * bends**-curve.said_decay
-                    if said
-                    else curve.result * bends**-curve.result_decay
-                )
-                most = scale * share * (_SUPERSEDED_SHARE if stale else 1.0)
-                cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
-                enough = max(cap + WORTH, most)
-                if leaves or (kept and view.in_place is not None and least != 0):
-                    own = 0 if said else kept  # what the user typed into it
-                    level = 0 if now <= enough + own else max(cap, QUOTE) + own
-                    now = QUOTED + (level or now)
-                    view.quoted.add(place)
-                elif now - kept > enough and least != 0:
-                    level = cap + kept if kept else max(cap, least or 0)
-                    view.clipped.append(place)
-                    tokens, now = tokens + level, 0
-            caps.append(level)
-            tokens += now
-            view.whole += now
-        view.estimate = tokens
+            quoted = leaves or view.in_place is not None
+            least = stats.least
+            if quoted:  # without its calls; what the user typed among others' words stays
+                least = QUOTE if stats.said else max(QUOTE, least)
+            level = max(LEVELS[max(bisect_right(LEVELS, most) - 1, 0)], least)
+            level = 0 if fixed or now <= max(level + WORTH, most) else level
+            view.levels.append(level)
+            if quoted:
+                view.quoted.add(place)
+                now = QUOTED + (level or now)
+            elif level:
+                view.clipped[place] = now = level
+            left -= now
+            view.whole += 0 if place in view.clipped else now
         return view
 
     def largest(self) -> ScaleView:
         """The view at the largest scale that fits, and as much of what the next one would add as there is
-        room for. No step that left comes back so: a batch stands or leaves as a whole."""
+        room for."""
         low = self._estimate()
         view, room = self._at(low)
         while room >= 0 and low < len(GRID) - 1:
@@ -167,7 +160,7 @@ class ScaleSearch:
             low -= 1
             view, room = self._at(low)
         if low < len(GRID) - 1:
-            self._add(view, self.at_scale(GRID[low + 1], calls=GRID[low]), room)
+            self._add(view, self.at_scale(GRID[low + 1]), room)
         return view
 
     def _estimate(self) -> int:
@@ -175,7 +168,7 @@ class ScaleSearch:
         low, high = 0, len(GRID) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            view = self.at_scale(GRID[middle], goal=self.goal)
+            view = self.at_scale(GRID[middle], self.goal)
             room = self.goal - view.estimate
             if room >= 0 and room >= self.record(view.begins, GRID[middle]):
                 low = middle
@@ -186,56 +179,31 @@ class ScaleSearch:
     def _at(self, index: int) -> tuple[ScaleView, int]:
         """The view at a scale, and what it leaves of the goal, exactly; less than nothing where it does not
         fit."""
-        items, view = self.items, self.at_scale(GRID[index])
+        view = self.at_scale(GRID[index])
         room = self.goal - view.whole - self.record(view.begins, GRID[index])
-        for place in sorted(view.clipped, key=view.caps.__getitem__, reverse=True):
+        for place, level in sorted(view.clipped.items(), key=lambda clip: -clip[1]):
             if room < 0:
                 break
-            room -= items.size(place, items.stats(place).now, view.caps[place])
+            room -= self.items.size(place, level)
         return view, room
 
     def _add(self, view: ScaleView, more: ScaleView, room: int) -> None:
-        """Raise the items of a view to those of the next scale, newest first, until something does not fit.
-        Items that are lines at this scale come too, unless something is quoted: the record only gets
-        smaller."""
-        items, caps = self.items, view.caps
-
-        def size(place: int, now: int, cap: int) -> int:
-            return QUOTED + (cap or now) if place in view.quoted else items.size(place, now, cap)
-
-        for place, cap in enumerate(more.caps):
-            new = place == len(caps)
-            if new and (view.in_place is not None or more.in_place is not None):
+        """Raise items that are clipped where they stand to what they are at the next scale, newest first; of
+        the first for which there is no room as much as there is room for, to the token."""
+        for place, level in view.clipped.items():
+            if place in more.quoted or room <= 0 or place >= len(more.levels):
                 return
-            if place in more.quoted:
-                view.quoted.add(place)
-            if not new and cap == caps[place]:
-                continue
-            stats = items.stats(place)
-            stays = more.in_place is None or place < more.in_place
-            now = stats.now + (stats.sealed if stays else 0)
-            shown = 0 if new else size(place, now, caps[place])
-            added = size(place, now, cap) - shown
-            if added <= room:
-                room -= added
-                caps[place : place + 1] = [cap]
-                continue
-            # As much of the item as there is room for, to the token. One that comes new leaves room for the
-            # call before it, which it cannot be without.
-            quoted = place in view.quoted
-            call = (SMALL_CALL if quoted else max(SMALL_CALL, LEVELS[0] + stats.call)) if new else 0
-            most = room + shown - call
-            low, part = 0 if new else caps[place], min(most, (cap or now) - 1)
-            least = max(low + 1, LEVELS[0])
-            while part >= least and (over := size(place, now, part) - most) > 0:
-                part -= over
-            part = part if part >= least else low
-            if new and (not part or (not quoted and (not cap or stats.kept))):
+            size = self.items.size
+            shown, larger = size(place, level), more.levels[place]
+            most = room + shown
+            if (added := size(place, larger)) > most:
+                larger = min(most, larger or added) - 1
+                while larger > level and (over := size(place, larger) - most) > 0:
+                    larger -= over
+                view.levels[place] = max(larger, level)
                 return
-            caps[place : place + 1] = [part]
-            if not new:
-                return
-            room = call
+            room -= added - shown
+            view.levels[place] = larger
 
 
 # ── layout: which items stay, in which form ──────────────────────────────────────────────────────
@@ -287,9 +255,9 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordS
 
     def laid(reader: ItemReader, cut: int | None, last: int) -> Layout:
         view, newest = ScaleSearch(reader, goal, before, curve, last - first).largest(), len(s.items) - 1
-        caps = {newest - place: cap for place, cap in enumerate(view.caps)}
-        left = {newest - place for place in view.quoted if place < len(view.caps)}
-        lines_end = newest + 1 - len(view.caps)
+        caps = {newest - place: cap for place, cap in enumerate(view.levels)}
+        left = {newest - place for place in view.quoted if place < len(view.levels)}
+        lines_end = newest + 1 - len(view.levels)
         if cut is None:
             # A record has to stand somewhere: what leaves takes at least the first item with it.
             begins = lines_end if view.in_place is None else newest + 1 - view.in_place
@@ -299,7 +267,7 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordS
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
         gone = frozenset(index for index in left if index >= cut > first)
         quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
-        caps |= {index: reader.least(index) for index in range(cut, lines_end)}
+        caps |= {index: reader.stats(newest - index).least for index in range(cut, lines_end)}
         stays = [index for index in range(cut, len(s.items)) if index not in gone]
         made = ((index, reader.form(index, caps.get(index, 0))) for index in stays)
         forms = {index: form for index, form in made if form is not None}
@@ -326,18 +294,3 @@ def _cut(s: PlanContext, begins: int, left: Container[int], slack: int, open_fro
     if first is not None and not thinking.legal(items, first):
         return next((i for i in stays if i > first and legal(items, i)), stays[0])
     return stays[0] if stays else cut
-
-
-def clip_kept(s: PlanContext, first: int, room: int) -> tuple[dict[int, SizedMessage], int]:
-    """Items from `first` on made to fit into `room`, the longest first: all to the same level. With the
-    tokens that all of them have then."""
-    reader = ItemReader(s, room, room)
-    sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
-    loose = [index for index in sizes if not reader.fixed(index)]
-    forms, total = dict[int, SizedMessage](), sum(sizes.values())
-    for tokens in reversed(LEVELS):
-        forms = {index: form for index in loose if (form := reader.form(index, tokens))}
-        total = sum((sizes | {index: form.size for index, form in forms.items()}).values())
-        if total <= room:
-            break
-    return forms, total

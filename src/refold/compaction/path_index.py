@@ -18,11 +18,8 @@ from refold.facts.state import WorkState
 from refold.facts.state_text import Catalogue
 from refold.facts.words import Saying, demands, typed
 from refold.messages import Call, Message, Result
-from refold.protocols import TokenCounter
 from refold.session.history import History
 
-KEY = 5
-"""Tokens of an entry's number beside its lines, and the line end."""
 ANSWERS = 64
 """Entries after a call among which its results are looked for."""
 SOURCES = 64
@@ -53,8 +50,6 @@ class PathIndex:
         """Where relative paths start: at first, and up to which position."""
         self._lines: dict[int, EntryLines] = {}
         self._catalogue = Catalogue(self.state)
-        self._line_sizes: dict[str, dict[int, int]] = {}
-        """By counter: tokens of the lines at a position."""
 
     def follow(self) -> None:
         """Read what is new on the path."""
@@ -86,19 +81,6 @@ class PathIndex:
 
     def _turn_starts(self, position: int) -> list[int]:
         return [0, *self.session.turns[: bisect_right(self.session.turns, position)]]
-
-    def lines_size(self, position: int, counter: TokenCounter, most: int) -> int:
-        """Tokens of all lines before a position, or `most` where that is less. Looks no further than that."""
-        sizes, total = self._line_sizes.setdefault(counter.name, {}), 0
-        for at in range(min(position, self.length) - 1, -1, -1):
-            if total >= most:
-                return most
-            size = sizes.get(at)
-            if size is None:
-                lines = self.lines_at(at).lines
-                size = sizes[at] = sum(counter.text(line.text) + 2 for line in lines) + KEY if lines else 0
-            total += size
-        return min(total, most)
 
     @property
     def catalogue(self) -> Catalogue:

@@ -1,17 +1,17 @@
 """The record: the message that stands for what left its place, and the floor that no fold can go below.
 
 It opens with where things stand. The user's own words and the pins come next, outside the frame: they still
-hold. Everything else is framed as a record, not a request, and defused. It is built of parts, which say whose
-words they are, and of rows, which know the entries they come from, and becomes text in one place.
+hold. Everything else is framed as a record, not a request, and defused. It is built of rows, which know the
+entries they come from, and becomes text in one place.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
 from refold.facts.lines import Row, joined, render
-from refold.messages import Assistant, Message, Result, System, Text, User, compact_json, in_full, user
+from refold.messages import Assistant, Message, Result, System, Text, User, in_full, user
 from refold.protocols import TokenCounter
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
@@ -37,8 +37,6 @@ from refold.text.truncate import in_short
 
 _MIN_STEP_TOKENS = 200
 """Tokens that a newest step needs at least where it may go into the record."""
-_SPARE_TOKENS = 24
-"""Tokens by which a record may be smaller than its room."""
 BESIDE = 0.5
 """Room for lines beside a summary, as a part of what they have without."""
 DIALOGUE_WORDS = 16
@@ -65,8 +63,6 @@ class Room:
     """What a fold aims at, and uses."""
     words: int
     state: int
-    state_most: int
-    """What the state may have in a view of any size."""
     lines: float
     """At least this share of the layout's scale."""
 
@@ -113,9 +109,9 @@ class FoldBudget:
         share, left = max(goal - fixed, 0), max(goal - least - frame, 0)
         own = min(words.room(share, self.words), left * 2 // 3)
         if not s.uses_tools:
-            return Room(budget, goal, min(own, share // DIALOGUE_WORDS), 0, self.state, 0)
+            return Room(budget, goal, min(own, share // DIALOGUE_WORDS), 0, 0)
         state = min(self.state, int(share * STATE_SHARE), left - own)
-        return Room(budget, goal, own, state, self.state, self.lines)
+        return Room(budget, goal, own, state, self.lines)
 
 
 class Record(NamedTuple):
@@ -129,20 +125,6 @@ class Record(NamedTuple):
     """Entries whose typed words are not all there."""
 
 
-class RecordSection(NamedTuple):
-    """Rows of a record that stand together, and whose words they are."""
-
-    by: Literal["user", "others", "refold"]
-    rows: Sequence[Row]
-    title: str = ""
-
-    @property
-    def headed(self) -> Sequence[Row]:
-        """With its title, unless it has headings of its own: one above would say that nothing is below."""
-        bare = not self.title or joined(self.rows).startswith("## ")
-        return self.rows if bare else [Row(f"## {self.title}"), *self.rows]
-
-
 class Composer:
     """Builds the record for the path before a position."""
 
@@ -151,87 +133,97 @@ class Composer:
         self._opening, self._doing = opening(s, self.index), doing(self.index)
         self._asked = answered(s, self.index, min(ANSWERED, room.words // 4))
         self._pins = pin_rows(s.session)
-        self._own_sizes: dict[int, int] = {}
-        fixed = joined((*self._opening, *self._doing, *self._pins))
-        self._fixed = s.counter.text(fixed) + frame_size(s.counter)
+        self._own: dict[int, words.Rendered] = {}
+        self._sizes: dict[int, int] = {}
 
-    def size(self, position: int, scale: float, written: int | None = None) -> int:
-        """What a layout leaves for it: the own words that it will show, the state where clips lose nothing,
-        and a share of the scale for lines; what clips do lose is told at the cost of lines. (Own words that
-        do not all fit have their whole room, and the state is measured at its most: what either lets in as
-        the goal grows must not cost an item its form.) `written`: tokens of a summary, not lines."""
-        counter = self.s.counter
-        state = self.index.catalogue.size(position, self.room.state_most, counter)
-        total = self._fixed + self._own_size(position) + min(state, self.room.state)
-        total += counter.text(joined(self._asked_before(position)))
-        lines = int(self.room.lines * scale)
-        if written is not None:
-            total += written
-            lines = int(BESIDE * self.room.lines * scale)
-        return total + self.index.lines_size(position, counter, lines)
+    def size(self, position: int, scale: float, notes: int | None = None) -> int:
+        """What a layout leaves for it: a record without lines, and a share of the scale for these. What clips
+        lose is told at the cost of lines. `notes`: tokens of a summary."""
+        if position not in self._sizes:
+            state = self._state(self.room.state, lambda number, _: number >= position)
+            self._sizes[position] = self._composed(position, state, lines=[Row("")]).tokens
+        lines = self.room.lines * scale * (1 if notes is None else BESIDE)
+        return self._sizes[position] + (notes or 0) + int(lines)
 
-    def record(self, layout: Layout, room: int, summary: str | None = None) -> Record:
-        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines; what
-        all of them leave is for the quotations."""
-        own, asked = self.own_words(layout.position), self._asked_before(layout.position)
-        spent = (own.text, joined(asked), summary or "")
-        left = room - self._fixed - sum(map(self.s.counter.text, spent))
-        before = (
-            RecordSection("user", self._opening),
-            RecordSection("user", [Row(WORDS), *own.rows] if own.rows else ()),
-            RecordSection("refold", self._pins),
-            RecordSection("others", [*asked, *self._doing]),
-        )
-
-        def composed(quotes: Mapping[int, str]) -> Record:
-            parts = (*before, *self._sections(layout, quotes, left, summary))
-            text, sources = _rendered(parts, self.index, go_on(self.s.recall_tool))
-            message = User((Text(text, "summary"),))
-            tokens = self.s.counter.message(message)
-            return Record(message, tokens, summary or "", sources, own.incomplete)
-
-        quotes = self._quotes(layout)
-        record = composed(quotes)
-        while record.tokens > room and left > 0:
+    def record(self, layout: Layout, room: int, summary: str = "") -> Record:
+        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines."""
+        quotes, position = self._quotes(layout), layout.position
+        quoted = [Row("")] if quotes else []
+        left = room - self._composed(position, [Row("")], summary, [Row("")], quoted).tokens
+        while True:
+            state, lines, quoted = self._filling(layout, quotes, left)
+            record = self._composed(position, state, summary, lines, quoted)
+            if record.tokens <= room or left <= 0:
+                return record
             # Without secrets and forged tags a text can be longer than it was.
             left -= record.tokens - room
-            record = composed(quotes)
-        spare = room - _SPARE_TOKENS - record.tokens
-        if spare > 0 and layout.quotes:
-            larger = composed(self._quotes(layout, spare))
-            return larger if record.tokens <= larger.tokens <= room else record
-        return record
 
     def room_for_notes(self, layout: Layout, room: int) -> int:
         """Tokens of a record in `room` that neither own words, state nor quotations need."""
         quoted = sum(self.s.counter.text(text) + 1 for text in self._quotes(layout).values())
-        return room - self.size(layout.position, 0.0) - quoted - _SPARE_TOKENS
+        return room - self.size(layout.position, 0.0) - quoted
 
-    def _sections(
-        self, layout: Layout, quotes: Mapping[int, str], room: int, summary: str | None
-    ) -> Iterator[RecordSection]:
-        """State, summary, lines and quotations."""
+    def own_words(self, position: int) -> words.Rendered:
+        """What the user typed before a position, within its room."""
+        sayings, counter = self.index.sayings, self.s.counter
+        before = bisect_left(sayings, position, key=lambda saying: saying.position)
+        if before not in self._own:
+            own = words.once(sayings, position)
+            self._own[before] = words.rendering(own, self.room.words, counter)
+        return self._own[before]
+
+    def _composed(
+        self,
+        position: int,
+        state: Sequence[Row] = (),
+        summary: str = "",
+        lines: Sequence[Row] = (),
+        quoted: Sequence[Row] = (),
+    ) -> Record:
+        """The one place where a record becomes text. What the user said stands outside of the frame, defused;
+        what others said inside, defused and without secrets."""
+        own, through = self.own_words(position), (self.s.projection.floor, position - 1)
+        asked = [row for row in self._asked if row.entries[0] < position]
+        text = _RecordText(self.index)
+        text.add(self._opening, defuse)
+        text.add([Row(WORDS), *own.rows] if own.rows else (), defuse)
+        text.add(self._pins)
+        text.add_framed(
+            [
+                [*asked, *self._doing],
+                _titled(_STATE_TITLE, state),
+                _titled(_SUMMARY_TITLE, [Row(summary, through, through=True)] if summary else ()),
+                _titled(_LINES_TITLE, lines),
+                _titled(_QUOTES_TITLE, quoted),
+            ]
+        )
+        text.add([Row(go_on(self.s.recall_tool))])
+        message = User((Text("\n".join(text.lines), "summary"),))
+        return Record(message, self.s.counter.message(message), summary, text.sources, own.incomplete)
+
+    def _filling(
+        self, layout: Layout, quotes: Mapping[int, str], room: int
+    ) -> tuple[list[Row], list[Row], list[Row]]:
+        """State, lines and quotations in `room` tokens."""
         counter, position_of = self.s.counter, self.s.projection.position_of
         # What the view shows elsewhere need not be said again.
-        shown, most = _shown_beside(self.s, layout, quotes), max(min(self.room.state, room), 0)
-        files = self.index.catalogue
-        state = files.rows(most, counter, shown)
+        state = self._state(max(min(self.room.state, room), 0), _shown_beside(self.s, layout, quotes))
         room -= counter.text(joined(state))
         chosen = self._chosen(quotes, room)
         others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
-        root = files.root if files.root and files.root in joined(state) else ""  # stated above the lines
+        root = self.index.catalogue.root
+        root = root if root and root in joined(state) else ""  # stated above the lines
         quoted = render(map(self.index.lines_at, others), max(room, 0), counter, root=root)
-        for index, text in chosen.items():
+        for index, text in sorted(chosen.items()):
             quoted += [*([Row("")] if quoted else []), Row(text, (position_of(index),))]
         told = position_of(min(chosen.keys() - layout.left, default=layout.first))
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
-        lines = [row for row in lines if row.entries not in [asked.entries for asked in self._asked]]
-        through = (self.s.projection.floor, layout.position - 1)
-        yield RecordSection("others", state, _STATE_TITLE)
-        yield RecordSection("others", [Row(summary or "", through, through=True)], _SUMMARY_TITLE)
-        yield RecordSection("others", lines, _LINES_TITLE)
-        yield RecordSection("others", quoted, _QUOTES_TITLE)
+        asked = [row.entries for row in self._asked]
+        return state, [row for row in lines if row.entries not in asked], quoted
+
+    def _state(self, room: int, shown: Callable[[int, str], bool]) -> list[Row]:
+        return self.index.catalogue.rows(room, self.s.counter, shown)
 
     def _lines(self, before: int, room: int, root: str) -> list[Row]:
         """The newest lines before a position. Where not all fit: of older turns what was said at their end
@@ -246,111 +238,79 @@ class Composer:
         if not rows or not any(index.lines_at(at).lines for at in range(first - 1, -1, -1)):
             return rows
         room -= counter.text(UNLISTED) + counter.text(ENDED) + 8
-        _, first = newest(int(room * (1 - ENDS)))
-        said = self._said_earlier(first, int(room * ENDS), root)
-        rows, first = newest(room - counter.text(joined(said)))
-        said = self._said_earlier(first, room - counter.text(joined(rows)), root)
+        rows, first = newest(int(room * (1 - ENDS)))
+        left = room - counter.text(joined(rows))
+        # How turns ended, and what was found in the one that goes on.
+        found = render(index.findings(first), int(left * FOUND), counter, root=root)
+        ended = render(index.turn_ends(first), left - counter.text(joined(found)), counter, root=root)
+        found = render(index.findings(first), left - counter.text(joined(ended)), counter, root=root)
+        rows, first = newest(room - counter.text(joined((*ended, *found))))
+        said = sorted((row for row in (*ended, *found) if row.entries[0] < first), key=lambda x: x.entries[0])
         if not said:
             return [Row(UNLISTED.format("Steps", first)), *rows]
         return [Row(ENDED), *said, Row(""), Row(UNLISTED.format("Other steps", first)), *rows]
 
-    def _said_earlier(self, before: int, room: int, root: str) -> list[Row]:
-        """How turns before a position ended, and what was found in the one that goes on."""
-        counter, index = self.s.counter, self.index
-        found = render(index.findings(before), int(room * FOUND), counter, root=root)
-        ended = render(index.turn_ends(before), room - counter.text(joined(found)), counter, root=root)
-        found = render(index.findings(before), room - counter.text(joined(ended)), counter, root=root)
-        return sorted([*ended, *found], key=lambda row: tuple(row.entries))
-
-    def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
-        """What is quoted of each item that does not stay in its place, newest first, with so many tokens
-        `more` than its level. Of steps that left it alone the first says where that was."""
-        texts, left = dict[int, str](), layout.left
+    def _quotes(self, layout: Layout) -> dict[int, str]:
+        """What is quoted of each item that does not stay in its place, newest first. Of steps that left it
+        alone the first says where that was."""
+        s, texts = self.s, dict[int, str]()
         for index, level in reversed(layout.quotes):
-            place = self._place(index, left) if index in left and index - 1 not in left else ""
-            texts[index] = _quotation(self.s, index, level and level + more)
-            if level and more:
-                more = max(more + level - self.s.counter.text(texts[index]), 0)
-            texts[index] = place + texts[index]
+            place = ""
+            if index in layout.left and index - 1 not in layout.left:
+                after = next(s.items[i] for i in range(index, len(s.items)) if i not in layout.left)
+                begins = in_short(in_full(after.message, thoughts=False).strip(), PLACE)
+                place = f'(before "{begins}" below)\n'
+            texts[index] = place + _quotation(s, index, level)
         return texts
 
-    def _place(self, index: int, left: Container[int]) -> str:
-        s = self.s
-        after = next(i for i in range(index, len(s.items)) if i not in left)
-        message = s.items[after].message
-        given = (text for call in message.calls for text in call.arguments.values() if isinstance(text, str))
-        begins = message.text.strip() or next(given, "") or next((call.name for call in message.calls), "")
-        return f'(before "{in_short(begins, PLACE)}" below)\n'
-
     def _chosen(self, quotes: Mapping[int, str], room: int) -> dict[int, str]:
-        """As many of the newest quotations as fit, oldest first; of the next one as much as fits."""
+        """As many of the newest quotations as fit; of the next one as much as fits."""
         texts, count = dict[int, str](), self.s.counter.text
         for index, text in quotes.items():
-            size = count(text) + 1
-            if size > room:
-                texts[index] = self._shorter(index, room)
+            level = room
+            while (over := count(text) + 1 - room) > 0 and level >= QUOTE:
+                level -= max(min(over, level // 2), QUOTED)
+                text = _quotation(self.s, index, level)
+            if over > 0:
                 break
-            room -= size
+            room -= count(text) + 1
             texts[index] = text
-        return {index: text for index, text in sorted(texts.items()) if text}
-
-    def _shorter(self, index: int, room: int) -> str:
-        """A quotation in less than its usual room; nothing where that is too little."""
-        tokens = room - QUOTED
-        while tokens >= QUOTE:
-            text = _quotation(self.s, index, tokens)
-            over = self.s.counter.text(text) + 1 - room
-            if over <= 0:
-                return text
-            tokens -= max(over, QUOTED)
-        return ""
-
-    def _asked_before(self, position: int) -> list[Row]:
-        """What the request at hand answers, where that left its place."""
-        return [row for row in self._asked if row.entries[0] < position]
-
-    def own_words(self, position: int) -> words.Rendered:
-        """What the user typed before a position, within its room."""
-        return words.rendering(words.once(self.index.sayings, position), self.room.words, self.s.counter)
-
-    def _own_size(self, position: int) -> int:
-        """Its tokens; the whole room where not all of it fits."""
-        sayings = self.index.sayings
-        before = bisect_left(sayings, position, key=lambda saying: saying.position)
-        if before not in self._own_sizes:
-            tokens = words.size_of_all(words.once(sayings, position), self.room.words, self.s.counter)
-            self._own_sizes[before] = self.room.words if tokens is None else tokens
-        return self._own_sizes[before]
+        return {index: text for index, text in texts.items() if text}
 
 
-def _rendered(parts: Sequence[RecordSection], index: PathIndex, end: str) -> tuple[str, list[LineSource]]:
-    """The one place where a record becomes text. What the user said stands outside of the frame, defused;
-    what others said inside, defused and without secrets."""
-    lines, sources = list[str](), list[LineSource]()
+class _RecordText:
+    """Rows as lines of text, and the entries they come from."""
 
-    def add(rows: Sequence[Row], safe: Callable[[str], str] = str) -> None:
+    def __init__(self, index: PathIndex) -> None:
+        self.index, self.lines, self.sources = index, list[str](), list[LineSource]()
+
+    def add(self, rows: Sequence[Row], safe: Callable[[str], str] = str) -> None:
         """Rows after a blank line; `safe` takes out what must not stand there."""
-        if rows and lines:
-            lines.append("")
+        if rows and self.lines:
+            self.lines.append("")
         for row in rows:
-            first = len(lines)
-            lines.extend(safe(row.text).split("\n"))
+            first = len(self.lines)
+            self.lines.extend(safe(row.text).split("\n"))
             if row.entries:
-                ids = index.ids(row.entries, through=row.through)
-                sources.append(LineSource(first, len(lines) - 1, ids, row.through))
+                ids = self.index.ids(row.entries, through=row.through)
+                self.sources.append(LineSource(first, len(self.lines) - 1, ids, row.through))
 
-    for part in parts:
-        if part.by != "others":
-            add(part.rows, defuse if part.by == "user" else str)
-    framed = [part.headed for part in parts if part.by == "others" and joined(part.rows)]
-    if framed:
-        note = len(lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
-        add([Row(QUOTED_NOTE), Row(""), *framed[0]], quote)
-        for rows in framed[1:]:
-            add(rows, quote)
-        lines[note:] = frame("summary", "\n".join(lines[note + 2 :]), note=QUOTED_NOTE).split("\n")
-    add([Row(end)])
-    return "\n".join(lines), sources
+    def add_framed(self, sections: Iterable[Sequence[Row]]) -> None:
+        """Sections of others' words within a frame."""
+        note = len(self.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
+        begin: tuple[Row, ...] = (Row(QUOTED_NOTE), Row(""))
+        for rows in filter(None, sections):
+            self.add([*begin, *rows], quote)
+            begin = ()
+        quoted = "\n".join(self.lines[note + 2 :])
+        if quoted:
+            self.lines[note:] = frame("summary", quoted, note=QUOTED_NOTE).split("\n")
+
+
+def _titled(title: str, rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows under a title, unless they have headings of their own: one above would say that nothing is
+    below."""
+    return rows if not rows or rows[0].text.startswith("## ") else [Row(f"## {title}"), *rows]
 
 
 def with_quoted_texts(fold: e.Fold, session: History) -> e.Fold:
@@ -388,13 +348,10 @@ def _shown_beside(s: PlanContext, layout: Layout, quotes: Mapping[int, str]) -> 
     def left(index: int) -> str | None:
         """What is left of an item; None where that is all of it."""
         if index < layout.first or index in layout.left:
-            text = quotes.get(index, "")
-            return None if text == _quotation(s, index, 0) else _spaced(text)
+            return _spaced(quotes.get(index, ""))
         item, form = s.items[index], layout.forms.get(index)
         message = form.message if form else item.message
-        if message == said_by(s.session[item.entries[0]]):
-            return None
-        return _spaced("\n".join([message.text, *(compact_json(call.arguments) for call in message.calls)]))
+        return None if message == said_by(s.session[item.entries[0]]) else _spaced(in_full(message))
 
     def shows(number: int, text: str) -> bool:
         if number < first:

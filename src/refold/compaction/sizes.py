@@ -70,11 +70,6 @@ class Sizes:
         wire = WireOverhead.of(self.projection, ROUGH).total
         return fixed_size(ROUGH, self.system, self.tools) + self.projection.size(ROUGH) + wire
 
-    def at_most(self, limit: int) -> int:
-        """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
-        tell."""
-        return limit if self.far_beyond(limit) else min(limit, self.tokens)
-
     def far_beyond(self, limit: int) -> bool:
         """Is it clear without counting all of it that the view is larger? A rough count alone is no proof:
         a hundred blanks are one token."""
@@ -247,34 +242,13 @@ def usage_of(entry: e.Entry) -> Usage | None:
 
 
 @dataclass
-class _Line:
-    """The pairs of one model, and the line through them."""
-
-    pairs: dict[str, tuple[int, int]] = field(default_factory=dict[str, "tuple[int, int]"])
-    fit: Calibration = UNKNOWN
-    unread: int = 0
-    largest: int = 0
-    """The largest request that was answered, as the provider counted it."""
-
-    def add(self, id: str, ours: int, theirs: int) -> None:
-        self.unread += id not in self.pairs
-        self.largest = max(self.largest, theirs)
-        self.pairs[id] = (ours, theirs)
-        if len(self.pairs) > RECENT:
-            del self.pairs[next(iter(self.pairs))]
-
-    def calibration(self) -> Calibration:
-        """Fitted anew once a tenth of the pairs is new: a line through many hardly moves with one more."""
-        if self.unread * 10 >= len(self.pairs) and self.unread:
-            self.fit, self.unread = Calibration.fit(self.pairs.values()), 0
-        return self.fit
-
-
-@dataclass
 class _Lesson:
     """What the replies of a view have taught."""
 
-    lines: dict[str, _Line] = field(default_factory=dict[str, _Line])
+    pairs: dict[str, dict[str, tuple[int, int]]] = field(
+        default_factory=dict[str, "dict[str, tuple[int, int]]"]
+    )
+    """By model and reply: our count of the view it answered, and the provider's; the newest."""
     items: Sequence[Item] = ()
     """The view that is being read; another one means that it was built anew."""
     read: int = 0
@@ -304,8 +278,10 @@ class _Lesson:
             session, id = sizes.projection.session, item.entries[-1]
             usage, at = None if item.fold else usage_of(session[id]), session.position(id)
             if usage is not None and at is not None and at > changed:
-                line = self.lines.setdefault(_model(session[id]), _Line())
-                line.add(id, self.total - self.forgotten, usage.prompt)
+                pairs = self.pairs.setdefault(_model(session[id]), {})
+                pairs[id] = (self.total - self.forgotten, usage.prompt)
+                if len(pairs) > RECENT:
+                    del pairs[next(iter(pairs))]
             self.sealed += sealed_size(item.message, sizes.counter)
 
 
@@ -316,10 +292,10 @@ def _learnt(sizes: Sizes) -> Calibration:
     lesson = lessons.setdefault(sizes.counter.name, _Lesson())
     lesson.follow(sizes)
     model = _present_model(sizes)
-    line = lesson.lines.get(model, _Line())
-    if line.largest > sizes.window:
+    pairs = lesson.pairs.get(model, {}).values()
+    if any(theirs > sizes.window for _, theirs in pairs):
         return UNKNOWN  # these requests were made for another window, by another program
-    fit = line.calibration()
+    fit = Calibration.fit(pairs)
     if fit.known and fit.spread <= SPREAD:
         return fit
     written = _written(sizes)

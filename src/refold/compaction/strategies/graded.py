@@ -12,11 +12,10 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.clips import SizedMessage
 from refold.compaction.details import RefoldDetails, VerificationReport
-from refold.compaction.grade import Curve, Layout, clip_kept, lay_out
+from refold.compaction.grade import Curve, Layout, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
+from refold.compaction.plan_context import PlanContext
 from refold.compaction.record import Composer, FoldBudget, Record
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.transcript import SummarySource, for_digest, message_of, source_of, sources
@@ -24,7 +23,6 @@ from refold.errors import BadAnswer
 from refold.protocols import Request
 from refold.text.frames import defuse
 from refold.text.truncate import in_short
-from refold.tokens.fitting import newest_within
 
 NOTED = 300
 """Files that a fold lists, and entries whose words it says are not all there: the newest. Lists of all that
@@ -69,7 +67,7 @@ class Graded:
             ).stored(),
         )
 
-    def recorded(self, _: Sequence[str], summary: str | None = None) -> Finished:
+    def recorded(self, _: Sequence[str], summary: str = "") -> Finished:
         """With a record made by code, around a summary that was written before."""
         room = self.goal - self.layout.tokens
         record = None if self.in_place else self.composer.record(self.layout, room, summary)
@@ -94,7 +92,7 @@ class Graded:
             split=turn is not None,
             previous_summary=previous.summary if previous else None,
             files=self.composer.index.state.files(NOTED),
-            tokens_after=s.sizes.at_most(self.composer.room.goal),
+            tokens_after=self.composer.room.goal if s.wanted_cut is None else s.sizes.tokens,
             min_gain=self.shape.min_gain,
         )
 
@@ -114,7 +112,7 @@ def grading(
     restored, usual = s.restored, Curve()
     composer = Composer(restored, room)
     curve = usual._replace(said=usual.said * factor, result=usual.result * factor)
-    layout = lay_out(restored, goal, limit, curve, partial(composer.size, written=written))
+    layout = lay_out(restored, goal, limit, curve, partial(composer.size, notes=written))
     changes = layout.first > restored.projection.first or layout.forms
     view = Graded(restored, shape, goal, layout, composer) if changes else EVERYTHING_FITS
     s.memo[key] = view
@@ -315,8 +313,8 @@ DENSE = 0.35
 conversation is not too long for that. M1 at 8,000 tokens: 74.0, 74.7 and 74.6 with 0.25, 0.35 and 0.45."""
 LONG = 2
 """A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
-_SPARE_TOKENS = 8
-"""Tokens by which a record may be smaller than its room."""
+WHOLE = Curve(said=8.0, result=0.0)
+"""Messages of people who talk stay whole, or leave."""
 
 
 def dialogue(s: PlanContext, shape: FoldBudget) -> Proposal | Reason:
@@ -324,33 +322,18 @@ def dialogue(s: PlanContext, shape: FoldBudget) -> Proposal | Reason:
     extracted sentences. People who talk do not work on one thing: what was said once may be asked for at any
     time, and the digest holds more of that per token than messages in their place (M1)."""
     composer = Composer(s, shape.room(s))
-    goal, total = composer.room.goal - s.sizes.fixed, s.sizes.items(s.projection.first, len(s.items))
-    if total <= goal:
-        cut = s.projection.first
-    elif s.wanted_cut:
-        cut = s.wanted_cut
-    else:
-        frame = composer.size(s.projection.position_of(len(s.items)), 0.0)
-        whole = (goal - frame - DENSE * total) / (1 - DENSE)
-        newest = range(s.projection.first, len(s.items))
-        kept = newest_within(newest, int(max(whole, goal * TAIL)), s.sizes.item)
-        cut = legal_cut(s, min(len(s.items) - kept, newest_step(s)), goal // 10)
-    tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, SizedMessage]()
-    record = composer.size(s.projection.position_of(cut), 0.0)
-    least = goal - (record if cut > s.projection.first else 0)
-    if tokens > least:
-        forms, tokens = clip_kept(s, cut, least)
-    if tokens > least and may_leave(s):
-        cut, tokens, forms = len(s.items), 0, {}
-    layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
-    view = Graded(s, shape, goal, layout, composer)
-    if view.in_place and not forms:
+    goal, first = composer.room.goal - s.sizes.fixed, s.projection.first
+    if s.wanted_cut is None and s.sizes.fits(first, len(s.items), goal):
         return EVERYTHING_FITS
 
-    def finish(_: Sequence[str]) -> Finished:
-        return view.finished(None if view.in_place else digested(view))
+    def record(position: int, _: float) -> int:
+        told = s.projection.size(s.counter, first, s.projection.item_at(position))
+        least = composer.size(position, 0.0)
+        return max(min(least + int(DENSE * told), int((1 - TAIL) * goal)), least)
 
-    return view.proposal("digest", finish)
+    layout = lay_out(s, goal, composer.room.budget - s.sizes.fixed, WHOLE, record)
+    view = Graded(s, shape, goal, layout, composer)
+    return view.proposal("digest", lambda _: view.finished(None if view.in_place else digested(view)))
 
 
 def digested(view: Graded) -> Record:
@@ -360,17 +343,9 @@ def digested(view: Graded) -> Record:
     s, room = view.s, view.goal - view.layout.tokens
     told = for_digest(sources(s.session, s.projection.floor, view.layout.position))
     kept = for_digest(sources(s.session, view.layout.position, len(s.session.path)))
-    left = room - view.composer.size(view.layout.position, 0.0)
-    made = Digest(told, kept=kept)
-
-    def composed() -> Record:
-        return view.composer.record(view.layout, room, made.text(left, s.counter))
-
-    record = composed()
-    if left > 0 and record.tokens < room - _SPARE_TOKENS:  # what the own words do not use
-        left += room - record.tokens - _SPARE_TOKENS
-        record = composed()
-    while left > 0 and record.tokens > room:
-        left -= record.tokens - room + _SPARE_TOKENS
-        record = composed()
-    return record
+    left, made = view.composer.room_for_notes(view.layout, room), Digest(told, kept=kept)
+    while True:
+        record = view.composer.record(view.layout, room, made.text(left, s.counter))
+        if record.tokens <= room or left <= 0:
+            return record
+        left -= record.tokens - room
