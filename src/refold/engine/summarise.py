@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from refold import tracing, worker
-from refold.compaction.plan import Ask
+from refold.compaction.plan import Ask, Failed
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.sizes import fixed_size
 from refold.compaction.transcript import SummarySource, for_digest
 from refold.engine.limits import PARALLEL, Deadline, Metered, RequestQuota
-from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
+from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect, sentence
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
 from refold.models.reply import AwaitedPluginGuard, complete
@@ -356,16 +356,19 @@ def total(usages: Sequence[Usage]) -> Usage:
     return Usage(*map(sum, zip(*map(msgspec.structs.astuple, usages), strict=True)))
 
 
-def failure_code(error: BaseException) -> str:
-    """One word for what went wrong, for the log."""
+def failure(error: BaseException, strategy: str = "", requests: int = 0) -> Failed:
+    """What is written down of an error, with one word for what went wrong."""
     match error:
         case BadAnswer(code=code):
-            return code
+            pass
+        case asyncio.CancelledError():
+            code = "aborted"
         case TimeoutError():
-            return "timeout"
+            code = "timeout"
         case Overflow():
-            return "overflow"
+            code = "overflow"
         case ModelError():
-            return "model"
+            code = "model"
         case _:
-            return "error"
+            code = "error"
+    return Failed(code, sentence(error), strategy, requests)
