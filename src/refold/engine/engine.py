@@ -35,13 +35,13 @@ from refold.errors import DoesNotFit, FoldError, OverflowAgain, SessionError, St
 from refold.hooks import Hooks
 from refold.loop import within
 from refold.messages import Assistant, Call, Usage, content
-from refold.models.reply import checked_model as checked_model
+from refold.models.reply import checked_model
 from refold.protocols import Model, TokenCounter
 from refold.session import History, Session, View
 from refold.session.dialects import parse_reply
 from refold.session.edits import active_folds, said_by, undone_folds
 from refold.session.find import find
-from refold.tokens import checked_counter as checked_counter
+from refold.tokens import checked_counter
 from refold.tokens import get as counter_named
 
 if TYPE_CHECKING:

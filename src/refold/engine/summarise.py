@@ -20,8 +20,7 @@ from refold.engine.limits import PARALLEL, Deadline, Metered, RequestQuota
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect, sentence
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
-from refold.models.reply import AwaitedPluginGuard, complete
-from refold.models.reply import checked_model as checked_model
+from refold.models.reply import AwaitedPluginGuard, checked_model, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
 from refold.session import redacted
