@@ -203,7 +203,7 @@ class _Question:
             chunks = list[tuple[SummarySource, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
-                if plan.requests(len(chunks)) > self.by.quota.left:
+                if len(chunks) >= self.by.quota.left:  # the last request asks for the whole
                     raise BadAnswer("too_large", "reading all of it would take too many requests")
             texts = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             sources = tuple(
@@ -268,15 +268,6 @@ class _Chunks:
         """Tokens of conversation in the last request, and in a chunk."""
         if min(self.last, self.room) < max(MIN_CONVERSATION_TOKENS, 2 * (self.part + HEADING_TOKENS)):
             raise BadAnswer("too_large", "the prompt alone fills the summariser's window")
-
-    def requests(self, chunks: int) -> int:
-        """How many it takes, all levels and the last one included."""
-        total = 1
-        while chunks:
-            total += chunks
-            size = chunks * (self.part + HEADING_TOKENS)
-            chunks = 0 if size <= self.last else -(-size // self.room)
-        return total
 
     def sources(self) -> tuple[SummarySource, ...]:
         """All there is to read; an earlier summary first."""
