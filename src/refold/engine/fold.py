@@ -16,7 +16,7 @@ from refold.compaction.plan_context import PlanContext
 from refold.compaction.record import with_quoted_texts
 from refold.engine.limits import Deadline, run_pending
 from refold.engine.planner import at_plan, on_replica
-from refold.engine.summarise import Answer, Summariser, ask_all, failure, total
+from refold.engine.summarise import Answer, Summariser, ask_all, failed_by, total
 from refold.errors import BadAnswer, StalePlan
 from refold.session import History, Session
 from refold.session.edits import edit_stretches
@@ -113,7 +113,7 @@ async def make_fold(
         requests = sum(answer.requests for answer in answers) or limits.quota.spent - spent
         if isinstance(error, StalePlan):
             return stale(proposal, requests)
-        return failure(error, proposal.strategy, requests)
+        return failed_by(error, proposal.strategy, requests)
 
 
 def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fold, before: int) -> e.Fold:

@@ -16,7 +16,7 @@ from refold.compaction.sizes import fixed_size
 from refold.engine.fold import perform
 from refold.engine.limits import Deadline
 from refold.engine.planner import Planner, at_plan
-from refold.engine.summarise import LONGEST, ByModel, Summariser, failure
+from refold.engine.summarise import LONGEST, ByModel, Summariser, failed_by
 from refold.errors import UsageError
 from refold.hooks import AfterCompact, BeforeCompact, Change, CompactFailed, Context, Hooks, Supply
 from refold.messages import user
@@ -42,7 +42,7 @@ async def perform_with_hooks(
             performs = not isinstance(steered, Failed)
             outcome = await perform(session, *steered, limits, budget=budget) if performs else steered
         except BaseException as error:
-            await tell_outcome(planner.hooks, session, plan.preset, failure(error))
+            await tell_outcome(planner.hooks, session, plan.preset, failed_by(error))
             raise
         await tell_outcome(planner.hooks, session, plan.preset, outcome)
         tracing.folded(span, outcome)

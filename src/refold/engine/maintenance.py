@@ -27,7 +27,7 @@ from refold.engine.fold import make_fold, moved_on, only_messages_came, record_f
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.limits import Deadline
 from refold.engine.planner import Planner, PlanRequest, on_replica
-from refold.engine.summarise import ByModel, ask_all, failure
+from refold.engine.summarise import ByModel, ask_all, failed_by
 from refold.errors import BadAnswer, PluginError, RefoldError
 from refold.hooks import log
 from refold.models.reply import complete
@@ -130,7 +130,7 @@ async def write_notes(planner: Planner, session: Session, request: PlanRequest, 
         append(finish(proposal, ()).annotations)
         raise
     except Exception as error:
-        record_failure(session, preset.name, failure(error, proposal.strategy, limits.quota.spent))
+        record_failure(session, preset.name, failed_by(error, proposal.strategy, limits.quota.spent))
     append((await on_replica(session, lambda _: finish(proposal, answers))).annotations)
 
 

@@ -346,7 +346,7 @@ def total(usages: Sequence[Usage]) -> Usage:
     return Usage(*map(sum, zip(*map(msgspec.structs.astuple, usages), strict=True)))
 
 
-def failure(error: BaseException, strategy: str = "", requests: int = 0) -> Failed:
+def failed_by(error: BaseException, strategy: str = "", requests: int = 0) -> Failed:
     """What is written down of an error, with one word for what went wrong."""
     match error:
         case BadAnswer(code=code):
