@@ -336,7 +336,7 @@ class Engine:
                     if session.base == base:
                         return plan.code != "disabled"
                     continue  # what came meanwhile may need a fold
-                budget = planner.preset_for(session).budget
+                budget = planner.preset_for(session, request.model).budget
                 if watch and (fold := await watch.publish(budget, asked)):
                     await tell_outcome(self.hooks, session, plan.preset, fold)
                     break

@@ -211,7 +211,7 @@ class Watch:
         self._last_call = PlanRequest(system=request.system, tools=request.tools)
         if not self.planner.auto or self._is_busy("fold") or self.ready() is not None:
             return
-        preset = self.planner.preset_for(self.session)
+        preset = self.planner.preset_for(self.session, request.model)
         soft = self._unless_broken(preset.soft_trigger)
         if soft is None:
             return
@@ -237,7 +237,8 @@ class Watch:
 
     async def _prepare(self, request: PlanRequest, due: Due) -> None:
         def planned(history: History) -> Plan | Reason:
-            preset, s = self.planner.preset_for(history), self.planner.context(history, request)
+            preset = self.planner.preset_for(history, request.model)
+            s = self.planner.context(history, request)
             return first_feasible(preset, s, preset.stages[-1].strategies, Due("soft", due.text))
 
         plan = await on_replica(self.session, planned)
