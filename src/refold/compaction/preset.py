@@ -13,7 +13,7 @@ from msgspec.structs import FieldInfo, force_setattr, replace
 
 from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_result, fired
 from refold.compaction.plan_context import Due, PlanContext
-from refold.errors import PluginGuard, SettingError, UnknownSetting, expect, needed_value
+from refold.errors import SettingError, UnknownSetting, expect, needed_value
 from refold.session.projection import Accepts, accept_all
 
 
@@ -215,9 +215,8 @@ class Preset:
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
-        with PluginGuard(f"for_model of the preset {self.name!r}"):
-            settings = self.settings.for_model(model)
-        return self if settings is self.settings else built(settings)
+        settings = self._own("for_model", Settings, "settings", model)
+        return self if settings in (None, self.settings) else built(settings)
 
     def resized(self, window: int) -> Preset:
         """The same preset for another window."""

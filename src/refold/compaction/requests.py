@@ -80,7 +80,6 @@ def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, out
         return "stand-alone"
     window = s.writer.window
     # A rough count says whether the view goes into the summariser's window, unless that is close.
-    # A rough count says whether the view goes into the summariser's window, unless that is close.
     large = window is not None and s.sizes.rough > 2 * window
     if window is not None and (large or not fits(s.sizes.tokens + PROMPT, output, window)):
         return "stand-alone"

@@ -20,8 +20,8 @@ from refold.compaction.sizes import size_of
 from refold.compaction.transcript import SummarySource, message_of
 from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner
-from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
-from refold.errors import BadAnswer, UsageError, sentence
+from refold.engine.summarise import Answer, ByModel, ask_all, failed_by
+from refold.errors import BadAnswer, UsageError
 from refold.facts import state
 from refold.facts.tools import pi_files
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Supply
@@ -143,7 +143,7 @@ async def _summary(
         except AssertionError:
             raise  # a broken test or a broken engine, never a bad answer
         except Exception as error:
-            return Failed(failure_code(error), sentence(error), "branch", 1)
+            return failed_by(error, "branch", 1)
     else:
         answer = Answer(supply.summary.strip())
     entry = session.make(

@@ -35,13 +35,13 @@ from refold.errors import DoesNotFit, FoldError, OverflowAgain, SessionError, St
 from refold.hooks import Hooks
 from refold.loop import within
 from refold.messages import Assistant, Call, Usage, content
-from refold.models.reply import checked_model as checked_model
+from refold.models.reply import checked_model
 from refold.protocols import Model, TokenCounter
 from refold.session import History, Session, View
 from refold.session.dialects import parse_reply
 from refold.session.edits import active_folds, said_by, undone_folds
 from refold.session.find import find
-from refold.tokens import checked_counter as checked_counter
+from refold.tokens import checked_counter
 from refold.tokens import get as counter_named
 
 if TYPE_CHECKING:
@@ -286,12 +286,11 @@ class Engine:
 
     async def _fold(self, session: Session, watch: Watch | None, request: PlanRequest) -> None:
         """Everything that may have to be done before the next call."""
-        planner, limits, reason = self.planner, self.planner.limits(), "disabled"
-        if planner.auto:
-            if planner.preset.maintains:
-                await maintain(planner, session, request, limits=limits, notes=watch is None)
-            reason = await self._fold_if_due(session, watch, request, limits)
-        await self._make_fit(session, request, limits, folds=reason != "disabled")
+        planner, limits = self.planner, self.planner.limits()
+        if planner.auto and planner.preset.maintains:
+            await maintain(planner, session, request, limits=limits, notes=watch is None)
+        folds = planner.auto and await self._fold_if_due(session, watch, request, limits)
+        await self._make_fit(session, request, limits, folds=folds)
 
     async def _make_fit(
         self, session: Session, request: PlanRequest, limits: Deadline, *, folds: bool
@@ -322,11 +321,11 @@ class Engine:
 
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
-    ) -> str:
-        """Why nothing was folded; empty where something was. A fold is moved over what is said while it is
-        made, if the view then fits. Where it does not, or where something else changed the view, the second
-        attempt counts that in; the third asks no model; the last is made at once, so that it ends however
-        much goes on."""
+    ) -> bool:
+        """False where the design has automatic folding switched off. A fold is moved over what is said while
+        it is made, if the view then fits. Where it does not, or where something else changed the view, the
+        second attempt counts that in; the third asks no model; the last is made at once, so that it ends
+        however much goes on."""
         planner, unasked = self.planner, replace(request, resting=True)
         attempts = [(asked, nullcontext()) for asked in (request, request, unasked)]
         for asked, mode in (*attempts, (unasked, worker.at_once())):
@@ -335,16 +334,16 @@ class Engine:
                 plan = await planner.planned(session, asked)
                 if isinstance(plan, Reason):
                     if session.base == base:
-                        return plan.code
+                        return plan.code != "disabled"
                     continue  # what came meanwhile may need a fold
-                budget = planner.preset_for(session).budget
+                budget = planner.preset_for(session, request.model).budget
                 if watch and (fold := await watch.publish(budget, asked)):
                     await tell_outcome(self.hooks, session, plan.preset, fold)
                     break
                 outcome = await perform_with_hooks(planner, session, plan, limits, budget=budget)
                 if outcome or session.base == plan.made_from:
                     break
-        return ""
+        return True
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next strategy and, at the end, gives

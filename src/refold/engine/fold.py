@@ -16,8 +16,8 @@ from refold.compaction.plan_context import PlanContext
 from refold.compaction.record import with_quoted_texts
 from refold.engine.limits import Deadline, run_pending
 from refold.engine.planner import at_plan, on_replica
-from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
-from refold.errors import BadAnswer, StalePlan, sentence
+from refold.engine.summarise import Answer, Summariser, ask_all, failed_by, total
+from refold.errors import BadAnswer, StalePlan
 from refold.session import History, Session
 from refold.session.edits import edit_stretches
 from refold.text.redact import redact
@@ -33,11 +33,8 @@ async def perform(
     try:
         for strategy in (None, *plan.remaining):
             proposal: Proposal | Reason = plan
-            try:
-                if strategy is not None:
-                    proposal = await at_plan(plan, partial(propose, strategy, plan.context))
-            except StalePlan:
-                return stale(plan)
+            if strategy is not None:
+                proposal = await at_plan(plan, partial(propose, strategy, plan.context))
             if session.base != plan.made_from and not (budget and only_messages_came(session, plan)):
                 return stale(plan)
             if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
@@ -49,13 +46,14 @@ async def perform(
                     moved = await moved_on(session, plan.context, outcome, budget)
                 outcome = moved or stale(proposal, outcome.requests)
             if isinstance(outcome, e.Fold):
-                session.append(outcome, after=session.base)
-                return outcome
+                return session.append(outcome, after=session.base)
             failed = plan.context.memo[Failed] = outcome
             record_failure(session, plan.preset, failed)
             if session.base != plan.made_from:
                 break
         return failed
+    except StalePlan:
+        return stale(plan)
     finally:
         plan.context.memo.clear()  # a cycle that only the collector would free
 
@@ -115,7 +113,7 @@ async def make_fold(
         requests = sum(answer.requests for answer in answers) or limits.quota.spent - spent
         if isinstance(error, StalePlan):
             return stale(proposal, requests)
-        return Failed(failure_code(error), sentence(error), proposal.strategy, requests)
+        return failed_by(error, proposal.strategy, requests)
 
 
 def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fold, before: int) -> e.Fold:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 
@@ -17,8 +16,8 @@ from refold.compaction.sizes import fixed_size
 from refold.engine.fold import perform
 from refold.engine.limits import Deadline
 from refold.engine.planner import Planner, at_plan
-from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
-from refold.errors import UsageError, sentence
+from refold.engine.summarise import LONGEST, ByModel, Summariser, failed_by
+from refold.errors import UsageError
 from refold.hooks import AfterCompact, BeforeCompact, Change, CompactFailed, Context, Hooks, Supply
 from refold.messages import user
 from refold.session import Session, View
@@ -43,8 +42,7 @@ async def perform_with_hooks(
             performs = not isinstance(steered, Failed)
             outcome = await perform(session, *steered, limits, budget=budget) if performs else steered
         except BaseException as error:
-            code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
-            await tell_outcome(planner.hooks, session, plan.preset, Failed(code, sentence(error)))
+            await tell_outcome(planner.hooks, session, plan.preset, failed_by(error))
             raise
         await tell_outcome(planner.hooks, session, plan.preset, outcome)
         tracing.folded(span, outcome)
@@ -149,10 +147,8 @@ def check_supply(session: Session, answer: Supply | Change) -> None:
 
 
 def _check_cut(s: PlanContext, first_kept: str) -> None:
-    at = s.session.position(first_kept)
-    index = None if at is None else s.projection.item_at(at)
-    item = None if index is None or index >= len(s.items) else s.items[index]
-    if index is None or item is None or item.fold is not None or item.entries[0] != first_kept:
+    shown = (n for n, item in enumerate(s.items) if item.fold is None and item.entries[0] == first_kept)
+    if (index := next(shown, None)) is None:
         raise UsageError(f"{first_kept!r} is not shown unchanged: it cannot be a cut")
     if index <= s.projection.first:
         raise UsageError(f"there is nothing before {first_kept!r} to fold")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
@@ -26,8 +27,8 @@ from refold.engine.fold import make_fold, moved_on, only_messages_came, record_f
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.limits import Deadline
 from refold.engine.planner import Planner, PlanRequest, on_replica
-from refold.engine.summarise import ByModel, ask_all, failure_code
-from refold.errors import BadAnswer, PluginError, RefoldError, sentence
+from refold.engine.summarise import ByModel, ask_all, failed_by
+from refold.errors import BadAnswer, PluginError, RefoldError
 from refold.hooks import log
 from refold.models.reply import complete
 from refold.protocols import Model, Request
@@ -129,8 +130,7 @@ async def write_notes(planner: Planner, session: Session, request: PlanRequest, 
         append(finish(proposal, ()).annotations)
         raise
     except Exception as error:
-        failed = Failed(failure_code(error), sentence(error), proposal.strategy, limits.quota.spent)
-        record_failure(session, preset.name, failed)
+        record_failure(session, preset.name, failed_by(error, proposal.strategy, limits.quota.spent))
     append((await on_replica(session, lambda _: finish(proposal, answers))).annotations)
 
 
@@ -180,6 +180,16 @@ class Watch:
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
         self.tasks.clear()
 
+    def _begin(self, kind: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Begin background work. What cannot be done (the session moved on, it does not fit) is left to the
+        next `prepare`, which raises."""
+
+        async def run() -> None:
+            with suppress(RefoldError):
+                await work()
+
+        self.tasks[kind] = asyncio.ensure_future(run())
+
     def _is_busy(self, kind: str) -> bool:
         return kind in self.tasks and not self.tasks[kind].done()
 
@@ -187,11 +197,12 @@ class Watch:
 
     def write_notes(self) -> None:
         """Begin to write what the design notes of finished rounds (D1), unless that is under way."""
-        if self._is_busy("notes") or not self.planner.auto:
+        planner = self.planner
+        if self._is_busy("notes") or not planner.auto:
             return
-        if self._unless_broken(self.planner.preset.annotator) is not None:
-            write = partial(write_notes, self.planner, self.session, self._last_call)
-            self.tasks["notes"] = asyncio.ensure_future(_quietly(write, self.planner.limits()))
+        if self._unless_broken(planner.preset.annotator) is not None:
+            write = partial(write_notes, planner, self.session, self._last_call, planner.limits())
+            self._begin("notes", write)
 
     # ── preparing ahead ─────────────────────────────────────────────────────────────────────────
 
@@ -200,13 +211,13 @@ class Watch:
         self._last_call = PlanRequest(system=request.system, tools=request.tools)
         if not self.planner.auto or self._is_busy("fold") or self.ready() is not None:
             return
-        preset = self.planner.preset_for(self.session)
+        preset = self.planner.preset_for(self.session, request.model)
         soft = self._unless_broken(preset.soft_trigger)
         if soft is None:
             return
         due = self._unless_broken(lambda: fired(soft, self.planner.context(self.session, request)))
         if isinstance(due, Due):
-            self.tasks["fold"] = asyncio.ensure_future(_quietly(self._prepare, (request, due)))
+            self._begin("fold", partial(self._prepare, request, due))
 
     def ready(self) -> tuple[e.Fold, Plan] | None:
         """What was prepared, if it still holds: later messages may have come, but no fold, undo or move."""
@@ -224,11 +235,10 @@ class Watch:
         moved = await moved_on(self.session, asked, fold, budget)
         return self.session.append(moved, after=self.session.base) if moved else None
 
-    async def _prepare(self, asked: tuple[PlanRequest, Due]) -> None:
-        request, due = asked
-
+    async def _prepare(self, request: PlanRequest, due: Due) -> None:
         def planned(history: History) -> Plan | Reason:
-            preset, s = self.planner.preset_for(history), self.planner.context(history, request)
+            preset = self.planner.preset_for(history, request.model)
+            s = self.planner.context(history, request)
             return first_feasible(preset, s, preset.stages[-1].strategies, Due("soft", due.text))
 
         plan = await on_replica(self.session, planned)
@@ -255,7 +265,7 @@ class Watch:
         replied = self.session.path[-1].time if self.session.path else now
         delay = self._unless_broken(lambda: self.planner.preset_for(self.session).cache_delay(now - replied))
         if delay is not None and delay > 0 and self.planner.auto:
-            self.tasks["timer"] = asyncio.ensure_future(_quietly(self._expire, delay))
+            self._begin("timer", partial(self._expire, delay))
 
     def _unless_broken(self, ask: Callable[[], T]) -> T | None:
         """Nothing here is needed: where a part of the preset fails, the conversation goes on without it."""
@@ -275,12 +285,3 @@ class Watch:
         plan = await self.planner.planned(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.made_from == self.session.base:
             await perform_with_hooks(self.planner, self.session, plan, self.planner.limits())
-
-
-async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:
-    """Background work; what cannot be done (the session moved on, it does not fit) is left to the next
-    `prepare`, which raises."""
-    try:
-        await work(about)
-    except RefoldError:
-        return

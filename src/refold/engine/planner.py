@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import NoneType
@@ -133,7 +133,7 @@ class _Copy(History):
 
     def __init__(self, snapshot: Snapshot, lock: threading.RLock) -> None:
         super().__init__(snapshot.id, snapshot.info)
-        self.lock, self._counts = lock, snapshot.counts
+        self.lock, self._counts, self.source = lock, snapshot.counts, snapshot.log
 
     def follow(self, snapshot: Snapshot) -> None:
         """Take in what a snapshot has more."""
@@ -152,15 +152,13 @@ class Replica:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._log: Sequence[e.AnyEntry] = ()
         self._copy: _Copy | None = None
 
     def at(self, snapshot: Snapshot) -> History:
         """The history at a snapshot: what is new since the last one is taken in."""
         copy = self._copy
-        if copy is None or self._log is not snapshot.log or len(copy) > snapshot.length:
+        if copy is None or copy.source is not snapshot.log or len(copy) > snapshot.length:
             copy = self._copy = _Copy(snapshot, self.lock)
-            self._log = snapshot.log
         copy.follow(snapshot)
         return copy
 

@@ -12,16 +12,15 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from refold import tracing, worker
-from refold.compaction.plan import Ask
+from refold.compaction.plan import Ask, Failed
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.sizes import fixed_size
 from refold.compaction.transcript import SummarySource, for_digest
 from refold.engine.limits import PARALLEL, Deadline, Metered, RequestQuota
-from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect
+from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect, sentence
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
-from refold.models.reply import AwaitedPluginGuard, complete
-from refold.models.reply import checked_model as checked_model
+from refold.models.reply import AwaitedPluginGuard, checked_model, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
 from refold.session import redacted
@@ -204,7 +203,7 @@ class _Question:
             chunks = list[tuple[SummarySource, ...]]()
             for chunk in plan.chunks(sources):
                 chunks.append(chunk)
-                if plan.requests(len(chunks)) > self.by.quota.left:
+                if len(chunks) >= self.by.quota.left:  # the last request asks for the whole
                     raise BadAnswer("too_large", "reading all of it would take too many requests")
             texts = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             sources = tuple(
@@ -269,15 +268,6 @@ class _Chunks:
         """Tokens of conversation in the last request, and in a chunk."""
         if min(self.last, self.room) < max(MIN_CONVERSATION_TOKENS, 2 * (self.part + HEADING_TOKENS)):
             raise BadAnswer("too_large", "the prompt alone fills the summariser's window")
-
-    def requests(self, chunks: int) -> int:
-        """How many it takes, all levels and the last one included."""
-        total = 1
-        while chunks:
-            total += chunks
-            size = chunks * (self.part + HEADING_TOKENS)
-            chunks = 0 if size <= self.last else -(-size // self.room)
-        return total
 
     def sources(self) -> tuple[SummarySource, ...]:
         """All there is to read; an earlier summary first."""
@@ -356,16 +346,19 @@ def total(usages: Sequence[Usage]) -> Usage:
     return Usage(*map(sum, zip(*map(msgspec.structs.astuple, usages), strict=True)))
 
 
-def failure_code(error: BaseException) -> str:
-    """One word for what went wrong, for the log."""
+def failed_by(error: BaseException, strategy: str = "", requests: int = 0) -> Failed:
+    """What is written down of an error, with one word for what went wrong."""
     match error:
         case BadAnswer(code=code):
-            return code
+            pass
+        case asyncio.CancelledError():
+            code = "aborted"
         case TimeoutError():
-            return "timeout"
+            code = "timeout"
         case Overflow():
-            return "overflow"
+            code = "overflow"
         case ModelError():
-            return "model"
+            code = "model"
         case _:
-            return "error"
+            code = "error"
+    return Failed(code, sentence(error), strategy, requests)
