@@ -95,7 +95,7 @@ def asking(index: Index, weights: rank.RankWeights | None) -> Find:
 def own_words(turns: Sequence[str]) -> Find:
     """Our terms under plain BM25: what neighbours, speakers, questions and dates add is the difference."""
     plain = rank.RankWeights(
-        before=(), after=(), answer=0, spread=1e9, speaker=0, asking=0, time=0, stretch=0, date=0, size=0
+        before=(), after=(), answer=0, spread=1e9, speaker=0, asking=0, time=0, date=0, size=0
     )  # fmt: skip
     return ours(turns, plain)
 

@@ -17,7 +17,7 @@ from refold.recall import Index, rank
 DEPTHS = (5, 20, 100)
 NEUTRAL = rank.RankWeights(
     saturation=1.2, length=0.75, before=(), after=(), answer=0, spread=1e9, speaker=0, asking=0, time=0,
-    stretch=0, date=0, size=0
+    date=0, size=0
 )  # fmt: skip
 """Textbook BM25 over an entry's own words."""
 
@@ -31,7 +31,6 @@ GRID: dict[str, tuple[Any, ...]] = {
     "saturation": (0.8, 1.2, 1.6),
     "asking": (0, 0.2, 0.4),
     "time": (0, 0.5, 1.0),
-    "stretch": (0, 0.25, 0.5),
     "date": (0, 5.0, 10.0),
     "size": (0, 0.1, 0.2),
 }

@@ -75,6 +75,8 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     truncate.boundary: lambda text: truncate.boundary(text, len(text) // 2),
     truncate.head: lambda text: truncate.head(text, len(text) // 2),
     truncate.tail: lambda text: truncate.tail(text, len(text) // 2),
+    truncate.head_words: lambda text: truncate.head_words(text, len(text) // 2),
+    truncate.tail_words: lambda text: truncate.tail_words(text, len(text) // 2),
     truncate.head_lines: lambda text: truncate.head_lines(text, len(text) // 2, 0.3),
     truncate.tail_lines: lambda text: truncate.tail_lines(text, len(text) // 2, 0.3),
     truncate.middle: lambda text: truncate.middle(text, len(text) // 2),

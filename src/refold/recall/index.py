@@ -60,8 +60,6 @@ class Index:
         """Number of terms per entry, repeats included."""
         self.total = 0
         self.stretch = array("I")
-        self.starts = array("I")
-        """First entry of each stretch."""
         self.dates: list[dates.When] = []
         """Day of each stretch."""
         self.speakers: dict[str, int] = {}
@@ -122,9 +120,6 @@ class Index:
         found = self._postings.get(term)
         return () if found is None else (found,) if isinstance(found, int) else found
 
-    def stretch_end(self, number: int) -> int:
-        return self.starts[number + 1] if number + 1 < len(self.starts) else len(self.docs)
-
     def doc(self, entry_id: str) -> Doc | None:
         position = self.ids.get(entry_id)
         return None if position is None else self.docs[position]
@@ -167,10 +162,9 @@ class Index:
         before = self.docs[-1].time if self.docs else 0.0
         paused = before > 0 and doc.time - before > NEW_STRETCH_SECONDS
         if not self.docs or apart or paused or day != dates.NO_DATE:
-            self.starts.append(position)
             self.dates.append(day if day != dates.NO_DATE else dates.of_time(doc.time))
         self.docs.append(doc)
-        self.stretch.append(len(self.starts) - 1)
+        self.stretch.append(len(self.dates) - 1)
         self.ids[doc.entry_id] = position
         self.turns.setdefault(doc.turn, []).append(position)
 

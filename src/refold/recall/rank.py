@@ -2,8 +2,8 @@
 
 An entry's score is BM25 over its own words and, with a lower weight, those of its neighbours: in a
 conversation, the words that find an answer are often in the question before it. Factors: the speaker, stating
-rather than asking, naming a time when one is asked for, and how much of the question its stretch of
-conversation covers. Results on dialogues not used for tuning: `benchmarks/recall_folds.py`.
+rather than asking, and naming a time when one is asked for. Results on dialogues not used for tuning:
+`benchmarks/recall_folds.py`.
 
 Large logs are not scored whole: the rarest terms choose the candidates, within a fixed number of postings,
 and common terms are looked up only for those.
@@ -42,8 +42,6 @@ class RankWeights(msgspec.Struct, frozen=True):
     """Penalty for entries that end with a question."""
     time: float = 0.5
     """Bonus for entries that name a time, if the question asks for one."""
-    stretch: float = 0.25
-    """Bonus by the share of the question that occurs in the same stretch of conversation."""
     date: float = 10.0
     """Bonus for stretches on the day, month or year that the question names."""
     silent: float = 0.0
@@ -79,7 +77,6 @@ LOOKUPS = 7000
 """Most lookups for a long question: only its rarest terms are looked up for each candidate."""
 FEWEST_TERMS = 16
 """Terms that are looked up in any case."""
-MIN_RANKED = 80
 WHOLE_LIMIT = 1200
 """Up to this many postings, every entry is scored."""
 MAX_CANDIDATES = 40
@@ -247,14 +244,7 @@ class Scoring:
             for position, value in self._spread(self.own[term]).items():
                 gained = weight * value * (1 + spread) / (value + spread)
                 scores[position] = scores.get(position, 0.0) + gained
-        return self._worth_a_look(scores)
-
-    def _worth_a_look(self, scores: dict[int, float]) -> dict[int, float]:
-        """Drops entries that are too far behind for the other factors to bring forward."""
-        most = MIN_RANKED + 4 * self.limit
-        if len(scores) <= most or self.allowed is not None:
-            return scores
-        return dict(nlargest(most, scores.items(), key=itemgetter(1)))
+        return scores
 
     # ── words ───────────────────────────────────────────────────────────────────────────────────
 
@@ -330,13 +320,12 @@ class Scoring:
         """The scores after all factors other than words: speaker, time, asking or stating."""
         index, question, w = self.index, self.question, self.weights
         one_speaker = len(question.speakers) == 1
-        total = sum(question.terms.values()) or 1.0
-        covered: dict[int, float] = {}
+        dated = question.when != dates.NO_DATE and len(index.dates) > 1
         adjusted: dict[int, float] = {}
         for i, score in scores.items():
             if score <= 0 or (self.allowed is not None and not self.allowed(i)):
                 continue
-            flags, stretch = index.flags[i], index.stretch[i]
+            flags = index.flags[i]
             if one_speaker and _says(index.docs[i], question.speakers):
                 score *= 1 + w.speaker
             if flags & ENDS_ASKING:
@@ -347,26 +336,11 @@ class Scoring:
                 score *= 1 - w.boilerplate
             if question.asks_when and flags & TELLS_TIME:
                 score *= 1 + w.time
-            if len(index.starts) > 1:
-                if stretch not in covered:
-                    covered[stretch] = self._coverage(stretch) / total
-                score *= 1 + w.stretch * covered[stretch]
-                if question.when != dates.NO_DATE and question.when.covers(index.dates[stretch]):
-                    score += w.date
+            if dated and question.when.covers(index.dates[index.stretch[i]]):
+                score += w.date
             score *= 1 + w.size * min(1.0, index.sizes[i] / (2 * self.mean))
             adjusted[i] = score
         return adjusted
-
-    def _coverage(self, stretch: int) -> float:
-        """Total weight of the question's terms that occur anywhere in the stretch."""
-        first, end = self.index.starts[stretch] << 8, self.index.stretch_end(stretch) << 8
-        covered = 0.0
-        for term, weight in self.question.terms.items():
-            rows = self.postings[term]
-            at = bisect_left(rows, first)
-            if at < len(rows) and rows[at] < end:
-                covered += weight
-        return covered
 
 
 def _says(doc: Doc, speakers: Container[str]) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args
 
@@ -40,7 +39,9 @@ def validated(value: S) -> S:
         return value
     cls = type(value)
     try:
-        fixed = cast("S", _struct(value, cls, cls.__name__))
+        fixed = msgspec.convert(_fields(value, cls.__name__), cls, strict=False)
+    except msgspec.ValidationError as error:
+        raise WrongType(f"{cls.__name__} has a wrong value ({error}): pass what it declares") from error
     except UsageError:
         raise
     except Exception as error:  # values are asked what they are, and theirs is whatever code it is
@@ -86,65 +87,63 @@ def _prove(entry: Any) -> None:
 # ── what is not exact ───────────────────────────────────────────────────────────────────────────
 
 
-def _struct(value: Any, cls: type[msgspec.Struct], where: str) -> Any:
-    if isinstance(value, Mapping):
-        value = _converted(cast("Mapping[Any, Any]", value), cls, where)
-    if type(value) is not cls:
-        raise _wrong(where, value, f"make it a {cls.__name__}")
-    fields = msgspec.structs.fields(cls)
-    new: dict[str, Any] = {}
+def _fields(value: msgspec.Struct, where: str) -> dict[str, Any]:
+    """The fields of a value as JSON has them."""
+    cls, config = type(value), value.__struct_config__
     if isinstance(value, MessageEntry) and isinstance(value.message, Assistant):
         value = _with_stop_word(value)
-    for field, info in zip(fields, types_of(cls), strict=True):
-        item = getattr(value, field.name)
-        if cls is Assistant and field.name == "stop":
-            item = item if item is None or _is_known_stop(item) else "other"
-        new[field.name] = _coerced(info, item, f"{where}.{field.name}")
-    return cls(**new)
+    found: dict[str, Any] = {str(config.tag_field): config.tag} if config.tag else {}
+    for name, info in zip(cls.__struct_fields__, types_of(cls), strict=True):
+        item, place = getattr(value, name), f"{where}.{name}"
+        if isinstance(item, int) and not isinstance(item, bool | Enum) and type(info) is shape.StrType:
+            item = str(item)
+        elif cls is Assistant and name == "stop" and not _is_known_stop(item):
+            item = "other"
+        elif Text in (classes := _classes(info)):
+            item = [_part(each, place) for each in _listed(item, place)]
+        elif isinstance(item, msgspec.Struct) and classes and type(item) not in classes:
+            raise _wrong(place, item, f"make it a {' or a '.join(each.__name__ for each in classes)}")
+        found[name] = _plain(item, place)
+    return found
+
+
+def _classes(info: shape.Type) -> list[type]:
+    """The classes that a field holds, alone or in a tuple."""
+    match info:
+        case shape.StructType(cls=cls):
+            return [cls]
+        case shape.VarTupleType(item_type=item):
+            return _classes(item)
+        case shape.UnionType(types=types):
+            return [cls for each in types for cls in _classes(each)]
+        case _:
+            return []
+
+
+def _listed(value: Any, where: str) -> Iterable[Any]:
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        return [cast("Any", value)] if value else []
+    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        raise _wrong(where, value, "pass a list")
+    return cast("Iterable[Any]", value)
+
+
+def _part(value: Any, where: str) -> Any:
+    """A part of a message; a text is one, too."""
+    is_part = isinstance(value, Mapping | msgspec.Struct)
+    return cast("Any", value) if is_part else Text(_text(value, where))
 
 
 def _is_known_stop(word: Any) -> bool:
-    return isinstance(word, str) and str.__str__(word) in _STOPS
+    return word is None or (isinstance(word, str) and str.__str__(word) in _STOPS)
 
 
 def _with_stop_word(entry: MessageEntry) -> MessageEntry:
-    """Maps an unknown stop reason to `other` and keeps the original in `meta`."""
+    """Keeps an unknown stop reason, which becomes `other`, in `meta`."""
     word = cast("Assistant", entry.message).stop
-    if word is None or _is_known_stop(word):
+    if _is_known_stop(word):
         return entry
     return msgspec.structs.replace(entry, meta={**entry.meta, "stop": _plain(word, "stop")})
-
-
-def _coerced(info: shape.Type, value: Any, where: str) -> Any:
-    if isinstance(value, Enum) and not isinstance(info, shape.AnyType):
-        value = value.value
-    match info:
-        case shape.StrType():
-            return _text(value, where)
-        case shape.LiteralType(values=values):
-            return _word(value, values, where)
-        case shape.IntType():
-            return _number(int, value, where, "a whole number")
-        case shape.FloatType():
-            return _number(float, value, where, "a finite number")
-        case shape.BoolType():
-            if value in (0, 1):
-                return bool(value)
-            raise _wrong(where, value, "pass True or False")
-        case shape.UnionType(types=types):
-            return _one_of(types, value, where)
-        case shape.VarTupleType(item_type=item):
-            return _tuple(item, value, where)
-        case shape.StructType(cls=cls):
-            return _struct(value, cls, where)
-        case shape.DictType():
-            if isinstance(value, Mapping):
-                return _plain(value, where)
-            raise _wrong(where, value, "pass a dict")
-        case shape.NoneType():
-            raise _wrong(where, value, "leave it out")
-        case _:
-            return _plain(value, where)
 
 
 def _text(value: Any, where: str) -> str:
@@ -175,69 +174,13 @@ def _written(value: Any) -> object:
         return None
 
 
-def _word(value: Any, values: tuple[Any, ...], where: str) -> str:
-    word = _text(value, where)
-    if word not in values:
-        raise WrongType(f"{where} is {word[:40]!r}: use one of {', '.join(map(str, values))}")
-    return word
-
-
-def _number(kind: type[int] | type[float], value: Any, where: str, wanted: str) -> float:
-    try:
-        number = kind(value)
-    except (TypeError, ValueError, OverflowError):
-        raise _wrong(where, value, f"pass {wanted}") from None
-    if isinstance(value, float) and number != value:
-        raise WrongType(f"{where} is {value!r}: pass {wanted}")
-    return _storable(number, where)
-
-
-def _one_of(types: tuple[shape.Type, ...], value: Any, where: str) -> Any:
-    if value is None and any(isinstance(each, shape.NoneType) for each in types):
-        return None
-    structs = {cast("type", each.cls): each for each in types if isinstance(each, shape.StructType)}
-    if type(value) in structs:
-        return _coerced(structs[type(value)], value, where)
-    if Text in structs and not isinstance(value, Mapping):
-        return Text(_text(value, where))
-    if structs and isinstance(value, Mapping):
-        made: msgspec.Struct = _converted(cast("Mapping[Any, Any]", value), _union(tuple(structs)), where)
-        return _struct(made, type(made), where)
-    rest = [each for each in types if not isinstance(each, shape.NoneType | shape.StructType)]
-    if rest:
-        return _coerced(rest[0], value, where)
-    raise _wrong(where, value, f"make it a {' or a '.join(cls.__name__ for cls in structs)}")
-
-
-def _converted(value: Mapping[Any, Any], kind: Any, where: str) -> Any:
-    try:
-        return msgspec.convert(dict(value), kind)
-    except (ValueError, TypeError) as error:
-        raise WrongType(f"{where} is a dict with other fields: {error}") from error
-
-
-@cache
-def _union(classes: tuple[Any, ...]) -> Any:
-    union = classes[0]
-    for cls in classes[1:]:
-        union = union | cls
-    return union
-
-
-def _tuple(item: shape.Type, value: Any, where: str) -> tuple[Any, ...]:
-    if isinstance(value, str | bytes | bytearray | memoryview):
-        value = (value,) if value else ()
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        raise _wrong(where, value, "pass a list")
-    items = cast("Iterable[Any]", value)
-    return tuple(_coerced(item, each, f"{where}[{index}]") for index, each in enumerate(items))
-
-
 def _plain(value: Any, where: str, levels: int = MAX_DEPTH) -> Any:
     if value is None or type(value) is bool:
         return value
     if isinstance(value, Enum):
         return _plain(value.value, where, levels)
+    if isinstance(value, msgspec.Struct) and not isinstance(value, Unknown):
+        return _fields(value, where)
     if isinstance(value, str | bytes | bytearray | memoryview):
         return _text(value, where)
     if isinstance(value, int | float):

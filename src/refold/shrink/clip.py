@@ -120,7 +120,7 @@ class Texts:
 
 _FILES: tuple[ToolKind, ...] = ("read", "editor")
 _COMMENT = re.compile(
-    r'(?:\(lines .*\)\n)?(?:#!.*\n)?(?:/\*(?s:.{0,8000}?)\*/|"""(?s:.{0,8000}?)"""|(?:(?:#|//).*\n){1,100}+)'
+    r'(?:\(lines .*\)\n)?(?:#!.*\n)?(?:/\*(?s:.{0,8000}?)\*/|"""(?s:.{0,8000}?)"""|(?:(?:#|//).*\n){1,100})'
 )
 _COMMENT_LINES = 3
 """Lines that stay of a comment in front of a file: what is imported comes behind it."""
