@@ -177,7 +177,7 @@ def test_a_squeezed_message_says_how_to_get_all_of_it() -> None:
     assert (
         isinstance(few, m.Call)
         and [*few.arguments] == ["arguments"]
-        and len(few.arguments["arguments"]) == 300
+        and 280 <= len(few.arguments["arguments"]) <= 300
     )
 
 
