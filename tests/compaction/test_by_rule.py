@@ -216,7 +216,7 @@ def sections(document: str) -> dict[str, list[str]]:
 
 def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
     assert sections(checkpoint_text(sources(*SAID), 2_000, WORDS, "")) == {
-        "Goal": ["Never touch migrations/. Please fix the login in src/login.py.", "Now add a test."],
+        "Goal": ["Never touch migrations/. Please fix the login in src/login.py."],
         "Constraints and preferences": ["- Never touch migrations/. Please fix the login in src/login.py."],
         "Progress": [],
         "Done": [
@@ -248,12 +248,12 @@ def test_what_was_called_takes_no_room_from_the_lines_of_turns() -> None:
     assert [turn for turn in range(6) if any(f"part {turn}" in line for line in found["Done"])] == [*range(6)]
     assert any("src/5/7.py" in line for line in found["Critical context"])
     again = sections(checkpoint_text(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth"))
-    assert again["Goal"] == ["Both", "Do part 0."], "once"
+    assert again["Goal"] == ["Both"], "once"
 
 
 def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     found = sections(checkpoint_text(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
-    assert found["Goal"] == ["Ship it", "Never touch migrations/. Please fix the login in src/login.py."]
+    assert found["Goal"] == ["Ship it"]
     assert found["Done"] == [
         "- [x] old",
         "- [x] Never touch migrations/ → login.py",
@@ -262,7 +262,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     assert found["Key decisions"] == ["- We decided to use sha256 because md5 is weak. The port is 8443."]
     text = checkpoint_text(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
     assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b\n- Agent: decided" in text
-    assert text.startswith("## Goal\nShip it\nNever") and "\n\n## Key decisions\n" in text
+    assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
 
 

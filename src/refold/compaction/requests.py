@@ -184,15 +184,15 @@ def plain(text: str) -> str:
     return text
 
 
+_SUMMARY = re.compile(r"<summary>(.*)</summary>|<summary>(.*)", re.DOTALL)
+_ANALYSIS = re.compile(r"<analysis>(?:.*</analysis>|.*)", re.DOTALL)
+
+
 def strip_tags(text: str) -> str:
     """What is inside `<summary>` tags, or the text without its `<analysis>` part."""
-    begin, close = text.find("<summary>"), text.rfind("</summary>")
-    if begin != -1:
-        return text[begin + len("<summary>") : close if close > begin else None].strip()
-    start, end = text.find("<analysis>"), text.rfind("</analysis>")
-    if start != -1:
-        text = text[:start] + (text[end + len("</analysis>") :] if end > start else "")
-    return text.strip()
+    if found := _SUMMARY.search(text):
+        return (found[1] or found[2] or "").strip()
+    return _ANALYSIS.sub("", text, count=1).strip()
 
 
 # ── the breaker ─────────────────────────────────────────────────────────────────────────────────

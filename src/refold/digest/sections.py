@@ -35,7 +35,7 @@ class Digest:
         self._sources, self._template = sources, template
         self._end = next(title for title, section in template.sections.items() if section.facts)
         self._earlier = _parsed(previous, template, self._end)
-        if "Goal" in self._earlier:
+        if template.terse:
             del self._earlier["Goal"][1:]  # what was the newest request then
         works = self._earlier.get("Goal") or any(source.message.calls for source in sources)
         if template is DIGEST and not works:
@@ -46,7 +46,7 @@ class Digest:
         self._before = "" if template.terse else before
 
     def _besides_goal(self) -> list[Source]:
-        """Without the newest request, and the first, where all of it stands as the goal."""
+        """Without the newest request, and the first where it is the goal, unless they are long."""
         asked = [source for source in self._sources if typed(source.message)]
         ends = (*(() if self._earlier.get("Goal") else asked[:1]), *asked[-1:])
         told = {id(source) for source in ends if len(typed(source.message)) <= GOAL}

@@ -61,8 +61,11 @@ class Findings:
     # ── what was asked ──────────────────────────────────────────────────────────────────────────
 
     def goal(self) -> list[str]:
-        """The first request and the newest."""
-        return [one_line(text, GOAL) for text in (*self.words[: not self.earlier_goal], *self.words[-1:])]
+        """The first request, where no goal is known yet."""
+        return [one_line(text, GOAL) for text in self.words[: not self.earlier_goal]]
+
+    def goal_and_newest(self) -> list[str]:
+        return [*self.goal(), *(one_line(text, GOAL) for text in self.words[-1:])]
 
     def requests(self) -> list[str]:
         return [one_line(text, 1_000) for text in self.words]
@@ -197,15 +200,16 @@ class Template(NamedTuple):
     sections: Mapping[str, Section]
     """By title. One of them has the facts."""
     terse: bool = False
-    """Sections that say nothing are left out, facts have no bullets, and those of an earlier summary compete
-    with new ones. Otherwise what an earlier summary says stays as it is, as long as there is room."""
+    """Sections that say nothing are left out, facts have no bullets, those of an earlier summary compete with
+    new ones, and its newest request is none any more. Otherwise all that an earlier summary says stays as it
+    is, as long as there is room."""
 
 
 DIALOGUE = Template({"Facts": Section(1.0, facts=True)}, terse=True)
 """Where no tools are used."""
 DIGEST = Template(
     {
-        "Goal": Section(0.1, Findings.goal),
+        "Goal": Section(0.1, Findings.goal_and_newest),
         "Done": Section(0.4, partial(Findings.acts, share=0.4), newest=True),
         "Facts": Section(1.0, facts=True),
     },

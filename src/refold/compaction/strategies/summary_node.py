@@ -13,7 +13,7 @@ from refold.compaction.details import AugmentDetails
 from refold.compaction.path_index import path_index
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
-from refold.compaction.requests import cached_prefix
+from refold.compaction.requests import cached_prefix, focus_line
 from refold.compaction.transcript import SummarySource, sources
 from refold.facts import abridged
 from refold.facts.tools import Names
@@ -99,7 +99,7 @@ class SummaryNode:
 
     def _ask(self, s: PlanContext, head: tuple[SummarySource, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
-        focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
+        focus = focus_line(s.instructions)
 
         def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
             calls = {call.id: call for item in s.items for call in item.message.calls}
