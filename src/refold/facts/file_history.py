@@ -47,7 +47,6 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Order of first appearance."""
     number: int = -1
     """Entry of the newest change, or read; of the command that took the change back."""
-    entry: str = ""
     change: str = ""
     """What was last changed, in a few lines."""
     defines: tuple[str, ...] = ()
@@ -96,7 +95,7 @@ class FileHistory:
         names = {fate: tuple(dict.fromkeys(names)) for fate, names in lists.items()}
         return Files(**names, more=len(notes) - len(newest))
 
-    def take(self, action: Action, base: str, number: int, entry: str, *, created: bool) -> None:
+    def take(self, action: Action, base: str, number: int, *, created: bool) -> None:
         """One more action that succeeded. `base`: where relative paths start; `created`: the tool says so."""
         path = self._key(action.path, base)
         known = self.notes.get(path)
@@ -104,7 +103,7 @@ class FileHistory:
             if self._is_folder(path):
                 return
             if known is None or known.fate in ("read", "deleted", "left", "gone"):
-                self._put(path, FileNote(known.name if known else action.path, "read", 0, number, entry))
+                self._put(path, FileNote(known.name if known else action.path, "read", 0, number))
             return
         fate: Fate = "modified"
         if action.verb == "delete":
@@ -117,9 +116,9 @@ class FileHistory:
         before = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*before, *put_in)[-_NAMES:]
         name = known.name if known else action.path
-        self._put(path, FileNote(name, fate, 0, number, entry, "" if fate == "deleted" else text, names))
+        self._put(path, FileNote(name, fate, 0, number, "" if fate == "deleted" else text, names))
 
-    def ran(self, line: CommandLine, base: str, number: int, entry: str, outcome: ToolOutcome) -> None:
+    def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
         """A command line that ran. Of one that failed, or is not plain, nothing is sure."""
         sure, switches = line.plain and not outcome.failed, False
         for index, simple in enumerate(line.commands):
@@ -140,7 +139,7 @@ class FileHistory:
             elif verb in ("rm", "mv", "checkout"):
                 folder = absolute(folder_before(line, index), base)
                 for word in words:
-                    self._take_back(verb, tidy(word), folder, number, entry, sure=sure)
+                    self._take_back(verb, tidy(word), folder, number, sure=sure)
         for found in _SWITCHED.finditer(outcome.body) if switches else ():
             begun = any(x.words[-1] == found[1] and _HERE & {*x.words} for x in line.commands)
             self._switch(found[1], number, begun=begun)
@@ -166,13 +165,13 @@ class FileHistory:
             if self.notes[path].fate in ("left", "gone"):
                 self.notes[path] = note
 
-    def _take_back(self, verb: str, word: str, folder: str, number: int, entry: str, *, sure: bool) -> None:
+    def _take_back(self, verb: str, word: str, folder: str, number: int, *, sure: bool) -> None:
         target = absolute(word, folder)
         for path in self._meant(word):
             note = self.notes[path]
             named = path == target or path.startswith(f"{target}/")
             if verb == "rm" and sure and named and note.fate != "gone":
-                self._put(path, FileNote(note.name, "deleted", 0, number, entry))
+                self._put(path, FileNote(note.name, "deleted", 0, number))
             elif verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
                 self._forget({path: note}, number)
 
