@@ -271,7 +271,7 @@ class WorkState:
 
     def notes(self) -> tuple[FileNote, ...]:
         """What is known of each file, the one touched last at the end."""
-        return tuple(note for note in self.history.notes.values() if note.fate != "gone")
+        return tuple(self.history.told())
 
     @property
     def checks(self) -> tuple[LatestCheck, ...]:
