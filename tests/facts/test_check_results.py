@@ -97,6 +97,7 @@ def test_R22_a_line_of_one_part_of_the_work_says_that_there_are_others(name: str
     ("text", "quote"),
     [
         ("FAIL\tshop/cart\t0.1s\nok  \tshop/mail\t(cached)\nok  \tshop/web\t(cached)\nFAIL", "FAIL shop/cart 0.1s"),
+        ("ok  \tshop/cart\t0.1s\nok  \tshop/mail\t0.2s [no tests to run]", "ok shop/cart 0.1s"),
         ("test result: FAILED. 1 passed; 1 failed\ntest result: ok. 9 passed; 0 failed", "test result: FAILED. 1 passed; 1 failed"),
         ("npm error Lifecycle script `test` failed with error:\nnpm error code 1\nnpm error command failed", ""),
         ("> shop@1.0.0 test\n> node build.mjs\n\n ELIFECYCLE  Test failed. See above for more details.", ""),

@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from refold.facts.hunks import short_change
@@ -196,17 +195,13 @@ def said(text: str) -> str:
 def report(text: str, limit: int) -> str:
     """What an answer says first: of JSON its short values, of the hits of a search their names; nothing of a
     drawing or a page."""
-    begins = text[:400].lstrip()
-    if begins.startswith(("{", "[")):
-        return in_short(_values(text), limit)
-    if hits := _HITS.search(text[:_LARGEST]):
-        return in_short(_values(hits[1]), limit)
+    begins, hits = text[:400].lstrip(), _HITS.search(text[:_LARGEST])
+    if hits or begins.startswith(("{", "[")):
+        return in_short(_values(hits[1] if hits else text), limit)
     pieces = [] if begins.startswith(_DRAWN) else _pieces(text)
-    rest = takewhile(lambda piece: piece.whole or piece.item, pieces[1:])
-    told, room = pieces[:1], limit - len(pieces[0].text) if pieces else 0
-    for piece in rest:
-        room -= len(piece.text) + 2
-        if room < 0:
+    told = pieces[:1]
+    for piece in pieces[1:]:
+        if not (piece.whole or piece.item) or len(_joined([*told, piece])) > limit:
             break
         told.append(piece)
     while len(told) > 1 and told[-1].text.endswith(":"):  # what it announces is not told
@@ -245,9 +240,9 @@ def _counted(values: Sequence[Any], bare: str = "{} values") -> str:
 
 
 def _sentences(text: str) -> list[str]:
-    """In plain words: without code and marks."""
+    """In plain words: without marks."""
     lines: list[str] = []
-    for sentence in split_sentences(_FENCE.sub("\n", text)):
+    for sentence in split_sentences(text):
         line = " ".join(_MARKUP.sub("", sentence).split())
         if lines and _GOES_ON.search(lines[-1]):
             lines[-1] = f"{lines[-1]} {line}"

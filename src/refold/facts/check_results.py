@@ -117,7 +117,7 @@ _END, _WIDEST, _QUOTED = 16_000, 600, 160
 """Characters of an output, and of a line, that are looked at; of a line that are told."""
 _SUMMARY = lazy_pattern(
     r"^(?!Snapshots:|collected ).{0,30}\b\d{1,9} (?:passed|failed|passing|failing|errors?|failures?|problems?"
-    r"|issues?|examples?|tests? run:)(?!\w)|^(?:ok|FAIL)[ \t]{1,8}[^\s\[]"
+    r"|issues?|examples?|tests? run:)(?!\w)|^(?:ok|FAIL)[ \t]{1,8}[^\s\[](?!.*\[no tests to run\]$)"
     r"|^(?:OK$|OK \(|FAILED \(|(?:Passed|Failed)! )"
     r"|\bBUILD [SF]|\bBuild (?:succeeded|FAILED)|test result: |All checks passed|no issues found|No ESLint"
     r"|Checked \d{1,9} file|Found \d{1,9} error|Tests run: |error TS\d|could not compile|errors occurred"

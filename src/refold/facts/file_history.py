@@ -11,6 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
@@ -47,7 +48,6 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Order of first appearance."""
     number: int = -1
     """Entry of the newest change, or read; of the command that took the change back."""
-    entry: str = ""
     change: str = ""
     """What was last changed, in a few lines."""
     defines: tuple[str, ...] = ()
@@ -85,41 +85,48 @@ class FileHistory:
         numbers = (note.number for note in self.notes.values() if note.fate not in ("read", "left"))
         return max(numbers, default=-1)
 
+    def told(self) -> list[FileNote]:
+        """What is known of each file, the one touched last at the end. What has files below it is none."""
+        above = (path.split("/")[:-1] for path in self.notes)
+        folders = {folder for parts in above for folder in accumulate(parts, "{}/{}".format)}
+        return [
+            note
+            for path, note in self.notes.items()
+            if note.fate != "gone" and (note.fate != "read" or path not in folders)
+        ]
+
     def files(self, most: int | None = None) -> Files:
         """Names by fate, in order of first appearance; `read` are those never changed. At most so many: those
         that were touched last."""
         lists: dict[Fate, list[str]] = {"read": [], "modified": [], "created": [], "deleted": []}
-        notes = [note for note in self.notes.values() if note.fate in lists]
+        notes = [note for note in self.told() if note.fate in lists]
         newest = notes if most is None else notes[-most:]
         for note in sorted(newest, key=attrgetter("first")):
             lists[note.fate].append(note.name)
         names = {fate: tuple(dict.fromkeys(names)) for fate, names in lists.items()}
         return Files(**names, more=len(notes) - len(newest))
 
-    def take(self, action: Action, base: str, number: int, entry: str, *, created: bool) -> None:
+    def take(self, action: Action, base: str, number: int, *, created: bool) -> None:
         """One more action that succeeded. `base`: where relative paths start; `created`: the tool says so."""
         path = self._key(action.path, base)
         known = self.notes.get(path)
         if action.verb == "view":
-            if self._is_folder(path):
-                return
-            if known is None or known.fate in ("read", "deleted", "left", "gone"):
-                self._put(path, FileNote(known.name if known else action.path, "read", 0, number, entry))
+            if known is None or known.fate in ("read", "deleted", "gone"):
+                self._put(path, FileNote(known.name if known else action.path, "read", 0, number))
             return
-        fate: Fate = "modified"
+        before = known.fate if known else ""
+        fate: Fate = "created" if before == "created" else "modified"
         if action.verb == "delete":
             fate = "deleted"
-        elif known and known.fate == "created":
-            fate = "created"
         elif action.verb == "create" or (action.verb == "write" and created):
-            fate = "modified" if known and known.fate in ("read", "modified", "deleted") else "created"
+            fate = "modified" if before in ("read", "modified", "deleted") else "created"
         text, taken_out, put_in = summarise_edit(action)
-        before = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
-        names = (*before, *put_in)[-_NAMES:]
+        stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
+        names = (*stay, *put_in)[-_NAMES:]
         name = known.name if known else action.path
-        self._put(path, FileNote(name, fate, 0, number, entry, "" if fate == "deleted" else text, names))
+        self._put(path, FileNote(name, fate, 0, number, "" if fate == "deleted" else text, names))
 
-    def ran(self, line: CommandLine, base: str, number: int, entry: str, outcome: ToolOutcome) -> None:
+    def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
         """A command line that ran. Of one that failed, or is not plain, nothing is sure."""
         sure, switches = line.plain and not outcome.failed, False
         for index, simple in enumerate(line.commands):
@@ -140,7 +147,7 @@ class FileHistory:
             elif verb in ("rm", "mv", "checkout"):
                 folder = absolute(folder_before(line, index), base)
                 for word in words:
-                    self._take_back(verb, tidy(word), folder, number, entry, sure=sure)
+                    self._take_back(verb, tidy(word), folder, number, sure=sure)
         for found in _SWITCHED.finditer(outcome.body) if switches else ():
             begun = any(x.words[-1] == found[1] and _HERE & {*x.words} for x in line.commands)
             self._switch(found[1], number, begun=begun)
@@ -166,13 +173,13 @@ class FileHistory:
             if self.notes[path].fate in ("left", "gone"):
                 self.notes[path] = note
 
-    def _take_back(self, verb: str, word: str, folder: str, number: int, entry: str, *, sure: bool) -> None:
+    def _take_back(self, verb: str, word: str, folder: str, number: int, *, sure: bool) -> None:
         target = absolute(word, folder)
         for path in self._meant(word):
             note = self.notes[path]
             named = path == target or path.startswith(f"{target}/")
             if verb == "rm" and sure and named and note.fate != "gone":
-                self._put(path, FileNote(note.name, "deleted", 0, number, entry))
+                self._put(path, FileNote(note.name, "deleted", 0, number))
             elif verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
                 self._forget({path: note}, number)
 
@@ -205,15 +212,7 @@ class FileHistory:
                 self._index(absolute(path, base))
         return absolute(name, base or self._base or "")
 
-    def _is_folder(self, path: str) -> bool:
-        """Whether other files are known below it."""
-        return any(other.startswith(f"{path}/") for other in self._parts.get(path.rsplit("/", 1)[-1], ()))
-
     def _index(self, path: str) -> None:
-        folder = path
-        while folder := posixpath.dirname(folder.rstrip("/")):
-            if (note := self.notes.get(folder)) and note.fate == "read":
-                self._forget({folder: note})
         for part in path.split("/")[-40:]:
             self._parts.setdefault(part, {})[path] = None
 

@@ -64,7 +64,7 @@ def _hunk(action: Action, changes: Sequence[tuple[list[str], list[str]]]) -> str
     rows = [in_short(action.how, _WIDTH)] if action.how else []
     for number, (gone, put) in enumerate(changes):
         if number:  # at another place of the file
-            rows[-1] = _open(rows[-1])
+            rows[-1] = going_on(rows[-1])
         if len(rows) > ROWS - 2:
             break
         rows += _marked("- ", gone, 1 if put else min(ROWS - len(rows), 4))
@@ -117,11 +117,11 @@ def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:
     margin = min((len(row) - len(row.lstrip()) for row in kept[:most]), default=0)
     shown = [mark + _cut(row[margin:]) for row in kept[: max(most, 0)]]
     if shown and len(shown) < len(kept):
-        shown[-1] = _open(shown[-1])
+        shown[-1] = going_on(shown[-1])
     return shown
 
 
-def _open(row: str) -> str:
+def going_on(row: str) -> str:
     """A row behind which more is left out."""
     return row.removesuffix(" …") + " …"
 

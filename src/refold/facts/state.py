@@ -160,7 +160,7 @@ class WorkState:
             ):
                 continue  # nothing of it was printed, or it is a folder: what it holds was listed
             if not outcome.failed:
-                self.history.take(action, base, *step.at, created=outcome.created)
+                self.history.take(action, base, step.at[0], created=outcome.created)
             elif action.verb != "view" and what != "bash":
                 error = FailedAction(f"{call.name} {action.path}", outcome.error, outcome.exit, *at)
                 _keep(self._errors, path, (error, frozenset(), step.count), _ERRORS)
@@ -197,7 +197,7 @@ class WorkState:
             self._marking.add(step.call.name)
         line = command_line(step.call)
         parsed = parse(line)
-        self.history.ran(parsed, base, *step.at, outcome)
+        self.history.ran(parsed, base, step.at[0], outcome)
         names = self._tried(parsed)
         told = self._checked(step, outcome, line, base, at)
         if outcome.exit and names and not told and parsed.commands[-1].program not in LOOKS:
@@ -271,7 +271,7 @@ class WorkState:
 
     def notes(self) -> tuple[FileNote, ...]:
         """What is known of each file, the one touched last at the end."""
-        return tuple(note for note in self.history.notes.values() if note.fate != "gone")
+        return tuple(self.history.told())
 
     @property
     def checks(self) -> tuple[LatestCheck, ...]:

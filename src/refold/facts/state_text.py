@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
 from refold.facts.file_history import Fate, FileNote
+from refold.facts.hunks import going_on
 from refold.facts.lines import OTHERS, SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
 from refold.protocols import TokenCounter
@@ -109,11 +110,11 @@ class Catalogue:
     def _lists(self, count: int) -> dict[str, list[Row]]:
         """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
         root, lists = f", relative to {self.root}" if self.root else "", dict[str, list[Row]]()
-        by_fate: dict[Fate, dict[str, list[tuple[str, int]]]] = {fate: {} for fate in _LISTS}
-        for note, folder, base in self._ranked[:count]:
-            by_fate[note.fate].setdefault(folder, []).append((base, note.number))
         for fate, title in _LISTS.items():
-            folders = by_fate[fate]
+            folders = dict[str, list[tuple[str, int]]]()
+            for note, folder, base in self._ranked[:count]:
+                if note.fate == fate:
+                    folders.setdefault(folder, []).append((base, note.number))
             if not folders:
                 continue
             more = self._fates[fate] - sum(map(len, folders.values()))
@@ -178,8 +179,8 @@ class _Sheet:
 
     def __init__(self, budget: int, counter: TokenCounter, files: Catalogue) -> None:
         self.budget, self.left, self.counter, self.files = budget, budget, counter, files
-        self.sections: dict[str, list[list[Row]]] = {}
-        self.order: list[str] = []
+        self.statements: list[tuple[str, list[Row]]] = []
+        """Headings and what stands there, in order of choice."""
         listed = files.listed(int(budget * _FILES), counter)
         for title, rows in listed.sections.items():
             self._put(title, rows)
@@ -188,17 +189,17 @@ class _Sheet:
 
     def rows(self) -> list[Row]:
         """All that was put; what was put last leaves where the joints made it too long after all."""
-        while True:
-            rows = [
-                row for title in _ORDER for statement in self.sections.get(title, ()) for row in statement
-            ]
-            if not self.order or self.counter.text(joined(rows)) <= self.budget:
-                return rows
-            self.sections[self.order.pop()].pop()
+
+        def first(count: int) -> list[Row]:
+            chosen = self.statements[:count]
+            return [row for title in _ORDER for under, rows in chosen if under == title for row in rows]
+
+        fit = largest(len(self.statements), lambda n: self.counter.text(joined(first(n))) <= self.budget)
+        return first(fit)
 
     def put(self, title: str, text: str, *numbers: int) -> bool:
         """One statement about entries under its heading, if it fits."""
-        heading = [] if self.sections.get(title) else [Row(f"{title}:")]
+        heading = [] if any(under == title for under, _ in self.statements) else [Row(f"{title}:")]
         return self._put(title, [*heading, Row(f"- {text}", [number for number in numbers if number >= 0])])
 
     def put_change(self, notes: Sequence[FileNote], most: int) -> None:
@@ -224,19 +225,17 @@ class _Sheet:
         if size > self.left:
             return False
         self.left -= size
-        self.sections.setdefault(title, []).append(rows)
-        self.order.append(title)
+        self.statements.append((title, rows))
         return True
 
 
 def _begin(change: Sequence[str], count: int) -> list[str]:
     """The first lines of a change; none that something replaced without what took its place."""
-    shown = [*change[:count]]
-    left = [*change[count:], ""]
-    while shown and shown[-1].startswith("- ") and left[0].startswith("+ "):
-        left.insert(0, shown.pop())
+    shown, replaces = [*change[:count]], "".join(change[count : count + 1]).startswith("+ ")
+    while replaces and shown and shown[-1].startswith("- "):
+        shown.pop()
     if shown and len(shown) < len(change):
-        shown[-1] = f"{shown[-1].removesuffix(' …')} …"
+        shown[-1] = going_on(shown[-1])
     return shown
 
 

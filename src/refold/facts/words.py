@@ -278,13 +278,12 @@ def _ends(sayings: Sequence[Saying], indices: Iterable[int], most: int = _ALL) -
 
 def _outside_in(text: str, most: int = _ALL) -> Iterator[Span]:
     """The sentences of a text, up to so many characters: from both ends, twice as much from its head."""
-    spans = deque(sentences(text))
-    head, end = 0, 0
+    spans, taken = deque(sentences(text)), [0, 0]
     while spans:
-        at_head = head <= 2 * end
-        begin, stop = spans.popleft() if at_head else spans.pop()
-        head, end = (head + stop - begin, end) if at_head else (head, end + stop - begin)
-        if head + end > most:
+        at_end = taken[0] > 2 * taken[1]
+        begin, stop = spans.pop() if at_end else spans.popleft()
+        taken[at_end] += stop - begin
+        if sum(taken) > most:
             return
         yield begin, stop
 
