@@ -140,10 +140,6 @@ class Clips:
             form = self.forms[id, level] = SizedMessage(small, self.counter.message(small))
         return form
 
-    def counted(self) -> dict[int, int]:
-        """Sizes of the forms that are kept, by the identity of their messages."""
-        return {id(form.message): form.size for form in self.forms.values()}
-
     def clear(self) -> None:
         self.forms.clear()
         self._texts.clear()
