@@ -9,12 +9,15 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.engine.summarise import ByModel
 from refold.errors import ModelError, Overflow, OverflowAgain
 from refold.loop import run
 from refold.models.failures import Secrets, translate
 from refold.models.retry import NO_RETRY
 from refold.models.scripted import Scripted, fail, say
+from refold.protocols import Request
 from refold.text.lenient_json import JsonObject
+from refold.tokens import get as counter
 
 NAMED = "prompt is too long: 30000 tokens > 9000 maximum"
 VAGUE = "400 status code (no body)"
@@ -103,6 +106,28 @@ def test_R13_a_number_is_learned_for_the_model_that_named_it() -> None:
     assert engine.preset_for(session, "b:larger").window == WINDOW
     session.append(session.make(e.ModelChange, model="b:larger"))
     assert engine.preset_for(session).window == WINDOW
+
+
+@pytest.mark.parametrize("design", ["pi", "refold"])
+def test_R13_a_view_fits_what_the_model_that_is_asked_taught_though_more_is_said_meanwhile(
+    design: str,
+) -> None:
+    session = talk()
+
+    def summary(request: Request) -> str:
+        if request.purpose == "summary" and len(session.annotations(e.Note)) == 0:
+            session.append(session.make(e.Note, content=m.content("word " * 6_000), kind="note"))
+        return "They spoke of words."
+
+    writer = Scripted(then=summary, context_window=200_000)
+    engine = Engine(
+        presets.get(design, window=WINDOW), summariser=ByModel(writer, counter(), retries=NO_RETRY)
+    )
+    engine.failed(session, NAMED, model="a:big")
+    session.append(session.make(e.ModelChange, model="b:larger"))
+    session.append(m.user("and now?"))
+    view = run(engine.prepare(session, model="a:big"))
+    assert view.tokens <= 9_000
 
 
 def test_R13_a_refusal_without_a_number_teaches_only_where_the_request_was_large() -> None:

@@ -148,10 +148,6 @@ class Clips:
         self._read = max(self._read, end)
         return lambda shape: (self._openings.get(shape, []) + [end] * OFTEN)[OFTEN - 1] < end
 
-    def counted(self) -> dict[int, int]:
-        """Sizes of the forms that are kept, by the identity of their messages."""
-        return {id(form.message): form.size for form in self.forms.values()}
-
     def clear(self) -> None:
         self.forms.clear()
         self._texts.clear()
