@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
-from os import PathLike, fspath
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args
 
@@ -161,8 +160,8 @@ def _text(value: Any, where: str) -> str:
             raise WrongType(f"{where} is bytes that are not UTF-8: decode or describe them") from None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, PathLike):
-        return _text(fspath(cast("PathLike[str]", value)), where)
+    if hasattr(type(value), "__fspath__"):
+        return _text(value.__fspath__(), where)
     with suppress(TypeError, ValueError, RecursionError):
         if isinstance(written := msgspec.to_builtins(value), str):
             return written  # ids and times of the standard library
