@@ -57,10 +57,10 @@ class Judge:
     def shares(self, weights: rank.RankWeights) -> Shares:
         """Per question, the share of the evidence among the first 5, 20, 100."""
         if weights not in self._known:
-            self._known[weights] = [
-                self._share(scoring.adjusted(scores, weights), asked.evidence)
-                for (scoring, scores), asked in zip(self._by_words(weights), self.asked, strict=True)
-            ]
+            rows = self._known[weights] = Shares()
+            for (scoring, scores), asked in zip(self._by_words(weights), self.asked, strict=True):
+                scoring.weights = weights  # only those beyond the words differ
+                rows.append(self._share(scoring.adjusted(scores), asked.evidence))
         return self._known[weights]
 
     def worth(self, weights: rank.RankWeights) -> float:

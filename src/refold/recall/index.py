@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
@@ -62,7 +63,7 @@ class Index:
         self.stretch = array("I")
         self.dates: list[dates.When] = []
         """Day of each stretch."""
-        self.speakers: dict[str, int] = {}
+        self.speakers = Counter[str]()
         """Number of entries per speaker."""
         self.tool_entries = 0
         """Entries with a tool call or a result."""
@@ -85,7 +86,6 @@ class Index:
         message: Message,
         turn: int = 0,
         time: float = 0.0,
-        speaker: str = "",
         *,
         apart: bool = False,
     ) -> None:
@@ -97,7 +97,7 @@ class Index:
         day, start = dates.heading(text)
         position = len(self.docs)
         works = isinstance(message, Result) or bool(message.calls)
-        named = speaker or ("" if works else speaker_of(text, start)[0])
+        named = "" if works else speaker_of(text, start)[0]
         tools = self._tools_of(message)
         tool = tools[0] if tools and isinstance(message, Result) else ""
         doc = Doc(entry_id, message, turn, time, named.lower(), tool)
@@ -106,7 +106,7 @@ class Index:
         self._count(position, terms)
         self.flags.append(_flags(message, text[start:], terms))
         if doc.speaker:
-            self.speakers[doc.speaker] = self.speakers.get(doc.speaker, 0) + 1
+            self.speakers[doc.speaker] += 1
         self.tool_entries += works
         for name in tools:
             self.tools.setdefault(name.lower(), []).append(position)

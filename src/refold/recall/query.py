@@ -3,7 +3,9 @@ why an entry was found."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from itertools import islice
 from types import NoneType
 from typing import TypeAlias, TypedDict, Unpack
 
@@ -189,13 +191,9 @@ def _naming(index: Index, file: str) -> list[int]:
 def _literally(index: Index, query: str, limit: int, allowed: Test | None) -> list[tuple[int, float]]:
     """Entries that contain the text literally, newest first: for queries without words (`->`, `==`)."""
     wanted = query.strip()[:LITERAL].lower()
-    found: list[tuple[int, float]] = []
-    for i in range(len(index) - 1, -1, -1):
-        if len(found) >= limit:
-            break
-        if (allowed is None or allowed(i)) and wanted in searchable(index.docs[i].message).lower():
-            found.append((i, 1.0))
-    return found
+    newest = (i for i in reversed(range(len(index))) if allowed is None or allowed(i))
+    found = (i for i in newest if wanted in searchable(index.docs[i].message).lower())
+    return [(i, 1.0) for i in islice(found, limit)]
 
 
 SNIPPET = 320
@@ -224,7 +222,11 @@ def snippet(text: str, terms: Iterable[str], size: int = SNIPPET) -> str:
 
 def best_start(low: str, terms: Sequence[str], size: int) -> int | None:
     """Start of the window with the most terms, None if it has none; rarer terms come first and break ties."""
-    places = [(at, rank) for rank, term in enumerate(terms[:12]) for at in _find(low, term)]
+    places = [
+        (found.start(), rank)
+        for rank, term in enumerate(terms[:12])
+        for found in islice(re.finditer(re.escape(term), low), PLACES)
+    ]
     if not places:
         return None
 
@@ -233,12 +235,3 @@ def best_start(low: str, terms: Sequence[str], size: int) -> int | None:
         return sum(1 / (2 + rank) for rank in inside)
 
     return max((max(0, at - size // 4) for at, _ in places), key=lambda start: (worth(start), -start))
-
-
-def _find(low: str, term: str) -> list[int]:
-    found: list[int] = []
-    at = low.find(term)
-    while at >= 0 and len(found) < PLACES:
-        found.append(at)
-        at = low.find(term, at + 1)
-    return found

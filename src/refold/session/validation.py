@@ -8,6 +8,7 @@ an `InvalidValue`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args
@@ -159,19 +160,12 @@ def _text(value: Any, where: str) -> str:
             raise WrongType(f"{where} is bytes that are not UTF-8: decode or describe them") from None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    path: Any = getattr(value, "__fspath__", None)
-    if path is not None and not isinstance(value, type):
-        return _text(path(), where)
-    if not isinstance(value, bool | float) and isinstance(written := _written(value), str):
-        return written  # ids and times of the standard library
+    if hasattr(type(value), "__fspath__"):
+        return _text(value.__fspath__(), where)
+    with suppress(TypeError, ValueError, RecursionError):
+        if isinstance(written := msgspec.to_builtins(value), str):
+            return written  # ids and times of the standard library
     raise _wrong(where, value, "pass a text")
-
-
-def _written(value: Any) -> object:
-    try:
-        return msgspec.to_builtins(value)
-    except (TypeError, ValueError, RecursionError):
-        return None
 
 
 def _plain(value: Any, where: str, levels: int = MAX_DEPTH) -> Any:
