@@ -64,7 +64,7 @@ def source_of(session: History, item: Item, message: m.Message | None = None) ->
     return SummarySource(id, message or item.message, session[id].time)
 
 
-def said_in(entries: Iterable[e.Entry]) -> tuple[SummarySource, ...]:
+def sources_of(entries: Iterable[e.Entry]) -> tuple[SummarySource, ...]:
     """What these entries say."""
     said = ((entry, message_of(entry)) for entry in entries)
     return tuple(SummarySource(entry.id, message, entry.time) for entry, message in said if message)
@@ -72,7 +72,7 @@ def said_in(entries: Iterable[e.Entry]) -> tuple[SummarySource, ...]:
 
 def sources(session: History, first: int = 0, last: int | None = None) -> tuple[SummarySource, ...]:
     """What a session's path says from position `first` up to, not including, `last`."""
-    return said_in(session.path[first:last])
+    return sources_of(session.path[first:last])
 
 
 def for_digest(sources: Sequence[SummarySource]) -> list[digest.Source]:

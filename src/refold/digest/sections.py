@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from refold.digest.facts import Source
 from refold.digest.said import DigestForm, FactDigest
-from refold.digest.templates import DIALOGUE, DIGEST, GOAL, NONE, Findings, Section, Template
+from refold.digest.templates import CONVERSATION, DIGEST, GOAL, NONE, Findings, Section, Template
 from refold.digest.turn_line import short
 from refold.facts.words import typed
 from refold.protocols import TokenCounter
@@ -39,8 +39,8 @@ class Digest:
             del self._earlier["Goal"][1:]  # what was the newest request then
         works = self._earlier.get("Goal") or any(source.message.calls for source in sources)
         if template is DIGEST and not works:
-            self._template = DIALOGUE
-        others = sources if self._template is DIALOGUE else self._besides_goal()
+            self._template = CONVERSATION
+        others = sources if self._template is CONVERSATION else self._besides_goal()
         before = "\n".join(self._earlier.pop(self._end))
         self._facts = FactDigest(others, before if template.terse else "", kept)
         self._before = "" if template.terse else before

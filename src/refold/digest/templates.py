@@ -205,7 +205,7 @@ class Template(NamedTuple):
     is, as long as there is room."""
 
 
-DIALOGUE = Template({"Facts": Section(1.0, facts=True)}, terse=True)
+CONVERSATION = Template({"Facts": Section(1.0, facts=True)}, terse=True)
 """Where no tools are used."""
 DIGEST = Template(
     {

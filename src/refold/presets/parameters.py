@@ -12,8 +12,10 @@ from refold import memory
 from refold.compaction.preset import converted
 from refold.errors import SettingError
 
-PARAMS, VERSION, MEMORIES = "history_summary_params", "history_summary_min_version", "memories_params"
-"""Feature flags."""
+# Feature flags.
+SUMMARY_PARAMS = "history_summary_params"
+MIN_VERSION = "history_summary_min_version"
+MEMORIES = "memories_params"
 LISTED = "feature_flags"
 """Where a model listing has its flags."""
 
@@ -29,13 +31,13 @@ def read(text: str, kind: type[msgspec.Struct]) -> dict[str, Any]:
     given = _object(text, "params")
     if LISTED in given:
         listed = _object(given[LISTED], LISTED)
-        given = {flag: listed.get(flag) for flag in (PARAMS, VERSION, MEMORIES)}
-    known = {field.name for field in msgspec.structs.fields(kind)} - {VERSION, MEMORIES}
-    if PARAMS not in given and (known & given.keys() or not {VERSION, MEMORIES} & given.keys()):
+        given = {flag: listed.get(flag) for flag in (SUMMARY_PARAMS, MIN_VERSION, MEMORIES)}
+    known = {field.name for field in msgspec.structs.fields(kind)} - {MIN_VERSION, MEMORIES}
+    if SUMMARY_PARAMS not in given and (known & given.keys() or not {MIN_VERSION, MEMORIES} & given.keys()):
         return convert(given, kind)
     flags = {flag: value for flag, value in given.items() if value is not None}
-    own = convert(_object(flags.pop(PARAMS, None), PARAMS), kind)
-    return own | convert({VERSION: "", **flags}, kind)  # off without a minimum version
+    own = convert(_object(flags.pop(SUMMARY_PARAMS, None), SUMMARY_PARAMS), kind)
+    return own | convert({MIN_VERSION: "", **flags}, kind)  # off without a minimum version
 
 
 def memory_params(text: str) -> memory.MemoryParams:

@@ -14,7 +14,7 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.plan_context import PlanContext
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.sizes import size_of
-from refold.compaction.transcript import SummarySource, said_in
+from refold.compaction.transcript import SummarySource, sources_of
 from refold.digest import CHECKPOINT, PREFIX, Digest, Source
 from refold.facts.tools import pi_files
 from refold.messages import Bash, Message, Result, User, content
@@ -40,8 +40,8 @@ class BudgetSummary:
         start, cut = s.boundary(previous), self._cut(s, path, previous, changes)
         folded = (entry.message for entry in path[start : cut.position] if isinstance(entry, e.MessageEntry))
         files = pi_files(folded, previous.files if previous else e.Files())
-        history = said_in(path[start : cut.turn_start if cut.split else cut.position])
-        prefix = said_in(path[cut.turn_start : cut.position]) if cut.split else ()
+        history = sources_of(path[start : cut.turn_start if cut.split else cut.position])
+        prefix = sources_of(path[cut.turn_start : cut.position]) if cut.split else ()
         if not history and not prefix:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
         earlier = previous.summary if previous else None
