@@ -157,6 +157,8 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
             stashed = {}
         if re.search(r"\bgit (commit|merge|rebase|cherry-pick|am)\b", one.command):
             committed = one.asked
+            on = re.search(r"(?m)^\[(\S+) (?:\(root-commit\) )?[0-9a-f]{4,}\]", one.text)
+            branch = on[1] if on else branch
         for name, leaves in switches(one):
             if leaves:
                 stays = {path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted") and was[1] <= committed}  # fmt: skip

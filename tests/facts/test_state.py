@@ -176,7 +176,8 @@ LEFT, SWITCHED = (
         ([EDIT, COMMIT, switched("git checkout -b next", "next", "a new ")], ("src/a.py",), []),
         ([EDIT, MAIN], ("src/a.py",), []),  # what is not committed goes along
         ([EDIT, COMMIT, bash("git checkout main", "error: pathspec\nExit code 1", True)], ("src/a.py",), []),
-        ([BACK, EDIT, COMMIT, MAIN, BACK], ("src/a.py",), []),
+        ([EDIT, COMMIT, MAIN, BACK], ("src/a.py",), []),
+        ([EDIT, COMMIT, MAIN, bash("X=1 # Y\ngit checkout nowhere", "Switched to branch 'nowhere'")], (), ["src/a.py"]),
         ([EDIT, COMMIT, MAIN, EDIT], ("src/a.py",), []),
     ],
 )  # fmt: skip
