@@ -208,6 +208,11 @@ def test_R22_a_check_says_that_git_changed_the_files_since(step: Step, since: st
     assert "since" not in told(again, CHECKS)[0] and SWITCHED not in told(again, CHECKS)[0]
 
 
+def test_R22_what_a_command_in_the_background_may_take_back_is_not_told() -> None:
+    begun = bash("git stash && pytest -q", "Command running in background with ID: b57.")
+    assert done(EDIT, begun).files().modified == ()
+
+
 def test_R22_what_git_set_back_is_not_told_as_deleted() -> None:
     gone: Step = ("delete_file", {"path": "src/a.py"}, "ok")
     assert done(gone).files().deleted == ("src/a.py",)
