@@ -126,7 +126,7 @@ def said(loaded: Loaded) -> list[m.Message]:
 
 
 NAMES = st.sampled_from(["src/a.py", "src/b.py", "/w/src/a.py", "docs/x.md", "/tmp/t.py", "lib/deep/c.ts"])
-RESULTS = st.sampled_from(["ok", "1 failed, 2 passed in 0.1s", "Exit code 1\nError: no", "3 passed in 1s\nExit code: 0", "File created successfully", "ERROR: no", "x\n[Current working directory: /w]", "Command running in background with ID: b57.", "Switched to branch 'main'", "Switched to branch 'next'", "Switched to a new branch 'next'"])  # fmt: skip
+RESULTS = st.sampled_from(["ok", "1 failed, 2 passed in 0.1s", "Exit code 1\nError: no", "3 passed in 1s\nExit code: 0", "File created successfully", "ERROR: no", "x\n[Current working directory: /w]", "Command running in background with ID: b57.", "Switched to branch 'main'", "Switched to branch 'next'", "Switched to a new branch 'next'", "[next 1a2b3c4] x"])  # fmt: skip
 LINES = st.sampled_from(["pytest -q", "cd src && pytest -q | tail", "npm ci && npm test", "make; make lint", "git stash && pytest -q", "git stash pop", "git checkout src/a.py", "git checkout .", "rm src/b.py", "cd src && rm a.py", "mv src/a.py lib/", "git reset --hard", "python x.py", "cat src/a.py", "grep x y", "git commit -m 'rm src/b.py'", "git commit -am x", "git checkout main", "git switch next", "git checkout -b next"])  # fmt: skip
 STEPS = st.one_of(
     st.tuples(st.just("Edit"), st.fixed_dictionaries({"file_path": NAMES, "old_string": st.just("x"), "new_string": st.sampled_from(["y", "def f():\n    y"])}), RESULTS, st.booleans()),

@@ -126,7 +126,7 @@ def taken_back(one: Done, path: str) -> bool:
     """Whether a command may have removed, moved or set back the file."""
     if not shell(one.call) or one.refused:
         return False
-    bare = re.sub(r"-m \"(?s:.*?)\"(?=\s|$)", "", one.command)
+    bare = re.sub(r"-m (\"|')(?s:.*?)\1(?=\s|$)", "", one.command)
     for verb, rest in re.findall(r"\b(rm|mv|git (?:checkout|restore|rm|mv|reset --hard|stash))\b([^;&|\n)]*)", bare):  # fmt: skip
         if verb == "git stash":
             if not re.search(r"\b(pop|apply|list|drop|show)\b", rest) and "stash pop" not in bare:
@@ -157,6 +157,8 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
             stashed = {}
         if re.search(r"\bgit (commit|merge|rebase|cherry-pick|am)\b", one.command):
             committed = one.asked
+            on = re.search(r"(?m)^\[(\S+) (?:\(root-commit\) )?[0-9a-f]{4,}\]", one.text)
+            branch = on[1] if on else branch
         for name, leaves in switches(one):
             if leaves:
                 stays = {path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted") and was[1] <= committed}  # fmt: skip

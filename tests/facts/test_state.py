@@ -176,7 +176,8 @@ LEFT, SWITCHED = (
         ([EDIT, COMMIT, switched("git checkout -b next", "next", "a new ")], ("src/a.py",), []),
         ([EDIT, MAIN], ("src/a.py",), []),  # what is not committed goes along
         ([EDIT, COMMIT, bash("git checkout main", "error: pathspec\nExit code 1", True)], ("src/a.py",), []),
-        ([BACK, EDIT, COMMIT, MAIN, BACK], ("src/a.py",), []),
+        ([EDIT, COMMIT, MAIN, BACK], ("src/a.py",), []),
+        ([EDIT, COMMIT, MAIN, bash("X=1 # Y\ngit checkout nowhere", "Switched to branch 'nowhere'")], (), ["src/a.py"]),
         ([EDIT, COMMIT, MAIN, EDIT], ("src/a.py",), []),
     ],
 )  # fmt: skip
@@ -205,6 +206,11 @@ def test_R22_a_check_says_that_git_changed_the_files_since(step: Step, since: st
     assert told(made, CHECKS)[-1] == f'pytest -q: "1 failed" #3{since}'
     again = done(EDIT, COMMIT, step, bash("pytest -q", "1 failed in 0.1s"))
     assert "since" not in told(again, CHECKS)[0] and SWITCHED not in told(again, CHECKS)[0]
+
+
+def test_R22_what_a_command_in_the_background_may_take_back_is_not_told() -> None:
+    begun = bash("git stash && pytest -q", "Command running in background with ID: b57.")
+    assert done(EDIT, begun).files().modified == ()
 
 
 def test_R22_what_git_set_back_is_not_told_as_deleted() -> None:

@@ -32,6 +32,8 @@ _NAMES = 6
 _STASH = "git stash"
 _SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '([^'\n]{1,200})'", re.M)
 """What git says when it checked out another branch, or a commit."""
+_COMMITTED = re.compile(r"^\[([^\s\]]{1,200}) (?:\(root-commit\) )?[0-9a-f]{4,40}\]", re.M)
+"""What it says of a commit: on which branch."""
 _HERE = frozenset({"-b", "-B", "-c", "-C", "--create", "--orphan"})
 """Options that begin a branch; where none is named, from what is there."""
 _COMMITS = ("commit", "merge", "rebase", "cherry-pick", "am")
@@ -133,7 +135,8 @@ class FileHistory:
             verb, words = _verb(simple)
             switches = switches or not {"checkout", "switch"}.isdisjoint(simple.words[1:3])
             if verb == "commit":
-                self._committed = number
+                self._committed, on = number, _COMMITTED.search(outcome.body)
+                self._branch = on[1] if on else self._branch
             elif verb == "stash" and "No local changes" not in outcome.body[:400]:
                 self._put_away(_STASH, self._of("modified", "deleted"), "gone", number)
             elif verb == "unstash" and sure:
@@ -149,7 +152,7 @@ class FileHistory:
                 for word in words:
                     self._take_back(verb, tidy(word), folder, number, sure=sure)
         for found in _SWITCHED.finditer(outcome.body) if switches else ():
-            begun = any(x.words[-1] == found[1] and _HERE & {*x.words} for x in line.commands)
+            begun = any(x.words[-1:] == (found[1],) and _HERE & {*x.words} for x in line.commands)
             self._switch(found[1], number, begun=begun)
 
     def _switch(self, branch: str, number: int, *, begun: bool) -> None:

@@ -145,6 +145,9 @@ class WorkState:
         base = self._base(call) or outcome.cwd
         started = _STARTED.match(outcome.body[:400])
         if started:
+            # How it ends is not known yet: what it may take back is not told.
+            begun = msgspec.structs.replace(outcome, failed=True)
+            self.history.ran(parse(command_line(call)), base, step.at[0], begun)
             self._start(step, started[1] or started[2] or started[3], at)
         elif what == "bash":
             self._ran(self._continued(step), outcome, base, at)
