@@ -15,7 +15,6 @@ from refold.facts.tools import actions, shown_by
 from refold.facts.words import typed as words_typed
 from refold.messages import (
     Assistant,
-    Bash,
     Call,
     Message,
     Result,
@@ -27,7 +26,7 @@ from refold.messages import (
     is_typed,
     user,
 )
-from refold.protocols import Additive, TokenCounter
+from refold.protocols import TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History
 from refold.session.invariants import inside_put
@@ -119,7 +118,7 @@ class Clips:
             small = message
             if level:
                 if id not in self._texts:
-                    self._texts[id] = Texts(self.counter, self._text_size(id, message))
+                    self._texts[id] = Texts(self.counter)
                 number, texts = f"#{self.session.position(id)}", self._texts[id]
                 small = clip_message(message, level, texts, key=number, kind=shown_by(call))
             elif isinstance(message, Assistant):
@@ -128,27 +127,9 @@ class Clips:
             form = self.forms[id, level] = SizedMessage(small, self.counter.message(small))
         return form
 
-    def counted(self) -> dict[int, int]:
-        """Sizes of the forms that are kept, by the identity of their messages."""
-        return {id(form.message): form.size for form in self.forms.values()}
-
     def clear(self) -> None:
         self.forms.clear()
         self._texts.clear()
-
-    def _text_size(self, id: str, message: Message) -> dict[str, int]:
-        """Tokens of a message's one text, where its own count tells that."""
-        parts, counter = message.parts, self.counter
-        if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, Additive):
-            return {}
-        if isinstance(message, Bash) or not self.session.counted(id, counter):
-            return {}
-        return {parts[0].text: self.session.cached_count(id, message, counter) - empty_size(message, counter)}
-
-
-def empty_size(message: Message, counter: TokenCounter) -> int:
-    """Tokens that a message costs without what it says."""
-    return counter.message(msgspec.structs.replace(message, content=()))
 
 
 def least_step(s: PlanContext) -> int:

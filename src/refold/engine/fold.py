@@ -146,12 +146,7 @@ def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fo
     if not finished.framed:
         fold = with_quoted_texts(fold, session)
     after = s.projection.after(fold)
-    clips = Clips.of(session, s.counter)
-    sizes = clips.counted()
-    for key, item in after:
-        if (size := sizes.get(id(item.message))) is not None:
-            session.cached_count(key, item.message, s.counter, size)
-    clips.clear()
+    Clips.of(session, s.counter).clear()
     tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         raise BadAnswer("inflated", "the view would not become smaller")
