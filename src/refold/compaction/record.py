@@ -104,7 +104,7 @@ class FoldBudget:
         goal += int(fixed * (1 - goal / budget)) if fixed < budget else 0
         if s.due is not None and s.due.code == "overflow":
             goal = min(goal, s.sizes.tokens // 2)
-        if goal == self.goal or least > goal:
+        if least > goal:
             goal, budget = self.goal, self.budget
         share, left = max(goal - fixed, 0), max(goal - least - frame, 0)
         own = min(words.room(share, self.words), left * 2 // 3)

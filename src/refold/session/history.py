@@ -201,18 +201,13 @@ class History:
         above = {entry.id for entry in self.ancestors(a)}
         return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
-    def cached_count(
-        self, key: str, message: Message, counter: TokenCounter, known: int | None = None
-    ) -> int:
-        """Size of the message with this `key`, counted once, or `known` if it was already counted."""
+    def cached_count(self, key: str, message: Message, counter: TokenCounter) -> int:
+        """Size of the message with this `key`, counted once."""
         counts = self._counts.setdefault(counter.name, {})
         size = counts.get(key)
         if size is None:
-            size = counts[key] = counter.message(message) if known is None else known
+            size = counts[key] = counter.message(message)
         return size
-
-    def counted(self, key: str, counter: TokenCounter) -> bool:
-        return key in self._counts.get(counter.name, ())
 
     def forget_counts(self, keys: Iterable[str]) -> None:
         for key in keys:

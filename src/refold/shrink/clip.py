@@ -8,7 +8,7 @@ number.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -84,9 +84,9 @@ class Texts:
 
     __slots__ = ("_bodies", "_sizes", "counter")
 
-    def __init__(self, counter: TokenCounter, sizes: Mapping[str, int] = {}) -> None:
+    def __init__(self, counter: TokenCounter) -> None:
         self.counter = counter
-        self._sizes = {**sizes}
+        self._sizes: dict[str, int] = {}
         self._bodies: dict[str, Body] = {}
 
     def size(self, text: str) -> int:
