@@ -269,7 +269,8 @@ class Composer:
                 begins = in_short(in_full(after.message, thoughts=False).strip(), PLACE)
                 place = f'(before "{begins}" below)\n'
             text = _quotation(s, index, level and level + more)
-            more -= max(s.counter.text(text) - level, 0) if level and more else 0
+            if level and more:
+                more = max(more + level - max(s.counter.text(text), level), 0)
             texts[index] = place + text
         return texts
 
