@@ -15,7 +15,6 @@ from refold.facts.tools import actions, shown_by
 from refold.facts.words import typed as words_typed
 from refold.messages import (
     Assistant,
-    Bash,
     Call,
     Message,
     Result,
@@ -27,7 +26,7 @@ from refold.messages import (
     is_typed,
     user,
 )
-from refold.protocols import Additive, TokenCounter
+from refold.protocols import TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History
 from refold.session.invariants import inside_put
@@ -124,8 +123,7 @@ class Clips:
             small = message
             if level:
                 if id not in self._texts:
-                    sizes, printed = self._text_size(id, message), self._printed_before(id)
-                    self._texts[id] = Texts(self.counter, sizes, printed)
+                    self._texts[id] = Texts(self.counter, self._printed_before(id))
                 number, texts = f"#{self.session.position(id)}", self._texts[id]
                 small = clip_message(message, level, texts, key=number, kind=shown_by(call))
             elif isinstance(message, Assistant):
@@ -151,20 +149,6 @@ class Clips:
     def clear(self) -> None:
         self.forms.clear()
         self._texts.clear()
-
-    def _text_size(self, id: str, message: Message) -> dict[str, int]:
-        """Tokens of a message's one text, where its own count tells that."""
-        parts, counter = message.parts, self.counter
-        if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, Additive):
-            return {}
-        if isinstance(message, Bash) or not self.session.counted(id, counter):
-            return {}
-        return {parts[0].text: self.session.cached_count(id, message, counter) - empty_size(message, counter)}
-
-
-def empty_size(message: Message, counter: TokenCounter) -> int:
-    """Tokens that a message costs without what it says."""
-    return counter.message(msgspec.structs.replace(message, content=()))
 
 
 def least_step(s: PlanContext) -> int:

@@ -104,7 +104,7 @@ class FoldBudget:
         goal += int(fixed * (1 - goal / budget)) if fixed < budget else 0
         if s.due is not None and s.due.code == "overflow":
             goal = min(goal, s.sizes.tokens // 2)
-        if goal == self.goal or least > goal:
+        if least > goal:
             goal, budget = self.goal, self.budget
         share, left = max(goal - fixed, 0), max(goal - least - frame, 0)
         own = min(words.room(share, self.words), left * 2 // 3)
@@ -142,13 +142,21 @@ class Composer:
         if position not in self._sizes:
             state = self._state(self.room.state, lambda number, _: number >= position)
             self._sizes[position] = self._composed(position, state, lines=[Row("")]).tokens
-        lines = self.room.lines * scale * (1 if notes is None else BESIDE)
-        return self._sizes[position] + (notes or 0) + int(lines)
+        share = int(self.room.lines * scale * (1 if notes is None else BESIDE))
+        lines = render(self.index.lines_before(position), share, self.s.counter) if share else []
+        return self._sizes[position] + (notes or 0) + self.s.counter.text(joined(lines))
 
     def record(self, layout: Layout, room: int, summary: str = "") -> Record:
-        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines."""
-        quotes, position = self._quotes(layout), layout.position
-        quoted = [Row("")] if quotes else []
+        """The record in `room` tokens: what own words, state, summary and quotations leave is for lines; what
+        all of them leave is for the quotations."""
+        record = self._fitted(layout, room, summary, self._quotes(layout))
+        spare = room - record.tokens
+        if spare < QUOTE or not layout.quotes:
+            return record
+        return self._fitted(layout, room, summary, self._quotes(layout, spare))
+
+    def _fitted(self, layout: Layout, room: int, summary: str, quotes: Mapping[int, str]) -> Record:
+        position, quoted = layout.position, [Row("")] if quotes else []
         left = room - self._composed(position, [Row("")], summary, [Row("")], quoted).tokens
         while True:
             state, lines, quoted = self._filling(layout, quotes, left)
@@ -250,9 +258,9 @@ class Composer:
             return [Row(UNLISTED.format("Steps", first)), *rows]
         return [Row(ENDED), *said, Row(""), Row(UNLISTED.format("Other steps", first)), *rows]
 
-    def _quotes(self, layout: Layout) -> dict[int, str]:
-        """What is quoted of each item that does not stay in its place, newest first. Of steps that left it
-        alone the first says where that was."""
+    def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
+        """What is quoted of each item that does not stay in its place, newest first, with so many tokens
+        `more` than its level. Of steps that left it alone the first says where that was."""
         s, texts = self.s, dict[int, str]()
         for index, level in reversed(layout.quotes):
             place = ""
@@ -260,7 +268,10 @@ class Composer:
                 after = next(s.items[i] for i in range(index, len(s.items)) if i not in layout.left)
                 begins = in_short(in_full(after.message, thoughts=False).strip(), PLACE)
                 place = f'(before "{begins}" below)\n'
-            texts[index] = place + _quotation(s, index, level)
+            text = _quotation(s, index, level and level + more)
+            if level and more:
+                more = max(more + level - max(s.counter.text(text), level), 0)
+            texts[index] = place + text
         return texts
 
     def _chosen(self, quotes: Mapping[int, str], room: int) -> dict[int, str]:

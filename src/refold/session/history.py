@@ -209,9 +209,6 @@ class History:
             size = counts[key] = counter.message(message)
         return size
 
-    def counted(self, key: str, counter: TokenCounter) -> bool:
-        return key in self._counts.get(counter.name, ())
-
     def forget_counts(self, keys: Iterable[str]) -> None:
         for key in keys:
             for counts in [*self._counts.values()]:

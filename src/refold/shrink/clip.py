@@ -8,7 +8,7 @@ number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 
 import msgspec
@@ -84,15 +84,10 @@ class Texts:
 
     __slots__ = ("_bodies", "_sizes", "counter", "printed")
 
-    def __init__(
-        self,
-        counter: TokenCounter,
-        sizes: Mapping[str, int] = {},
-        printed: Callable[[str], bool] = lambda _: False,
-    ) -> None:
+    def __init__(self, counter: TokenCounter, printed: Callable[[str], bool] = lambda _: False) -> None:
         """`printed`: whether earlier outputs often began with such a line (`opening_shapes`)."""
         self.counter, self.printed = counter, printed
-        self._sizes = {**sizes}
+        self._sizes: dict[str, int] = {}
         self._bodies: dict[str, Body] = {}
 
     def size(self, text: str) -> int:

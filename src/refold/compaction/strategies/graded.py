@@ -98,21 +98,28 @@ class Graded:
 
 
 def grading(
-    s: PlanContext, shape: FoldBudget, *, written: int | None = None, factor: float = 1.0
+    s: PlanContext, shape: FoldBudget, *, notes: int | None = None, digest: bool = False
 ) -> Graded | Reason:
-    """The view graded to the goal, once for all strategies that ask. `written`: tokens of a summary that
-    replaces the lines; `factor`: how much of the usual room messages get before they are clipped."""
-    key = (grading, shape, written, factor)
+    """The view graded to the goal, once for all strategies that ask. `notes`: tokens of a summary that takes
+    the room of lines; `digest`: extracted sentences do."""
+    key = (grading, shape, notes, digest)
     if key in s.memo:
         return s.memo[key]
     room = shape.room(s)
     goal, limit = room.goal - s.sizes.fixed, room.budget - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
-    restored, usual = s.restored, Curve()
+    restored = s.restored
     composer = Composer(restored, room)
-    curve = usual._replace(said=usual.said * factor, result=usual.result * factor)
-    layout = lay_out(restored, goal, limit, curve, partial(composer.size, notes=written))
+
+    def size(position: int, scale: float) -> int:
+        least = composer.size(position, scale, notes)
+        if not digest:
+            return least
+        told = s.projection.size(s.counter, s.projection.first, s.projection.item_at(position))
+        return max(min(least + int(DENSE * told), int((1 - TAIL) * goal)), least)
+
+    layout = lay_out(restored, goal, limit, WHOLE if digest else Curve(), size)
     changes = layout.first > restored.projection.first or layout.forms
     view = Graded(restored, shape, goal, layout, composer) if changes else EVERYTHING_FITS
     s.memo[key] = view
@@ -154,7 +161,7 @@ class Clip:
             return view
         if not view.in_place:
             return NOT_ENOUGH
-        return view.proposal(self.name, lambda _: view.finished(None))
+        return view.proposal(self.name, view.recorded)
 
 
 @dataclass(frozen=True)
@@ -189,13 +196,14 @@ class Summary:
 
     shape: FoldBudget
     factor: float = 1.0
+    """Of the usual length of the notes."""
     name: str = "summary"
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
         target = min(self._most, max(int(self.shape.goal * self.factor) // NOTES_PART, 100))
-        view = grading(s, self.shape, factor=self.factor)
+        view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
         if view.in_place:
@@ -249,7 +257,7 @@ class Summary:
             raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {limit:,}")
         if written <= view.composer.room_for_notes(view.layout, view.goal - view.layout.tokens):
             return view
-        laid = grading(s, self.shape, written=written, factor=self.factor)
+        laid = grading(s, self.shape, notes=written)
         return laid if isinstance(laid, Graded) and not laid.in_place else view
 
     def _continued(self, s: PlanContext, view: Graded, target: int) -> Request:
@@ -321,18 +329,9 @@ def dialogue(s: PlanContext, shape: FoldBudget) -> Proposal | Reason:
     """For long conversations without tools: the newest messages whole, what lies before them as
     extracted sentences. People who talk do not work on one thing: what was said once may be asked for at any
     time, and the digest holds more of that per token than messages in their place (M1)."""
-    composer = Composer(s, shape.room(s))
-    goal, first = composer.room.goal - s.sizes.fixed, s.projection.first
-    if s.wanted_cut is None and s.sizes.fits(first, len(s.items), goal):
-        return EVERYTHING_FITS
-
-    def record(position: int, _: float) -> int:
-        told = s.projection.size(s.counter, first, s.projection.item_at(position))
-        least = composer.size(position, 0.0)
-        return max(min(least + int(DENSE * told), int((1 - TAIL) * goal)), least)
-
-    layout = lay_out(s, goal, composer.room.budget - s.sizes.fixed, WHOLE, record)
-    view = Graded(s, shape, goal, layout, composer)
+    view = grading(s, shape, digest=True)
+    if isinstance(view, Reason):
+        return view
     return view.proposal("digest", lambda _: view.finished(None if view.in_place else digested(view)))
 
 
