@@ -148,8 +148,11 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     stashed: dict[str, tuple[str, int]] = {}
     committed, branch, left = -1, "", dict[str, dict[str, tuple[str, int]]]()
+    added, safe = "", set[str]()
     for one in done(log):
         for path, how in edited(one).items():
+            safe.discard(path)
+            added = "" if path in added else added
             before = found.get(path, ("", 0))[0]
             found[path] = ("created" if before == "created" and how == "changed" else how), one.asked
         if re.search(r"\bgit stash (pop|apply)", one.command) and not one.failed:
@@ -157,8 +160,13 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
             stashed = {}
         if re.search(r"\bgit (commit|merge|rebase|cherry-pick|am)\b", one.command):
             committed = one.asked
+            if re.search(r"(?m)^\[\S+ (?:\(root-commit\) )?[0-9a-f]{4,}\]", one.text):
+                safe |= {path for path in found if in_commit(f"{added}\n{one.command}", path)}
+                added = ""
             on = re.search(r"(?m)^\[(\S+) (?:\(root-commit\) )?[0-9a-f]{4,}\]", one.text)
             branch = on[1] if on else branch
+        elif "git" in one.command and re.search(r"\badd\b", one.command):
+            added += f"\n{one.command}"
         for name, leaves in switches(one):
             if leaves:
                 stays = {path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted") and was[1] <= committed}  # fmt: skip
@@ -168,12 +176,24 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
             branch = name
         for path, (how, number) in list(found.items()):
             if how in ("changed", "created") and taken_back(one, path):
+                if path in safe and re.search(r"\bgit (stash|reset --hard|(checkout|restore)( --)? \.)(?! *\w*[~^/])", one.command):  # fmt: skip
+                    continue
                 if re.search(r"\bgit stash\b", one.command):
                     if how == "created":
                         continue
                     stashed[path] = how, number
                 found[path] = "gone", one.asked
     return found
+
+
+def in_commit(commands: str, path: str) -> bool:
+    """Whether these commands, with one that commits at their end, may have put the file into the commit."""
+    name = path.rsplit("/", 1)[-1]
+    return (
+        bool(re.search(r"\badd (\S+ )*(-A|--all|-u|\.)(\s|$)|\bcommit (\S+ )*-\w*a", commands))
+        or name in commands
+        or any(f"/{word}/" in f"/{path}" for word in re.findall(r"[\w./-]+", commands) if len(word) > 1)
+    )
 
 
 def switches(one: Done) -> list[tuple[str, bool]]:

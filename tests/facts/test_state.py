@@ -155,6 +155,30 @@ def test_R10_what_a_command_took_back_is_not_told_as_changed(
     assert again.deleted == ()
 
 
+ADDED = bash("git add src/a.py; git commit -m 'Mend a'", "[work 1a2b3c4] Mend a")
+ALL = bash("git -C /w commit -qam 'Mend a'; git log --oneline -1", "[work 1a2b3c4] Mend a")
+OTHER = bash("git add src/b.py && git commit -m 'Mend b'", "[work 1a2b3c4] Mend b")
+REFUSED = bash("git add -A && git commit -m 'Mend a'", "a hook failed\nExit code 1", True)
+
+
+@pytest.mark.parametrize("undo", ["git checkout .", "git reset --hard", "git stash", "git reset --hard HEAD"])
+@pytest.mark.parametrize(
+    ("steps", "changed"),
+    [
+        ([EDIT, ADDED], ("src/a.py",)),
+        ([EDIT, ALL], ("src/a.py",)),
+        ([EDIT, OTHER], ()),
+        ([EDIT, REFUSED], ()),
+        ([EDIT, ADDED, EDIT], ()),
+    ],
+)
+def test_R10_what_was_committed_outlives_what_sets_changes_back(
+    undo: str, steps: list[Step], changed: tuple[str, ...]
+) -> None:
+    assert done(*steps, bash(undo), cwd="/w").files().modified == changed
+    assert done(*steps, bash("git reset --hard HEAD~1"), cwd="/w").files().modified == ()
+
+
 def switched(command: str, branch: str, new: str = "") -> Step:
     return bash(command, f"Switched to {new}branch '{branch}'\nYour branch is up to date.")
 
@@ -191,20 +215,21 @@ def test_R22_what_was_changed_on_another_branch_does_not_stand(
 
 
 @pytest.mark.parametrize(
-    ("step", "since"),
+    ("steps", "since"),
     [
-        (MAIN, f", {SWITCHED}"),
-        (bash("git stash", "Saved working directory"), ", files changed since"),
-        (bash("git reset --hard HEAD~1", "HEAD is now at 1a2b3c4"), ", files changed since"),
-        (bash("git checkout .", "Updated 1 path from the index"), ", files changed since"),
-        (bash("git stash; make; git stash pop"), ""),
-        (switched("git checkout -b next", "next", "a new "), ""),
+        ([COMMIT, MAIN], f", {SWITCHED}"),
+        ([bash("git stash", "Saved working directory")], ", files changed since"),
+        ([COMMIT, bash("git reset --hard HEAD~1", "HEAD is now at 1a2b3c4")], ", files changed since"),
+        ([bash("git checkout .", "Updated 1 path from the index")], ", files changed since"),
+        ([COMMIT, bash("git checkout .", "Updated 0 paths from the index")], ""),
+        ([bash("git stash; make; git stash pop")], ""),
+        ([COMMIT, switched("git checkout -b next", "next", "a new ")], ""),
     ],
 )
-def test_R22_a_check_says_that_git_changed_the_files_since(step: Step, since: str) -> None:
-    made = done(EDIT, bash("pytest -q", "1 failed in 0.1s"), COMMIT, step)
+def test_R22_a_check_says_that_git_changed_the_files_since(steps: list[Step], since: str) -> None:
+    made = done(EDIT, bash("pytest -q", "1 failed in 0.1s"), *steps)
     assert told(made, CHECKS)[-1] == f'pytest -q: "1 failed" #3{since}'
-    again = done(EDIT, COMMIT, step, bash("pytest -q", "1 failed in 0.1s"))
+    again = done(EDIT, *steps, bash("pytest -q", "1 failed in 0.1s"))
     assert "since" not in told(again, CHECKS)[0] and SWITCHED not in told(again, CHECKS)[0]
 
 

@@ -164,10 +164,10 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
             weights[at] = max(weights[at], weights[at - 1] + 1)
     left, chosen = limit, set[int]()
     for at in sorted(range(len(found)), key=lambda at: -weights[at]):
-        left -= len(found[at].text) + 1
-        if chosen and (left < 0 or weights[at] < 0):
-            break
-        chosen.add(at)
+        size = len(found[at].text) + 1
+        if not chosen or (size <= left and weights[at] >= 0):
+            chosen.add(at)
+            left -= size
     told = [found[min(chosen)]]
     for at in sorted(chosen)[1:]:
         follows = at - 1 in chosen

@@ -37,6 +37,9 @@ _COMMITTED = re.compile(r"^\[([^\s\]]{1,200}) (?:\(root-commit\) )?[0-9a-f]{4,40
 _HERE = frozenset({"-b", "-B", "-c", "-C", "--create", "--orphan"})
 """Options that begin a branch; where none is named, from what is there."""
 _COMMITS = ("commit", "merge", "rebase", "cherry-pick", "am")
+_EVERYTHING = frozenset({"-A", "--all", "-u", "--update"})
+_ADDS = re.compile(r"-[a-z]*a[a-z]*|--all")
+"""The option of a commit that adds what was changed."""
 _STASHES = {
     "push": "stash", "save": "stash", "pop": "unstash", "apply": "unstash", "drop": "drop", "clear": "drop",
 }  # fmt: skip
@@ -54,6 +57,8 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What was last changed, in a few lines."""
     defines: tuple[str, ...] = ()
     """Names that lines define which changes put in, and that none took out again, the newest last."""
+    committed: bool = False
+    """Git has the newest change."""
 
 
 class FileHistory:
@@ -70,6 +75,8 @@ class FileHistory:
         """Its name."""
         self._committed = -1
         """Where something was last committed."""
+        self._added = set[str]()
+        """Files whose newest change was added for the next commit."""
         self._away: dict[str, dict[str, FileNote]] = {}
         """What stood on branches that were left, by their names, and in the stash."""
         self._base: str | None = None
@@ -134,19 +141,25 @@ class FileHistory:
         for index, simple in enumerate(line.commands):
             verb, words = _verb(simple)
             switches = switches or not {"checkout", "switch"}.isdisjoint(simple.words[1:3])
-            if verb == "commit":
+            if verb == "add":
+                self._add(simple, words, absolute(folder_before(line, index), base))
+            elif verb == "commit":
                 self._committed, on = number, _COMMITTED.search(outcome.body)
                 self._branch = on[1] if on else self._branch
+                if on:
+                    self._commit(changed=any(map(_ADDS.fullmatch, simple.words[2:])))
             elif verb == "stash" and "No local changes" not in outcome.body[:400]:
-                self._put_away(_STASH, self._of("modified", "deleted"), "gone", number)
+                self._put_away(_STASH, self._pending("modified", "deleted"), "gone", number)
             elif verb == "unstash" and sure:
                 self._bring_back(_STASH)
             elif verb == "drop":
                 self._away.pop(_STASH, None)
             elif verb == "reset":
-                self._forget(self._of(*_CHANGED), number)
+                undone = self._pending if {*words} <= {"HEAD"} else self._of
+                self._forget(undone(*_CHANGED), number)
             elif verb == "checkout" and "." in words:
-                self._forget(self._of("modified", "deleted"), number)
+                undone = self._pending if {*words} <= {".", "HEAD"} else self._of
+                self._forget(undone("modified", "deleted"), number)
             elif verb in ("rm", "mv", "checkout"):
                 folder = absolute(folder_before(line, index), base)
                 for word in words:
@@ -154,6 +167,22 @@ class FileHistory:
         for found in _SWITCHED.finditer(outcome.body) if switches else ():
             begun = any(x.words[-1:] == (found[1],) and _HERE & {*x.words} for x in line.commands)
             self._switch(found[1], number, begun=begun)
+
+    def _add(self, simple: Simple, words: list[str], folder: str) -> None:
+        changed = self._of(*_CHANGED)
+        if _EVERYTHING & {*simple.words}:
+            self._added |= changed.keys()
+        elif "." in words:
+            self._added |= {path for path in changed if path.startswith(f"{folder}/") or not folder}
+        else:
+            self._added |= {path for word in words for path in self._meant(tidy(word))}
+
+    def _commit(self, *, changed: bool) -> None:
+        """What was added is in the commit; with `changed`, whatever git knew before, too."""
+        for path, note in self._of(*_CHANGED).items():
+            if path in self._added or (changed and note.fate != "created"):
+                self.notes[path] = msgspec.structs.replace(note, committed=True)
+        self._added.clear()
 
     def _switch(self, branch: str, number: int, *, begun: bool) -> None:
         """Another branch: what was committed stays on the one that is left, unless the new one is `begun`
@@ -189,6 +218,9 @@ class FileHistory:
     def _of(self, *fates: Fate) -> dict[str, FileNote]:
         return {path: note for path, note in self.notes.items() if note.fate in fates}
 
+    def _pending(self, *fates: Fate) -> dict[str, FileNote]:
+        return {path: note for path, note in self._of(*fates).items() if not note.committed}
+
     def _forget(self, notes: dict[str, FileNote], number: int = -1, fate: Fate = "gone") -> None:
         for path, note in notes.items():
             at = max(note.number, number) if note.fate in _CHANGED else -1
@@ -221,6 +253,7 @@ class FileHistory:
 
     def _put(self, path: str, note: FileNote) -> None:
         known = self.notes.pop(path, None)
+        self._added.discard(path)
         if known is None:
             self._count += 1
             self._index(path)
@@ -233,8 +266,9 @@ def absolute(path: str, base: str) -> str:
 
 
 def _verb(simple: Simple) -> tuple[str, list[str]]:
-    """What a command may take back, and of what: rm, mv, checkout, reset, stash, unstash; or commit."""
-    words, rest = simple.words, set(simple.words[2:])
+    """What a command may take back, and of what: rm, mv, checkout, reset, stash, unstash; or add, commit."""
+    words = simple.words if simple.words[1:2] != ("-C",) else (simple.words[0], *simple.words[3:])
+    rest = set(words[2:])
     named = operands(words[1:] if simple.program == "git" else words)
     verb = words[1] if simple.program == "git" and len(words) > 1 else simple.program
     if verb in ("rm", "unlink", "trash") and "--cached" not in rest:
@@ -248,5 +282,5 @@ def _verb(simple: Simple) -> tuple[str, list[str]]:
     if verb in ("checkout", "restore") and not rest & {*_HERE, "--staged"}:
         return "checkout", named
     if verb == "reset" and "--hard" in rest:
-        return "reset", []
-    return ("commit", []) if verb in _COMMITS else ("", [])
+        return "reset", named
+    return ("commit", []) if verb in _COMMITS else ("add", named) if verb == "add" else ("", [])

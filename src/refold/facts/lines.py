@@ -19,7 +19,7 @@ from refold.facts.check_results import check_run, summary
 from refold.facts.shell import parse, without_folder
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import actions
-from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
+from refold.messages import Assistant, Bash, Call, Message, Result, Text, is_typed
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
@@ -71,7 +71,10 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
     """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
     from there."""
     if isinstance(message, Assistant):
-        words = said(message.text) if message.calls else conclusion(message.text)
+        text = "\n".join(
+            part.text for part in message.parts if isinstance(part, Text) and part.origin != "program"
+        )
+        words = said(text) if message.calls else conclusion(text)
         acts = (
             MessageLine(f"{one_line(call.name, 60)} {main_argument(call, cwd)}".rstrip(), call.id)
             for call in message.calls
