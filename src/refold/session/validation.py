@@ -160,8 +160,9 @@ def _text(value: Any, where: str) -> str:
             raise WrongType(f"{where} is bytes that are not UTF-8: decode or describe them") from None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if hasattr(type(value), "__fspath__"):
-        return _text(value.__fspath__(), where)
+    path: Any = getattr(value, "__fspath__", None)
+    if path is not None and not isinstance(value, type):
+        return _text(path(), where)
     with suppress(TypeError, ValueError, RecursionError):
         if isinstance(written := msgspec.to_builtins(value), str):
             return written  # ids and times of the standard library
