@@ -169,6 +169,22 @@ def test_R23_what_was_said_with_a_call_is_told_by_its_telling_sentence() -> None
     assert line.text == found
 
 
+def test_R23_what_a_program_replied_is_no_line() -> None:
+    reply = m.assistant([m.text("No response requested.", "program")])
+    assert lines_of(reply, {}.get) == ()
+
+
+def test_R23_a_sentence_that_does_not_fit_leaves_its_room_to_one_that_does() -> None:
+    cause = "The cause: `lockAge` was made for taking the lock over, and the notification used it, too."
+    long = f"But `notify` was called {'again and ' * 24}again because of `lockAge`."
+    fix = "The fix: `notifyAge` is used for notifications only."
+    (line,) = lines_of(m.assistant(f"{cause} {long} {fix}"), {}.get)
+    assert (
+        len(line.text) > CONCLUSION // 3
+        and (cause in line.text) + (long in line.text) + (fix in line.text) == 2
+    )
+
+
 def test_R23_the_most_telling_texts_of_a_turn_are_its_findings() -> None:
     telling = {
         7: "The bug is in `parse_date`, because it drops the zone.",
