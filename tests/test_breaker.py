@@ -24,7 +24,7 @@ def logged(attempts: str) -> Session:
         if attempt in codes:
             session.append(session.make(e.Failure, target=session.leaf, code=codes[attempt]))
         else:
-            session.append(session.make(e.Fold, edits=(), preset="probe", requests=attempt == "s"))
+            session.append(session.make(e.Fold, edits=(), preset="probe", requests=int(attempt == "s")))
             session.append(m.user("and on"))
     return session
 

@@ -49,7 +49,7 @@ NOT_OURS = {
         "look-ups that are asked for every entry: what can be no key is Python's TypeError",
     ),
     **dict.fromkeys(
-        ("Session.cached_count", "Session.counted", "Session.forget_counts", "Session.share_counts"),
+        ("Session.cached_count", "Session.forget_counts", "Session.share_counts"),
         "the engine's cache of counts",
     ),
     "Session.of": "what stores and importers read",

@@ -138,7 +138,7 @@ _NONE = re.compile(
 )
 
 
-class Summary(NamedTuple):
+class RunSummary(NamedTuple):
     """What a runner says of itself."""
 
     quote: str = ""
@@ -147,7 +147,7 @@ class Summary(NamedTuple):
     """It is of one part of the work: there are lines like it of others."""
 
 
-def summary(output: str, *, failed: bool = False) -> Summary:
+def summary(output: str, *, failed: bool = False) -> RunSummary:
     """The last line of an output in which a runner sums up. Of a run that `failed`, or of many parts, the
     last one that counts failures, if one does: it may end with one that passed."""
     rows = [row.strip("= \t") for row in without_escapes(output[-_END:]).splitlines()]
@@ -157,8 +157,8 @@ def summary(output: str, *, failed: bool = False) -> Summary:
             found = [row for row in found if _PART.match(row)]
         counting = [row for row in found if tells_of_failure(row[:_WIDEST])] if failed or parts else []
         if found := counting or found:
-            return Summary(one_line(_TIME.sub("", found[0]), _QUOTED), bool(parts) and len(found) > 1)
-    return Summary()
+            return RunSummary(one_line(_TIME.sub("", found[0]), _QUOTED), bool(parts) and len(found) > 1)
+    return RunSummary()
 
 
 def tells_of_failure(summary: str) -> bool:

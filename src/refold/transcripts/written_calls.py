@@ -90,6 +90,8 @@ class WrittenCalls:
         """Calls of the last reply whose output is still to come."""
         self.prompted = False
         """What the user says next is the output of these calls."""
+        self.by_id = False
+        """Each of them has an id that its output names."""
         self.replied = False
         """Before the first reply there is nothing to observe: the task is filed as an observation, too."""
 
@@ -130,7 +132,7 @@ class WrittenCalls:
         more: dict[str, Any] = {"step": step} if step else {}
         said = parts[0].text if len(parts) == 1 and isinstance(parts[0], m.Text) else ""
         found = None if raw.get("tool_calls") else self._written(said, raw, f"call-{index}")
-        self.replied = True
+        self.replied, self.by_id = True, found is None
         self.prompted = self.by_position or (found is not None and "action" in raw)
         if found is None:
             self.open = chat_calls(raw.get("tool_calls"))
@@ -166,9 +168,10 @@ class WrittenCalls:
         return waits or is_output(said_in(raw), raw if self.replied else {})
 
     def _output(self, parts: list[m.AnyPart], raw: JsonObject, index: int, id: str = "") -> None:
-        """What a tool printed: the result of the call that it names, or of the next one that waits."""
+        """What a tool printed: the result of the call that it names, or of the next one that waits; where
+        several with ids wait, of none."""
         heading, output = unheaded(parts)
-        if not id and self.open:
+        if not id and self.open and not (self.by_id and len(self.open) > 1):
             call = self.open.pop(0)
             answered = not heading.startswith(OPENHANDS_OUTPUT) or f"[{call.name}]" in heading
             id = call.id if answered else ""
