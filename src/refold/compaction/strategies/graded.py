@@ -15,7 +15,7 @@ from refold.compaction import transcript
 from refold.compaction.details import RefoldDetails, VerificationReport
 from refold.compaction.grade import Curve, Layout, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.plan_context import PlanContext
+from refold.compaction.plan_context import PlanContext, newest_step
 from refold.compaction.record import Composer, FoldBudget, Record
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.transcript import SummarySource, for_digest, message_of, source_of, sources
@@ -111,13 +111,15 @@ def grading(
         return EVERYTHING_FITS
     restored = s.restored
     composer = Composer(restored, room)
+    newest = restored.sizes.items(newest_step(restored), len(restored.items)) if digest else 0
 
     def size(position: int, scale: float) -> int:
         least = composer.size(position, scale, notes)
         if not digest:
             return least
         told = s.projection.size(s.counter, s.projection.first, s.projection.item_at(position))
-        return max(min(least + int(DENSE * told), int((1 - TAIL) * goal)), least)
+        most = min(int((1 - TAIL) * goal), goal - newest)
+        return max(min(least + int(DENSE * told), most), least)
 
     layout = lay_out(restored, goal, limit, WHOLE if digest else Curve(), size)
     changes = layout.first > restored.projection.first or layout.forms
