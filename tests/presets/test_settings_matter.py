@@ -12,7 +12,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Plan, Reason
+from refold.compaction.plan import Failed, Plan, Reason
 from refold.errors import RefoldError, SettingError
 from refold.models.scripted import Scripted, say
 from refold.presets.augment import SUMMARY_PROMPT
@@ -147,6 +147,9 @@ class Probe:
             self.preset.reserve,
         ]
         self.seen.append(self.preset.settings.summary_model)
+        if isinstance(asked := self.engine.plan(self.session, force=True), Plan):
+            done = await self.engine.apply(self.session, asked)
+            self.seen.append(done.code if isinstance(done, Failed) else type(done).__name__)
         await self.turn()
         self.seen += [msgspec.json.encode(r) for r in self.model.requests]
         self.seen += [

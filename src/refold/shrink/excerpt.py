@@ -167,7 +167,7 @@ def without_context(text: str) -> str:
 
 _OPENING = 12
 """Lines at the beginning of an output that may be a banner."""
-_TIME = re.compile(r"\d+(?:\.\d+)? ?m?s\b|\d+:\d\d(?::\d\d)?")
+_TIME = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})? ?m?s\b|(?<!\d)\d{1,3}:\d\d(?::\d\d)?")
 
 
 def opening_shapes(text: str) -> list[str]:
