@@ -34,9 +34,8 @@ GRID: tuple[float, ...] = tuple(40 * _SCALE_FACTOR**n for n in range(520))
 """Scales, in tokens."""
 QUOTE = 48
 """Tokens that a quoted step has at least."""
-_QUOTED_SHARE = 1 / 3
-"""Share of the usual size that a quotation has: of the names that later steps use a view of 3,000 tokens then
-has 99 of 307, with the usual size 95."""
+_LARGEST_QUOTE = 0.25
+"""Share of the goal that one quotation may have."""
 QUOTED = 8
 """Tokens of the number and the speaker beside a quotation."""
 _SUPERSEDED_SHARE = 0.1
@@ -136,7 +135,8 @@ class ScaleSearch:
             quoted = leaves or view.in_place is not None
             least = stats.least
             if quoted:  # without its calls; what the user typed among others' words stays
-                most, least = most * _QUOTED_SHARE, QUOTE if stats.said else max(QUOTE, least)
+                most = min(most, _LARGEST_QUOTE * self.goal)
+                least = QUOTE if stats.said else max(QUOTE, least)
             level = max(LEVELS[max(bisect_right(LEVELS, most) - 1, 0)], least)
             level = 0 if fixed or now <= max(level + WORTH, most) else level
             view.levels.append(level)
