@@ -135,6 +135,8 @@ class Composer:
         self._pins = pin_rows(s.session)
         self._own: dict[int, words.Rendered] = {}
         self._sizes: dict[int, int] = {}
+        self._quote = cache(quote)
+        """A layout is looked for with the records of many positions, which have most rows in common."""
 
     def size(self, position: int, scale: float, notes: int | None = None) -> int:
         """What a layout leaves for it: a record without lines, and a share of the scale for these. What clips
@@ -192,7 +194,7 @@ class Composer:
         what others said inside, defused and without secrets."""
         own, through = self.own_words(position), (self.s.projection.floor, position - 1)
         asked = [row for row in self._asked if row.entries[0] < position]
-        text = _RecordText(self.index)
+        text = _RecordText(self.index, self._quote)
         text.add(self._opening, defuse)
         text.add([Row(WORDS), *own.rows] if own.rows else (), defuse)
         text.add(self._pins)
@@ -292,8 +294,9 @@ class Composer:
 class _RecordText:
     """Rows as lines of text, and the entries they come from."""
 
-    def __init__(self, index: PathIndex) -> None:
-        self.index, self.lines, self.sources = index, list[str](), list[LineSource]()
+    def __init__(self, index: PathIndex, quote: Callable[[str], str]) -> None:
+        self.index, self.quote = index, quote
+        self.lines, self.sources = list[str](), list[LineSource]()
 
     def add(self, rows: Sequence[Row], safe: Callable[[str], str] = str) -> None:
         """Rows after a blank line; `safe` takes out what must not stand there."""
@@ -311,7 +314,7 @@ class _RecordText:
         note = len(self.lines) + 1  # behind a blank line; then the tag of the frame, then what is quoted
         begin: tuple[Row, ...] = (Row(QUOTED_NOTE), Row(""))
         for rows in filter(None, sections):
-            self.add([*begin, *rows], quote)
+            self.add([*begin, *rows], self.quote)
             begin = ()
         quoted = "\n".join(self.lines[note + 2 :])
         if quoted:
