@@ -147,29 +147,33 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
     since is `gone`."""
     found: dict[str, tuple[str, int]] = {}
     stashed: dict[str, tuple[str, int]] = {}
-    committed, branch, left = -1, "", dict[str, dict[str, tuple[str, int]]]()
-    added, safe = "", set[str]()
+    branch, left = "", dict[str, dict[str, tuple[str, int]]]()
+    added, safe = set[str](), set[str]()
     for one in done(log):
         for path, how in edited(one).items():
             safe.discard(path)
-            added = "" if path in added else added
+            added.discard(path)
             before = found.get(path, ("", 0))[0]
             found[path] = ("created" if before == "created" and how == "changed" else how), one.asked
         if re.search(r"\bgit stash (pop|apply)", one.command) and not one.failed:
             found |= {path: was for path, was in stashed.items() if found[path][0] == "gone"}
             stashed = {}
-        if re.search(r"\bgit (commit|merge|rebase|cherry-pick|am)\b", one.command):
-            committed = one.asked
-            if re.search(r"(?m)^\[\S+ (?:\(root-commit\) )?[0-9a-f]{4,}\]", one.text):
-                safe |= {path for path in found if in_commit(f"{added}\n{one.command}", path)}
-                added = ""
+        if re.search(r"\bgit\b.*\badd\b", one.command):
+            added |= {path for path in found if in_commit(one.command, path)}
+        if re.search(r"\bgit( -C \S+)? (commit|merge|rebase|cherry-pick|am)\b", one.command):
+            if not one.failed:
+                whole = re.search(r"\bcommit (\S+ )*-\w*a", one.command)
+                safe |= added | (
+                    {path for path, was in found.items() if was[0] != "created"} if whole else set()
+                )
+                added.clear()
+            if "nothing to commit, working tree clean" in one.text:
+                safe |= found.keys()
             on = re.search(r"(?m)^\[(\S+) (?:\(root-commit\) )?[0-9a-f]{4,}\]", one.text)
             branch = on[1] if on else branch
-        elif "git" in one.command and re.search(r"\badd\b", one.command):
-            added += f"\n{one.command}"
         for name, leaves in switches(one):
             if leaves:
-                stays = {path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted") and was[1] <= committed}  # fmt: skip
+                stays = {path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted") and path in safe}  # fmt: skip
                 found |= dict.fromkeys(stays, ("left", one.asked))
                 left[branch] = left.get(branch, {}) | stays
                 found |= {path: was for path, was in left.pop(name, {}).items() if found[path][0] in ("left", "gone")}  # fmt: skip
@@ -186,14 +190,12 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
     return found
 
 
-def in_commit(commands: str, path: str) -> bool:
-    """Whether these commands, with one that commits at their end, may have put the file into the commit."""
-    name = path.rsplit("/", 1)[-1]
-    return (
-        bool(re.search(r"\badd (\S+ )*(-A|--all|-u|\.)(\s|$)|\bcommit (\S+ )*-\w*a", commands))
-        or name in commands
-        or any(f"/{word}/" in f"/{path}" for word in re.findall(r"[\w./-]+", commands) if len(word) > 1)
-    )
+def in_commit(command: str, path: str) -> bool:
+    """Whether `git add` may have been told to take the file."""
+    if re.search(r"\badd (\S+ )*(-A|--all|-u|\.)(\s|$)", command):
+        return True
+    words = [word.strip("'\"").rstrip("/") for word in re.findall(r"[^\s;&|]+", command)]
+    return any(len(w) > 1 and (path == w or path.endswith(f"/{w}") or f"/{w}/" in f"/{path}/") for w in words)
 
 
 def switches(one: Done) -> list[tuple[str, bool]]:

@@ -214,6 +214,12 @@ def is_typed(message: Message, part: AnyPart) -> bool:
     return isinstance(part, Text) and part.origin in own
 
 
+def spoken(reply: Assistant) -> str:
+    """What the model said in a reply. A program may have written the reply, or a part of it: an error, a
+    notice."""
+    return "\n".join(p.text for p in reply.parts if isinstance(p, Text) and p.origin != "program")
+
+
 def attached(text: str) -> Text:
     """A file, a selection or a page the user gives along, beside what the user says."""
     return Text(text, "attached")

@@ -172,6 +172,9 @@ def test_R23_what_was_said_with_a_call_is_told_by_its_telling_sentence() -> None
 def test_R23_what_a_program_replied_is_no_line() -> None:
     reply = m.assistant([m.text("No response requested.", "program")])
     assert lines_of(reply, {}.get) == ()
+    failed = "API Error: 529, the fix of `lock.py` failed because `server.py` is broken now."
+    assert findings([(1, m.assistant([m.text(failed, "program")]))]) == []
+    assert findings([(1, m.assistant(failed))]) != []
 
 
 def test_R23_a_sentence_that_does_not_fit_leaves_its_room_to_one_that_does() -> None:

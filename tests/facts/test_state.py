@@ -158,6 +158,9 @@ def test_R10_what_a_command_took_back_is_not_told_as_changed(
 ADDED = bash("git add src/a.py; git commit -m 'Mend a'", "[work 1a2b3c4] Mend a")
 ALL = bash("git -C /w commit -qam 'Mend a'; git log --oneline -1", "[work 1a2b3c4] Mend a")
 OTHER = bash("git add src/b.py && git commit -m 'Mend b'", "[work 1a2b3c4] Mend b")
+CLEAN = bash(
+    "git commit -m 'Mend a'", "On branch work\nnothing to commit, working tree clean\nExit code 1", True
+)
 REFUSED = bash("git add -A && git commit -m 'Mend a'", "a hook failed\nExit code 1", True)
 
 
@@ -199,6 +202,9 @@ LEFT, SWITCHED = (
         ([EDIT, COMMIT, switched("git fetch && git checkout -b next origin/main", "next", "a new ")], (), ["src/a.py"]),
         ([EDIT, COMMIT, switched("git checkout -b next", "next", "a new ")], ("src/a.py",), []),
         ([EDIT, MAIN], ("src/a.py",), []),  # what is not committed goes along
+        ([EDIT, OTHER, MAIN], ("src/a.py",), []),
+        ([EDIT, CLEAN, MAIN], (), ["src/a.py"]),
+        ([EDIT, bash("git commit -qam 'Mend a'"), MAIN], (), ["src/a.py"]),
         ([EDIT, COMMIT, bash("git checkout main", "error: pathspec\nExit code 1", True)], ("src/a.py",), []),
         ([EDIT, COMMIT, MAIN, BACK], ("src/a.py",), []),
         ([EDIT, COMMIT, MAIN, bash("X=1 # Y\ngit checkout nowhere", "Switched to branch 'nowhere'")], (), ["src/a.py"]),

@@ -106,7 +106,7 @@ class Clips:
         """By entry and level."""
         self._texts: dict[str, Texts] = {}
         self._openings: dict[str, list[int]] = {}
-        """The lines that results begin with, and the positions of those results."""
+        """The lines that results begin with, and the first of those results."""
         self._epoch = self._read = 0
 
     @classmethod
@@ -142,9 +142,10 @@ class Clips:
             entry = path[position]
             if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Result):
                 for shape in set(opening_shapes(bare_output(entry.message.text))):
-                    self._openings.setdefault(shape, []).append(position)
+                    if len(begun := self._openings.setdefault(shape, [])) < OFTEN:
+                        begun.append(position)
         self._read = max(self._read, end)
-        return lambda shape: (self._openings.get(shape, []) + [end] * OFTEN)[OFTEN - 1] < end
+        return lambda shape: len(begun := self._openings.get(shape, [])) == OFTEN and begun[-1] < end
 
     def clear(self) -> None:
         self.forms.clear()

@@ -25,7 +25,7 @@ from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
 from refold.facts.lines import Row, joined, render
-from refold.messages import Assistant, Message, Result, System, Text, User, in_full, user
+from refold.messages import Assistant, Message, Result, System, Text, User, in_full, spoken, user
 from refold.protocols import TokenCounter
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
@@ -475,7 +475,7 @@ def answered(s: PlanContext, index: PathIndex, tokens: int) -> list[Row]:
         return []
     number = index.sayings[-1].position - 1
     said = said_by(s.session.path[number]) if number >= 0 else None
-    if not isinstance(said, Assistant) or said.calls or len(said.text) < TELLING or not tokens:
+    if not isinstance(said, Assistant) or said.calls or len(spoken(said)) < TELLING or not tokens:
         return []
     text = quotation(said, f"#{number}", tokens, s.counter)
     return [Row(f"Said right before the request at hand:\n{text}\n", (number,))]

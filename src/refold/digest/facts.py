@@ -12,7 +12,7 @@ from datetime import date
 import msgspec
 
 from refold.facts.words import typed
-from refold.messages import Assistant, Message, User
+from refold.messages import Assistant, Message, User, spoken
 from refold.text import dates
 from refold.text.patterns import lazy_pattern
 from refold.text.sentences import speaker_of, split_sentences
@@ -51,7 +51,7 @@ def _said(message: Message) -> str:
             return typed(message)
         case Assistant():
             # Without fenced blocks: what the agent wrote stands in the files, what it meant around it.
-            return "\n".join(message.text.split("```")[::2])
+            return "\n".join(spoken(message).split("```")[::2])
         case _:
             return ""
 

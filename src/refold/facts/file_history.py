@@ -34,6 +34,8 @@ _SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '
 """What git says when it checked out another branch, or a commit."""
 _COMMITTED = re.compile(r"^\[([^\s\]]{1,200}) (?:\(root-commit\) )?[0-9a-f]{4,40}\]", re.M)
 """What it says of a commit: on which branch."""
+_CLEAN = "nothing to commit, working tree clean"
+"""What it says where every change is committed; the user may have done that."""
 _HERE = frozenset({"-b", "-B", "-c", "-C", "--create", "--orphan"})
 """Options that begin a branch; where none is named, from what is there."""
 _COMMITS = ("commit", "merge", "rebase", "cherry-pick", "am")
@@ -73,8 +75,6 @@ class FileHistory:
         """Where another branch was last checked out."""
         self._branch = ""
         """Its name."""
-        self._committed = -1
-        """Where something was last committed."""
         self._added = set[str]()
         """Files whose newest change was added for the next commit."""
         self._away: dict[str, dict[str, FileNote]] = {}
@@ -144,9 +144,9 @@ class FileHistory:
             if verb == "add":
                 self._add(simple, words, absolute(folder_before(line, index), base))
             elif verb == "commit":
-                self._committed, on = number, _COMMITTED.search(outcome.body)
+                on = _COMMITTED.search(outcome.body)
                 self._branch = on[1] if on else self._branch
-                if on:
+                if on or sure:  # it may be told to say nothing
                     self._commit(changed=any(map(_ADDS.fullmatch, simple.words[2:])))
             elif verb == "stash" and "No local changes" not in outcome.body[:400]:
                 self._put_away(_STASH, self._pending("modified", "deleted"), "gone", number)
@@ -164,6 +164,9 @@ class FileHistory:
                 folder = absolute(folder_before(line, index), base)
                 for word in words:
                     self._take_back(verb, tidy(word), folder, number, sure=sure)
+        if _CLEAN in outcome.body[-400:] and any(simple.program == "git" for simple in line.commands):
+            self._added |= self._of(*_CHANGED).keys()
+            self._commit(changed=True)
         for found in _SWITCHED.finditer(outcome.body) if switches else ():
             begun = any(x.words[-1:] == (found[1],) and _HERE & {*x.words} for x in line.commands)
             self._switch(found[1], number, begun=begun)
@@ -188,9 +191,7 @@ class FileHistory:
         """Another branch: what was committed stays on the one that is left, unless the new one is `begun`
         from it."""
         if not begun:
-            committed = {
-                path: note for path, note in self._of(*_CHANGED).items() if note.number <= self._committed
-            }
+            committed = {path: note for path, note in self._of(*_CHANGED).items() if note.committed}
             self._put_away(self._branch, committed, "left")
             self._bring_back(branch)
             self.switched = number

@@ -19,7 +19,7 @@ from refold.facts.check_results import check_run, summary
 from refold.facts.shell import parse, without_folder
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import actions
-from refold.messages import Assistant, Bash, Call, Message, Result, Text, is_typed
+from refold.messages import Assistant, Bash, Call, Message, Result, is_typed, spoken
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
@@ -71,9 +71,7 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
     """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
     from there."""
     if isinstance(message, Assistant):
-        text = "\n".join(
-            part.text for part in message.parts if isinstance(part, Text) and part.origin != "program"
-        )
+        text = spoken(message)
         words = said(text) if message.calls else conclusion(text)
         acts = (
             MessageLine(f"{one_line(call.name, 60)} {main_argument(call, cwd)}".rstrip(), call.id)
@@ -93,8 +91,8 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
 def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]:
     """The most telling of what was said between calls, newest first: what was found, and what follows from it
     (R23). Messages come with their numbers."""
-    said = ((at, x) for at, x in messages if isinstance(x, Assistant) and x.text)
-    telling = [(weight(x.text), at, x) for at, x in said if weight(x.text) >= _TELLING]
+    replies = ((at, x, weight(spoken(x))) for at, x in messages if isinstance(x, Assistant))
+    telling = [(weighs, at, x) for at, x, weighs in replies if weighs >= _TELLING]
     chosen = sorted(sorted(telling, key=lambda found: found[:2])[-_FINDINGS:], key=lambda found: -found[1])
     return [EntryLines(at, 0, (MessageLine(_found(x)),)) for _, at, x in chosen]
 
@@ -108,7 +106,7 @@ def _found(message: Assistant) -> str:
         if action.verb != "view"
     )
     tried = in_short(", ".join(dict.fromkeys(edits)), REPORT)
-    return conclusion(message.text, FINDING) + (f" → {tried}" if tried else "")
+    return conclusion(spoken(message), FINDING) + (f" → {tried}" if tried else "")
 
 
 def _outcome(result: Result, call: Call, cwd: str) -> str:

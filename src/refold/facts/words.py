@@ -48,7 +48,7 @@ _EDGES, _ALL = 600, 10**9
 _NUMBERED = 8
 """Messages that are not there whose numbers are told: the newest."""
 _DENSEST = 8
-"""More characters a token than these is no text that somebody types."""
+"""More characters a token than these is no typed text."""
 _LINES, _LINES_GAP = 10, "[… {} lines …]"
 """Where so many lines were left out their number is told."""
 
