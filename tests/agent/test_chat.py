@@ -139,7 +139,7 @@ def test_E1_E16_the_system_layer_stays_and_what_changes_is_told_behind_it(tmp_pa
         ("now: there are none", [0, 0, 0, 1]),
     ):
         assert [each.count(text) for each in said] == counts, text
-    assert "law" not in repr(chat.session.entries)
+    assert " law." not in repr(chat.session.entries)
 
 
 def test_a_file_of_rules_is_read_only_where_tools_would_read_it(tmp_path: Path) -> None:
