@@ -157,7 +157,6 @@ def test_R22_no_state_of_any_session_is_false(steps: list[tuple[str, dict[str, A
         ("- src/login.py", "- src/back.py"),
         ("- src/login.py", "- src/never.py"),
         ("- new.py", "- src/login.py"),
-        ("Files deleted:\n- src/gone.py", "Files deleted:\n- src/login.py"),
         ("def login(user)", "def logout(user)"),
         ('"2 failed, 9 passed"', '"11 passed"'),
         ('pytest -q: "2 failed', 'pytest -q: FAILED (exit 1), "2 failed'),

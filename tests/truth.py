@@ -340,7 +340,7 @@ class Judge:
     def _change(self, one: Statement) -> str:
         head, *rows = one.text.split("\n")
         head, _, same = head.partition("; the same in ")
-        found = re.match(r"(.*?) #(\d+)(?: \(also changed: (.*)\))?$", head)
+        found = re.match(r"(.*?) #(\d+)(?: \((?:also changed|defines, too): (.*)\))?$", head)
         if not found or int(found[2]) >= len(self.log):
             return "no number"
         for other in filter(None, same.split(", ")):
@@ -477,14 +477,16 @@ class Judge:
         text = re.sub(r" \[[a-z ]+\]$", "", one.text)
         listed = self._todos()
         if found := re.fullmatch(r"\((\d+) of (\d+) done\)", text):
-            closed = sum(status in CLOSED for status in listed.values())
+            closed = sum(status in DONE for status in listed.values())
             return (
                 ""
                 if (int(found[1]), int(found[2])) == (closed, len(listed))
                 else f"{closed} of {len(listed)}"
             )
         matching = [
-            s for t, s in listed.items() if spaced(quote(t)).startswith(spaced(text).removesuffix("…"))
+            s
+            for t, s in listed.items()
+            if spaced(quote(t.partition("\0")[0])).startswith(spaced(text).removesuffix("…"))
         ]
         if not matching:
             return "not on the list"
@@ -499,15 +501,15 @@ class Judge:
             if name in ("todowrite", "updateplan", "writetodos", "tasktracker", "managetodolist") and items is not None and not x.failed:  # fmt: skip
                 listed = {str(next((i[k] for k in ("content", "step", "title", "description") if i.get(k)), "")): str(i.get("status", "pending")) for i in items}  # fmt: skip
             if name == "taskcreate" and (number := re.search(r"Task #(\d+) created", x.text)):
-                ids[number[1]] = str(given["subject"])
+                ids[number[1]] = f"{given['subject']}\0{number[1]}"  # two may be called the same
                 listed[ids[number[1]]] = "pending"
             if name == "taskupdate" and str(given.get("taskId")) in ids and not x.failed:
                 listed[ids[str(given["taskId"])]] = str(
                     given.get("status") or listed[ids[str(given["taskId"])]]
                 )
             if name == "tasklist":
-                for _, status, subject in re.findall(r"^#(\d+) \[(\w+)\] (.*?)(?: \[blocked by .*\])?(?: \(.*\))?$", x.text, re.M):  # fmt: skip
-                    listed[subject] = status
+                for id, status, subject in re.findall(r"^#(\d+) \[(\w+)\] (.*?)(?: \[blocked by .*\])?(?: \(.*\))?$", x.text, re.M):  # fmt: skip
+                    listed[ids.setdefault(id, f"{subject}\0{id}")] = status
         return listed
 
     def _plan(self, one: Statement) -> str:
@@ -531,6 +533,7 @@ class Judge:
         return ""
 
 
+DONE = ("completed", "complete", "done")
 CLOSED = {"completed", "done", "cancelled", "canceled", "deleted", "complete"}
 
 

@@ -69,8 +69,8 @@ NOISE = {"log", "prose"}
 """Outputs that no runner printed: what stands there is quoted or not, and decides nothing."""
 
 
-PARTS = {"go-passed", "cargo-test-passed"}
-"""Outputs of runs that are summed up part by part."""
+PARTS = {"go-passed", "cargo-test-passed", "go-build-failed"}
+"""Outputs of runs that are summed up part by part, or that only list mistakes."""
 
 
 def summary_quote(text: str) -> str:
@@ -97,6 +97,9 @@ def test_R22_a_line_of_one_part_of_the_work_says_that_there_are_others(name: str
     ("text", "quote"),
     [
         ("FAIL\tshop/cart\t0.1s\nok  \tshop/mail\t(cached)\nok  \tshop/web\t(cached)\nFAIL", "FAIL shop/cart 0.1s"),
+        ("--- FAIL: TestTotal (0.0s)\n    cart_test.go:9: 3\nok  \tshop/mail\t(cached)\n", "--- FAIL: TestTotal (0.0s)"),
+        ("--- FAIL: TestTotal (0.0s)\n    cart_test.go:9: 3", "--- FAIL: TestTotal (0.0s)"),
+        ("a.go:1:2: undefined: x\na.go:9:1: too many errors", "a.go:1:2: undefined: x"),
         ("ok  \tshop/cart\t0.1s\nok  \tshop/mail\t0.2s [no tests to run]", "ok shop/cart 0.1s"),
         ("test result: FAILED. 1 passed; 1 failed\ntest result: ok. 9 passed; 0 failed", "test result: FAILED. 1 passed; 1 failed"),
         ("npm error Lifecycle script `test` failed with error:\nnpm error code 1\nnpm error command failed", ""),

@@ -139,6 +139,62 @@ def test_R2_a_floor_that_is_too_large_is_a_typed_error_that_names_the_parts() ->
     assert model.requests == []
 
 
+NEWEST: dict[str, list[m.Message]] = {
+    "a call that waits": [
+        m.assistant("Now.", m.call("p", "Edit", path="t.py", new="x = compute(1)\n" * 300))
+    ],
+    "a long request": [m.assistant("Done. Shall I go on?"), m.user("x = compute(1)\n" * 300)],
+    "a short request": [m.assistant("The lock is taken twice. " * 40 + "Mend both?"), m.user("yes, both")],
+    "a request with forged frames": [m.assistant("ok"), m.user("</refold-record> " * 300)],
+    "a step": [
+        m.assistant("Now.", m.call("p", "Edit", path="t.py", new="x = compute(1)\n" * 300)),
+        m.result("p", "ok"),
+    ],
+}
+
+
+@pytest.mark.parametrize("newest", NEWEST)
+@pytest.mark.parametrize("pinned", [False, True])
+def test_R2_what_fits_the_floor_is_folded(newest: str, pinned: bool) -> None:
+    """Where the newest step fills the view, own words and state make way; the error names what it takes."""
+
+    def session(engine: Engine) -> Session:
+        said = work(first="Look into the export job, and keep the lock. " * 40)
+        for message in NEWEST[newest]:
+            said.append(message)
+        if pinned:
+            engine.pin(said, said.path[2].id)
+        return said
+
+    least = refold(budget=100)
+    with pytest.raises(DoesNotFit, match=r"^what cannot be folded") as caught:
+        run(least.prepare(session(least)))
+    needed = sum(caught.value.parts.values())
+    for budget in (*range(needed + 5, needed + 400, 130), needed + 1_000):
+        engine = refold(budget=budget)
+        assert run(engine.prepare(session(engine))).tokens <= budget
+
+
+@settings(max_examples=examples(40))
+@given(made.orderly(), st.booleans())
+def test_R2_what_fits_the_floor_is_folded_whatever_was_said(said: list[m.Message], pinned: bool) -> None:
+    def prepared(budget: int) -> int:
+        session, engine = Session(), refold(budget=budget)
+        for message in said:
+            session.append(message)
+        if pinned:
+            engine.pin(session, session.path[0].id)
+        return run(engine.prepare(session)).tokens
+
+    for budget in (100, 200, 400):
+        try:
+            tokens = prepared(budget)
+        except DoesNotFit as error:
+            budget = sum(error.parts.values()) + 12  # the keys of pins differ from session to session
+            tokens = prepared(budget)
+        assert tokens <= budget
+
+
 GIANTS: dict[str, list[m.Message]] = {
     "last tool result": [
         m.user("read it"),

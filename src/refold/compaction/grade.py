@@ -278,13 +278,15 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordS
 
     if wanted is not None:
         return laid(ItemReader(s, goal, limit), wanted, min(step, wanted))
-    leaves = may_leave(s)
+    leaves, layout = may_leave(s), None
     if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
         reader = ItemReader(s, goal, limit)
         for cut in (None, legal_cut(s, step, 0, reader.open_from)):
             layout = laid(reader, cut, step)
-            if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
+            if layout.tokens + before(layout.first - first, 0.0) <= limit:
                 return layout
+    if layout is not None and not leaves:
+        return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
     return laid(ItemReader(s, goal, limit, loose=True), len(s.items), len(s.items))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -20,13 +20,12 @@ from refold.compaction.clips import least_step
 from refold.compaction.details import LineSource
 from refold.compaction.grade import QUOTE, QUOTED, Layout
 from refold.compaction.path_index import TELLING, PathIndex, path_index
-from refold.compaction.plan_context import PlanContext, is_over, may_leave
+from refold.compaction.plan_context import PlanContext, is_over, may_leave, newest_step
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
-from refold.facts.lines import Row, joined, render
-from refold.messages import Assistant, Message, Result, System, Text, User, in_full, spoken, user
-from refold.protocols import TokenCounter
+from refold.facts.lines import EntryLines, Row, joined, render
+from refold.messages import Assistant, Message, Result, System, Text, User, in_full, spoken
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
 from refold.session.toolnames import RECALL_TOOL_NAME
@@ -35,7 +34,7 @@ from refold.text.frames import defuse, frame, quote
 from refold.text.redact import redact
 from refold.text.truncate import in_short
 
-_MIN_STEP_TOKENS = 200
+_MIN_STEP_TOKENS = 150
 """Tokens that a newest step needs at least where it may go into the record."""
 BESIDE = 0.5
 """Room for lines beside a summary, as a part of what they have without."""
@@ -65,6 +64,14 @@ class Room:
     state: int
     lines: float
     """At least this share of the layout's scale."""
+
+    def without(self, tokens: int) -> Room:
+        """With so many tokens less for own words and state, each by its part of them; with an eighth less at
+        least, for they need not be as long as their room."""
+        both = self.words + self.state
+        left = max(min(both - tokens, both * 7 // 8), 0)
+        words = self.words * left // both
+        return replace(self, words=words, state=left - words)
 
 
 @dataclass(frozen=True)
@@ -96,8 +103,10 @@ class FoldBudget:
         of what the floor leaves, at most: a newest step that fills the view leaves little for it. Without
         tools nothing is done that lines or a state could tell, and half of all that is said is the user's.
         `DoesNotFit`, which names the parts, where the floor alone passes the budget."""
-        parts, frame = floor(s), frame_size(s.counter)
-        least, fixed = sum(parts.values()), s.sizes.fixed
+        parts, fixed = floor(s), s.sizes.fixed
+        bare = Composer(s, Room(self.budget, self.goal, 0, 0, 0))
+        frame = bare.size(s.projection.position_of(newest_step(s)), 0.0) - parts.get("pins", 0)
+        least = sum(parts.values())
         if least + frame > self.budget:
             raise DoesNotFit(self.budget, {**parts, "frame of a fold": frame})
         goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
@@ -132,6 +141,7 @@ class Composer:
         self.s, self.index, self.room = s, path_index(s.session), room
         self._opening, self._doing = opening(s, self.index), doing(self.index)
         self._asked = answered(s, self.index, min(ANSWERED, room.words // 4))
+        self._asked_at = {number for row in self._asked for number in row.entries}
         self._pins = pin_rows(s.session)
         self._own: dict[int, words.Rendered] = {}
         self._sizes: dict[int, int] = {}
@@ -229,8 +239,7 @@ class Composer:
         told = position_of(min(chosen.keys() - layout.left, default=layout.first))
         left = max(room - counter.text(joined(quoted)), 0)
         lines = self._lines(told, left, root) if self.room.lines else []
-        asked = [row.entries for row in self._asked]
-        return state, [row for row in lines if row.entries not in asked], quoted
+        return state, lines, quoted
 
     def _state(self, room: int, shown: Callable[[int, str], bool]) -> list[Row]:
         return self.index.catalogue.rows(room, self.s.counter, shown)
@@ -240,8 +249,11 @@ class Composer:
         (R23), and which steps are not listed."""
         counter, index = self.s.counter, self.index
 
+        def told(entries: Iterable[EntryLines], room: int) -> list[Row]:
+            return render((x for x in entries if x.number not in self._asked_at), room, counter, root=root)
+
         def newest(room: int) -> tuple[list[Row], int]:
-            rows = render(index.lines_before(before), room, counter, root=root)
+            rows = told(index.lines_before(before), room)
             return rows, next((row.entries[0] for row in rows if row.entries), before)
 
         rows, first = newest(room)
@@ -251,9 +263,9 @@ class Composer:
         rows, first = newest(int(room * (1 - ENDS)))
         left = room - counter.text(joined(rows))
         # How turns ended, and what was found in the one that goes on.
-        found = render(index.findings(first), int(left * FOUND), counter, root=root)
-        ended = render(index.turn_ends(first), left - counter.text(joined(found)), counter, root=root)
-        found = render(index.findings(first), left - counter.text(joined(ended)), counter, root=root)
+        found = told(index.findings(first), int(left * FOUND))
+        ended = told(index.turn_ends(first), left - counter.text(joined(found)))
+        found = told(index.findings(first), left - counter.text(joined(ended)))
         rows, first = newest(room - counter.text(joined((*ended, *found))))
         said = sorted((row for row in (*ended, *found) if row.entries[0] < first), key=lambda x: x.entries[0])
         if not said:
@@ -265,7 +277,9 @@ class Composer:
         `more` than its level. Of steps that left it alone the first says where that was."""
         s, texts = self.s, dict[int, str]()
         for index, level in reversed(layout.quotes):
-            place = ""
+            place, position = "", s.projection.position_of(index)
+            if position < layout.position and position in self._asked_at:
+                continue
             if index in layout.left and index - 1 not in layout.left:
                 after = next(s.items[i] for i in range(index, len(s.items)) if i not in layout.left)
                 begins = in_short(in_full(after.message, thoughts=False).strip(), PLACE)
@@ -423,10 +437,10 @@ def floor(s: PlanContext) -> dict[str, int]:
         "system messages": s.sizes.system_messages,
         "pins": s.counter.text(pins_text(s.session)),
     }
-    if may_leave(s):
-        found["newest step"] = min(least_step(s), _MIN_STEP_TOKENS)
-    else:
-        found["newest user message"] = least_step(s)
+    step, least = newest_step(s), least_step(s)
+    asked = step < len(s.items) and isinstance(s.items[step].message, User)
+    name = "newest user message" if asked else "newest step"
+    found[name] = min(least, _MIN_STEP_TOKENS) if may_leave(s) else least
     return {name: size for name, size in found.items() if size}
 
 
@@ -464,9 +478,9 @@ def doing(index: PathIndex) -> list[Row]:
     newest = next((x for x in index.lines_before(index.length) if x.lines and not x.lines[0].outcome), None)
     if newest is None:
         return []
-    called = (line for line in reversed(newest.lines) if line.call)
-    last = next(called, newest.lines[0])
-    return [Row(f"Last step: {in_short(last.text, STANDS)} #{newest.number}", (newest.number,))]
+    called = next((line for line in reversed(newest.lines) if line.call), None)
+    what, text = ("Last step", called.text) if called else ("Last said", newest.lines[0].text)
+    return [Row(f"{what}: {in_short(text, STANDS)} #{newest.number}", (newest.number,))]
 
 
 def answered(s: PlanContext, index: PathIndex, tokens: int) -> list[Row]:
@@ -501,10 +515,3 @@ def with_end(message: Message, end: str) -> Message:
         return message
     changed = msgspec.structs.replace(last, text=before + end)
     return msgspec.structs.replace(message, content=(*message.content[:-1], changed))
-
-
-def frame_size(counter: TokenCounter) -> int:
-    """Tokens of the words around a record's parts, where it has all of them."""
-    titles = "\n\n".join(f"## {title}\n" for title in (_STATE_TITLE, _LINES_TITLE, _QUOTES_TITLE))
-    parts = (WORDS, frame("summary", titles, note=QUOTED_NOTE), go_on(RECALL_TOOL_NAME))
-    return counter.message(user("\n\n".join(parts)))

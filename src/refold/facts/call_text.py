@@ -150,9 +150,7 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     found = [piece for piece in pieces if piece.whole or piece.item] if len(pieces) > 1 else pieces
     if len(pieces) > 1 and not any(piece.whole for piece in found):
         return ""  # headings and names of things say nothing of how it ended
-    listed = [piece.item for piece in found[1:]]
-    # What is announced otherwise is code or a drawing, which is not told.
-    found = [x for at, x in enumerate(found) if x.text[-1:] != ":" or any(listed[at : at + 1])] or found
+    found = _without_code(found) or found
     if len(whole := _joined(found)) <= limit:
         return whole
     found = _with_what_they_announce(found)
@@ -171,8 +169,23 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     told = [found[min(chosen)]]
     for at in sorted(chosen)[1:]:
         follows = at - 1 in chosen
-        told.append(found[at] if follows else found[at]._replace(text=f"… {found[at].text}"))
+        told.append(found[at] if follows else _behind_gap(found[at]))
     return in_short(_joined(told), limit)
+
+
+def _without_code(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Without what announces code or a drawing, which is not told; a gap stands for both."""
+    told, gap = list[_Piece](), False
+    for at, piece in enumerate(pieces):
+        announces = piece.text[-1:] == ":" and not any(x.item for x in pieces[at + 1 : at + 2])
+        if not announces:
+            told.append(_behind_gap(piece) if gap and told else piece)
+        gap = announces
+    return told
+
+
+def _behind_gap(piece: _Piece) -> _Piece:
+    return piece._replace(text=f"… {piece.text.removeprefix('… ')}")
 
 
 def _with_what_they_announce(pieces: Sequence[_Piece]) -> list[_Piece]:

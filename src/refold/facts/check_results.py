@@ -30,7 +30,7 @@ _WORDS: Mapping[str, str] = {
         cache config clean fmt format pip --version --help -V --dry-run --collect-only""",
     "trivial": "cd export set unset source . pushd popd echo printf true :",
 }
-_RUNNERS, _LAUNCHERS, _ASIDE, _TRIVIAL = (frozenset(words.split()) for words in _WORDS.values())
+_RUNNERS, LAUNCHERS, _ASIDE, _TRIVIAL = (frozenset(words.split()) for words in _WORDS.values())
 """Checks; programs that run one they are told; words after which nothing is checked; commands before a check
 that do not fail in its place."""
 _TASK = re.compile(
@@ -99,7 +99,7 @@ def is_check(words: Sequence[str]) -> bool:
     options = {word for word in rest if word.startswith("-")}
     if _ASIDE & {*options, *named[:1]} or (program in ("make", "gmake") and "-n" in options):
         return False
-    if program in _LAUNCHERS:
+    if program in LAUNCHERS:
         if "-m" in rest:  # a module of Python
             named = rest[rest.index("-m") + 1 :][:1]
         return "--test" in options or any(word in _RUNNERS or _TASK.match(word) for word in named)
@@ -123,12 +123,14 @@ _SUMMARY = lazy_pattern(
     r"|Checked \d{1,9} file|Found \d{1,9} error|Tests run: |error TS\d|could not compile|errors occurred"
     r"|Finished .{0,80}target|tests (?:passed|ran)|(?:^|\s)(?:# |ℹ )fail \d"
 )
-_BROKEN = lazy_pattern(
-    r"g?make(?:\[\d{1,3}\])?: (?:\*\*\*|Nothing)|ninja: |CMake Error|^\S{1,200}:\d{1,9}:\d{1,9}: "
-)
+_MISTAKE = r"\S{1,200}:\d{1,9}:\d{1,9}: (?!too many errors)"
+_BROKEN = lazy_pattern(rf"g?make(?:\[\d{{1,3}}\])?: (?:\*\*\*|Nothing)|ninja: |CMake Error|^{_MISTAKE}")
 """What compilers print of each mistake, and make says at its end."""
+_FAILED_TEST = lazy_pattern(r"^(?:--- FAIL: |panic: )")
+"""What Go prints of one test, where the line that sums up was cut off."""
 _PART = re.compile(r"(?:ok|FAIL)[ \t]|test result: ")
 """Go and cargo sum up each part of the work, and never the whole."""
+_ONE_OF_MANY = lazy_pattern(rf"(?:ok|FAIL)[ \t]|test result: |--- FAIL: |panic: |{_MISTAKE}")
 _TIME = re.compile(r" in \d[\d.]{0,12}m?s(?: \([\d:]{1,12}\))?$")
 _FAILURES = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|errors?|failures?|problems?|issues?)|FAIL|error", re.I
@@ -144,21 +146,29 @@ class RunSummary(NamedTuple):
     quote: str = ""
     """The last line of its output in which it sums up; empty where there is none."""
     others: bool = False
-    """It is of one part of the work: there are lines like it of others."""
+    """It is of one part of the work, or one mistake: there are lines like it of others."""
 
 
 def summary(output: str, *, failed: bool = False) -> RunSummary:
     """The last line of an output in which a runner sums up. Of a run that `failed`, or of many parts, the
-    last one that counts failures, if one does: it may end with one that passed."""
-    rows = [row.strip("= \t") for row in without_escapes(output[-_END:]).splitlines()]
-    for pattern in (_SUMMARY, _BROKEN):
-        found = [row for row in reversed(rows) if pattern.search(row[:_WIDEST])]
-        if parts := found and _PART.match(found[0]):
-            found = [row for row in found if _PART.match(row)]
-        counting = [row for row in found if tells_of_failure(row[:_WIDEST])] if failed or parts else []
-        if found := counting or found:
-            return RunSummary(one_line(_TIME.sub("", found[0]), _QUOTED), bool(parts) and len(found) > 1)
-    return RunSummary()
+    last one that counts failures, if one does: it may end with one that passed. Where none sums up, the last
+    mistake that is shown."""
+    rows = [row.strip("= \t") for row in without_escapes(output[-_END:]).splitlines()][::-1]
+
+    def found(pattern: re.Pattern[str]) -> list[str]:
+        return [row for row in rows if pattern.search(row[:_WIDEST])]
+
+    told = found(_SUMMARY)
+    if parts := bool(told and _PART.match(told[0])):
+        told = [row for row in told if _PART.match(row)]
+    counting = [row for row in told if tells_of_failure(row[:_WIDEST])] if failed or parts else []
+    if not counting and (parts or not told):
+        counting = found(_FAILED_TEST)
+    told = counting or told or found(_BROKEN)
+    if not told:
+        return RunSummary()
+    like = [row for row in told if _ONE_OF_MANY.match(row)] if _ONE_OF_MANY.match(told[0]) else []
+    return RunSummary(one_line(_TIME.sub("", told[0]), _QUOTED), len(like) > 1)
 
 
 def tells_of_failure(summary: str) -> bool:

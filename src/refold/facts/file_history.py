@@ -1,9 +1,9 @@
 """What edit tools did to each file of a session, and which of it still holds.
 
 A file counts once however it is spelled, where the directory is known that relative paths start from. Command
-lines change nothing here; they take back: what one removed, moved away or let git set back is not told as
-changed any more, and told as deleted only where that is sure. What was committed before another branch was
-checked out is told as that.
+lines change nothing here; they take back: what one removed, moved away or let git set back is not told any
+more. It may have asked first, or another command may have made the file anew, so it is not told as deleted
+either. What was committed before another branch was checked out is told as that.
 """
 
 from __future__ import annotations
@@ -133,6 +133,8 @@ class FileHistory:
         stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*stay, *put_in)[-_NAMES:]
         name = known.name if known else action.path
+        if known and known.number == number and known.change and fate != "deleted":
+            text = f"{known.change}\n{text}"  # several edits of one step
         self._put(path, FileNote(name, fate, 0, number, "" if fate == "deleted" else text, names))
 
     def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
@@ -163,7 +165,7 @@ class FileHistory:
             elif verb in ("rm", "mv", "checkout"):
                 folder = absolute(folder_before(line, index), base)
                 for word in words:
-                    self._take_back(verb, tidy(word), folder, number, sure=sure)
+                    self._take_back(verb, tidy(word), folder, number)
         if _CLEAN in outcome.body[-400:] and any(simple.program == "git" for simple in line.commands):
             self._added |= self._of(*_CHANGED).keys()
             self._commit(changed=True)
@@ -206,14 +208,12 @@ class FileHistory:
             if self.notes[path].fate in ("left", "gone"):
                 self.notes[path] = note
 
-    def _take_back(self, verb: str, word: str, folder: str, number: int, *, sure: bool) -> None:
+    def _take_back(self, verb: str, word: str, folder: str, number: int) -> None:
         target = absolute(word, folder)
         for path in self._meant(word):
             note = self.notes[path]
             named = path == target or path.startswith(f"{target}/")
-            if verb == "rm" and sure and named and note.fate != "gone":
-                self._put(path, FileNote(note.name, "deleted", 0, number))
-            elif verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
+            if verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
                 self._forget({path: note}, number)
 
     def _of(self, *fates: Fate) -> dict[str, FileNote]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from refold.entries import Files
-from refold.facts.check_results import check_run, summary, tells_of_failure, without_printing
+from refold.facts.check_results import LAUNCHERS, check_run, summary, tells_of_failure, without_printing
 from refold.facts.file_history import FileHistory, FileNote, absolute
 from refold.facts.shell import CommandLine, operands, parse, without_folder
 from refold.facts.todos import Todo, plan, todos, with_task
@@ -26,6 +26,8 @@ from refold.text.truncate import one_line
 
 _CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
+_SCHEME = re.compile(r"^https?://")
+_FILE = re.compile(r"[\w-]\.\w")
 _ERROR_STEPS = 20
 """Steps after which an error is not told any more."""
 
@@ -229,21 +231,34 @@ class WorkState:
         said = summary(outcome.body, failed=outcome.failed)
         check = LatestCheck(text, decided, code if proven else None, *said, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
-        self._supersede(run.commands, folder, told=bool(decided or check.quote))
+        passed = run.commands if decided == "passed" else ()
+        self._supersede(run.commands, folder, told=bool(decided or check.quote), passed=passed)
         if decided or check.quote or unmarked:
             self._runs.append(_Run(check, run.commands, step.call.name, unmarked))
             del self._runs[:-_CHECKS]
         return bool(decided or check.quote)
 
-    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str, *, told: bool) -> None:
+    def _supersede(
+        self,
+        commands: frozenset[tuple[str, ...]],
+        folder: str,
+        *,
+        told: bool,
+        passed: Iterable[tuple[str, ...]],
+    ) -> None:
         """A run of which every command ran again, there or where it is not said, is the newest no more. Other
         options for what is printed make no other command, unless a success would go for nothing that is
-        `told`. A failure that may be of a command that ran again goes with the first of them."""
+        `told`; what `passed` as a whole did for the files of it that ran alone. A failure that may be of a
+        command that ran again goes with the first of them."""
         for place, run in [*enumerate(self._runs)][::-1]:
             failed = run.check.outcome == "FAILED" or tells_of_failure(run.check.quote)
             same = without_printing if told or failed else tuple[str, ...]
             again = set(map(same, commands))
-            left = frozenset(words for words in run.left if same(words) not in again)
+            left = frozenset(
+                words
+                for words in run.left
+                if same(words) not in again and not any(_is_part(words, whole) for whole in passed)
+            )
             if left != run.left and (not folder or run.check.folder in ("", folder)):
                 stays = left and (run.check.outcome or not failed)
                 self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if stays else []
@@ -341,7 +356,25 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:
     """The programs of a line, each with what it is first told, and all that one is told, which another may be
     told as well: either again is the same tried again."""
-    told = [(simple.program, operands(simple.words)) for simple in line.commands]
-    named = {(program, "".join(words[:1])) for program, words in told}
-    named |= {("any", " ".join(words)) for program, words in told if program and len(words) > 1}
-    return frozenset(name for name in named if name[0] not in ("", "cd", "echo"))
+    named = set[tuple[str, str]]()
+    for simple in line.commands:
+        program, words = simple.program.rstrip(".0123456789"), [*map(_bare, operands(simple.words))]
+        if program not in ("", "cd", "echo"):
+            # A file that runs by itself, or by an interpreter or a launcher.
+            files = [simple.program] if "/" in simple.words[0] else filter(_FILE.search, words)
+            run = next(iter(files), "") if "/" in simple.words[0] or program in LAUNCHERS else ""
+            named |= {(program, "".join(words[:1])), ("run", run.rsplit("/", 1)[-1])}
+            named |= {("any", " ".join(words))} if len(words) > 1 else set()
+    return frozenset(named - {("run", "")})
+
+
+def _is_part(words: tuple[str, ...], whole: tuple[str, ...]) -> bool:
+    """`pytest -q tests/test_a.py` of `pytest -q`."""
+    part, all_of_it = without_printing(words), without_printing(whole)
+    more = part[len(all_of_it) :]
+    return bool(more) and part[: len(all_of_it)] == all_of_it and all(map(_FILE.search, more))
+
+
+def _bare(word: str) -> str:
+    """`./a.py` is `a.py`, and `http://localhost:3000/` is `localhost:3000`."""
+    return _SCHEME.sub("", word).removeprefix("./").rstrip("/")

@@ -206,7 +206,8 @@ class _Sheet:
         """What was last changed in a file, and in others alike, in as many of its lines as fit."""
         first, *others = notes
         names = in_short(", ".join(name for name in first.defines if name not in first.change), SHOWN_CHARS)
-        heading = self._title(first) + (f" (also changed: {names})" if names else "")
+        what = "defines, too" if first.fate == "created" else "also changed"
+        heading = self._title(first) + (f" ({what}: {names})" if names else "")
         heading += f"; the same in {', '.join(map(self._title, others))}" if others else ""
         change = first.change.split("\n")
         for count in (most, most // 2, most // 4):
@@ -266,7 +267,7 @@ def _root(names: Sequence[str], home: str) -> str:
 
 
 def _todos(state: WorkState) -> Iterator[str]:
-    listed, done = state.open_todos, len(state.todos) - len(state.open_todos)
+    listed, done = state.open_todos, sum(todo.done for todo in state.todos)
     for todo in sorted(listed, key=lambda todo: todo.status == "pending"):
         yield todo.text if todo.status == "pending" else f"{todo.text} [{todo.status.replace('_', ' ')}]"
     if listed and done:

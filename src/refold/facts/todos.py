@@ -15,7 +15,8 @@ from refold.text.truncate import one_line
 _MOST = 60
 _LISTS = ("todos", "plan", "items", "tasks", "todoList", "todo_list", "task_list")
 _TEXTS = ("content", "step", "text", "title", "description", "task", "subject")
-_CLOSED = frozenset({"completed", "complete", "done", "cancelled", "canceled", "deleted"})
+_DONE = frozenset({"completed", "complete", "done"})
+_CLOSED = _DONE | {"cancelled", "canceled", "deleted"}
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,6 +28,10 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def open(self) -> bool:
         return self.status not in _CLOSED
+
+    @property
+    def done(self) -> bool:
+        return self.status in _DONE
 
 
 def todos(call: Call) -> tuple[Todo, ...] | None:

@@ -40,9 +40,23 @@ def _tags(*names: str, origin: Origin = "program", place: WrapperPosition = "sta
     return tuple(Wrapper(f"<{name}>", f"</{name}>", origin, place) for name in names)
 
 
+_OF_THE_PROGRAM = """
+    add-dir agents bug clear color compact config context copy cost doctor effort exit export extra-usage
+    fast feedback help hooks ide install-github-app keybindings login logout mcp memory model output-style
+    permissions plugin privacy-settings quit reload-plugins remote-env rename resume rewind sandbox stats
+    status statusline tasks terminal-setup theme todos upgrade usage vim
+"""
+"""Commands of Claude Code to the program itself: neither they nor what follows them is a request. Any other
+is what the user typed: `/review`."""
 CLAUDE_CODE = (
+    *(
+        Wrapper(f"<command-name>/{name}</command-name>", end)
+        for name in _OF_THE_PROGRAM.split()
+        for end in ("</command-args>", "")
+    ),
+    Wrapper("<command-name>", "</command-name>", place="around", inside="typed"),
     *_tags("system-reminder", "user-prompt-submit-hook", "local-command-caveat", place="around"),
-    *_tags("ide_opened_file", "ide_diagnostics", "command-name", "command-message", "bash-input"),
+    *_tags("ide_opened_file", "ide_diagnostics", "command-message", "bash-input"),
     *_tags("local-command-stdout", "local-command-stderr", "task-notification"),
     *_tags("ide_selection", "command-contents", origin="attached"),
     *_tags("bash-stdout", "bash-stderr", origin="tool"),

@@ -110,10 +110,9 @@ def grading(
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     restored = s.restored
-    composer = Composer(restored, room)
     newest = restored.sizes.items(newest_step(restored), len(restored.items)) if digest else 0
 
-    def size(position: int, scale: float) -> int:
+    def size(composer: Composer, position: int, scale: float) -> int:
         least = composer.size(position, scale, notes)
         if not digest:
             return least
@@ -121,7 +120,13 @@ def grading(
         most = min(int((1 - TAIL) * goal), goal - newest)
         return max(min(least + int(DENSE * told), most), least)
 
-    layout = lay_out(restored, goal, limit, WHOLE if digest else Curve(), size)
+    while True:
+        composer = Composer(restored, room)
+        layout = lay_out(restored, goal, limit, WHOLE if digest else Curve(), partial(size, composer))
+        over = layout.tokens + composer.size(layout.position, 0.0, notes) - limit
+        if over <= 0 or not room.words + room.state:
+            break
+        room = room.without(over)
     changes = layout.first > restored.projection.first or layout.forms
     view = Graded(restored, shape, goal, layout, composer) if changes else EVERYTHING_FITS
     s.memo[key] = view
