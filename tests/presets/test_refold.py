@@ -175,6 +175,19 @@ def test_R2_what_fits_the_floor_is_folded(newest: str, pinned: bool) -> None:
         assert run(engine.prepare(session(engine))).tokens <= budget
 
 
+@pytest.mark.parametrize("files", [30, 100])
+def test_R19_a_step_too_large_to_stand_is_quoted_as_far_as_there_is_room(files: int) -> None:
+    session, engine = Session(), refold(budget=3_000)
+    session.append(m.user("Read all files and list the bugs."))
+    session.append(m.assistant("", *[m.call(f"c{n}", "Read", path=f"src/f{n}.py") for n in range(files)]))
+    for n in range(files):
+        rows = "\n".join(f"f{n} line {row}: v{n * row}" for row in range(12))
+        session.append(m.result(f"c{n}", rows, name="Read"))
+    view = run(engine.prepare(session))
+    assert sum(f"f{n} line 3" in view.text for n in range(files)) >= 15
+    assert view.tokens <= 3_000
+
+
 @settings(max_examples=examples(40))
 @given(made.orderly(), st.booleans())
 def test_R2_what_fits_the_floor_is_folded_whatever_was_said(said: list[m.Message], pinned: bool) -> None:

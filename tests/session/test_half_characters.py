@@ -114,3 +114,18 @@ def test_what_is_sent_of_the_settled_part_does_not_change_when_the_conversation_
         sent = request["messages"]
         assert sent[: len(before)] == before
         before = sent
+
+
+def test_R19_a_call_with_half_an_emoji_is_the_call_that_was_made() -> None:
+    function = {"name": "Write", "arguments": '{"path": "note.md", "text": "done \\ud83d"}'}
+    calls = [{"id": "c1", "type": "function", "function": function}]
+    [reply] = dialects.parse({"role": "assistant", "content": None, "tool_calls": calls})
+    assert reply.calls[0].arguments == {"path": "note.md", "text": "done \ud83d"}
+    session = Session()
+    session.append(m.user("Save the note."))
+    session.append(reply)
+    session.append(m.result("c1", "ok", name="Write"))
+    sent = seen(session).to_openai()[1]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(sent) == {"path": "note.md", "text": "done \ufffd"}
+    [again] = dialects.parse(seen(session).to_openai()[1])
+    assert again.calls[0].arguments["path"] == "note.md"

@@ -298,7 +298,7 @@ def test_half_a_gigabyte_is_refused_and_a_quarter_is_read_back(kind: str, tmp_pa
     store = stores(tmp_path)[kind]
     store.create(SessionInfo(id="s"))
     session = Session(id="s", store=store)
-    with pytest.raises(UsageError, match="at most"):
+    with pytest.raises(UsageError, match="the limit is"):
         session.append(m.user("x" * 537_000_000))
     session.append(m.user("x" * (fmt.MAX_ENTRY - 1000)))
     assert len(store.load("s").entries) == 1

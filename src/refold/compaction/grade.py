@@ -267,7 +267,8 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordS
             begins = max(begins, first + 1) if left else begins
             cut = _cut(s, begins, left, goal // 10, reader.open_from)
         steps = range(lines_end, cut)
-        whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
+        # No result without its call, unless all is quoted and the line of the call stands before them.
+        whole = lines_end if reader.loose else next((i for i in steps if legal(s.items, i, PAIRS)), cut)
         gone = frozenset(index for index in left if index >= cut > first)
         quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
         caps |= {index: reader.stats(newest - index).least for index in range(cut, lines_end)}
@@ -278,15 +279,14 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordS
 
     if wanted is not None:
         return laid(ItemReader(s, goal, limit), wanted, min(step, wanted))
-    leaves, layout = may_leave(s), None
+    leaves, reader = may_leave(s), ItemReader(s, goal, limit)
     if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
-        reader = ItemReader(s, goal, limit)
         for cut in (None, legal_cut(s, step, 0, reader.open_from)):
             layout = laid(reader, cut, step)
             if layout.tokens + before(layout.first - first, 0.0) <= limit:
                 return layout
-    if layout is not None and not leaves:
-        return layout
+    if not leaves:  # what no reply has read is quoted in less than its share
+        return laid(ItemReader(s, goal, 0), legal_cut(s, step, 0, reader.open_from), step)
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
     return laid(ItemReader(s, goal, limit, loose=True), len(s.items), len(s.items))
 

@@ -450,8 +450,8 @@ class Engine:
         return session.append(session.make(e.Redo, fold=chosen))
 
     def pin(self, session: Session, id: str) -> e.Pin:
-        """Keep an entry verbatim in every later fold; one that is folded already is shown again, as a note
-        at the end."""
+        """Keep an entry verbatim in every later fold of the preset `refold` (the other designs know no pins);
+        one that is folded already is shown again, as a note at the end."""
         entry = find(session, id)
         message = said_by(entry)
         if message is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -159,9 +160,21 @@ def parse_arguments(id: str, name: str, given: Any) -> m.Call:
         try:
             value = msgspec.json.decode(given)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return m.Call(id, name, raw=given)
+            value = _with_surrogates(given)
+            if value is None:
+                return m.Call(id, name, raw=given)
         return _call(id, name, value, given)
     return _call(id, name, given, None)
+
+
+def _with_surrogates(text: str) -> Any:
+    """JSON with half of a pair in it, which models write in the middle of an emoji; None where it is none."""
+    if r"\ud" not in text.lower() or len(text) > 1_000_000:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _call(id: str, name: str, value: Any, text: str | None) -> m.Call:
@@ -247,7 +260,8 @@ def json_copy(value: Any, depth: int = 0) -> Any:
 def call_json(call: m.Call) -> str:
     """The arguments as a JSON text that every server can parse."""
     if call.raw is None:
-        return without_surrogates(m.compact_json(call.arguments))
+        text = m.compact_json(call.arguments)
+        return m.compact_json(json_copy(call.arguments)) if r"\ud" in text else text
     return m.compact_json({MALFORMED: without_surrogates(call.raw)})
 
 
