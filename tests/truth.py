@@ -340,7 +340,7 @@ class Judge:
     def _change(self, one: Statement) -> str:
         head, *rows = one.text.split("\n")
         head, _, same = head.partition("; the same in ")
-        found = re.match(r"(.*?) #(\d+)(?: \((?:also changed|defines, too): (.*)\))?$", head)
+        found = re.match(r"(.*?) #(\d+)(?: \((?:also changed|also defines): (.*)\))?$", head)
         if not found or int(found[2]) >= len(self.log):
             return "no number"
         for other in filter(None, same.split(", ")):

@@ -558,3 +558,8 @@ def test_R23_what_is_announced_is_told_with_its_announcement() -> None:
     )
     line = call_text.conclusion(text, 200)
     assert "Found the root cause. The worktree at" in line
+
+
+def test_R23_code_that_is_left_out_leaves_a_gap() -> None:
+    text = "I tested `parse()` with empty input. The only case that fails is:\n```\nparse('')\n```\nAll else in `parse()` works."
+    assert call_text.conclusion(text) == "I tested `parse()` with empty input. … All else in `parse()` works."

@@ -984,3 +984,35 @@ def test_R17_no_statement_holds_half_of_a_secret(before: int) -> None:
     text += "".join(redact(line.text)[0] for made in lines for line in made)
     assert "aZ3kQ9xP" not in text
     assert "eyJ" not in text
+
+
+@pytest.mark.parametrize(
+    ("failed", "again"),
+    [
+        ("python run.py", "python3 run.py"),
+        ("python run.py", "uv run run.py"),
+        ("node x.js", "node ./x.js"),
+        ("./deploy.sh", "bash deploy.sh"),
+        ("curl localhost:3000", "curl http://localhost:3000/"),
+    ],
+)
+def test_R10_the_same_spelled_otherwise_is_tried_again(failed: str, again: str) -> None:
+    error = bash(failed, "Exit code 2\nno", True)
+    assert done(error, bash("python other.py")).error is not None
+    assert done(error, bash(again)).error is None
+
+
+def test_R10_a_task_that_was_cancelled_is_not_done() -> None:
+    rows = [("a", "completed"), ("b", "pending"), ("c", "cancelled")]
+    listed = [{"content": text, "status": status} for text, status in rows]
+    assert told(done(("TodoWrite", {"todos": listed}, "ok")), TODOS) == ["b", "(1 of 3 done)"]
+
+
+def test_R23_all_edits_of_one_step_to_a_file_are_its_newest_change() -> None:
+    edits = [
+        m.call(f"c{n}", "Edit", file_path="/w/a.py", old_string=f"x{n} = 1", new_string=f"x{n} = 2")
+        for n in range(2)
+    ]
+    said = [m.assistant("", *edits), *(m.result(f"c{n}", "ok", name="Edit") for n in range(2))]
+    [note] = WorkState("/w").extend(said).notes()
+    assert "x0 = 2" in note.change and "x1 = 2" in note.change

@@ -188,6 +188,19 @@ def test_R19_a_step_too_large_to_stand_is_quoted_as_far_as_there_is_room(files: 
     assert view.tokens <= 3_000
 
 
+@pytest.mark.parametrize("budget", [1_500, 2_000])
+def test_R21_what_was_said_right_before_the_request_stands_once(budget: int) -> None:
+    session, answer = work(), "The lock of the login is taken twice in `Session.open`."
+    session.append(m.assistant(f"{answer} Shall I mend both callers?"))
+    session.append(m.user("yes, both"))
+    session.append(m.assistant("", *[m.call(f"x{n}", "Read", file_path=f"/w/f{n}.py") for n in range(12)]))
+    for n in range(12):
+        session.append(m.result(f"x{n}", f"def f{n}(): pass\n" * 60, name="Read"))
+    view = run(refold(budget=budget).prepare(session))
+    assert "Said right before the request at hand:\n" in view.text
+    assert view.text.count(answer) == 1
+
+
 @settings(max_examples=examples(40))
 @given(made.orderly(), st.booleans())
 def test_R2_what_fits_the_floor_is_folded_whatever_was_said(said: list[m.Message], pinned: bool) -> None:

@@ -335,7 +335,7 @@ def test_lines_that_outputs_began_with_before_leave_their_room_to_what_is_new() 
     text = banner + "".join(f"step {n} is done\n" for n in range(200)) + "all good"
     result = m.result("c1", text)
     clip = clip_message(result, 120, Texts(COUNTER, printed=printed), key="#7", kind="bash").text
-    assert clip.startswith("[… 2 lines that earlier outputs begin with, too; #7 …]\nstep 0 is done\n")
+    assert clip.startswith("[… 2 lines, as at the start of earlier outputs; #7 …]\nstep 0 is done\n")
     assert banner in clip_message(result, 120, Texts(COUNTER), key="#7", kind="bash").text
 
 

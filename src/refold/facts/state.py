@@ -231,34 +231,21 @@ class WorkState:
         said = summary(outcome.body, failed=outcome.failed)
         check = LatestCheck(text, decided, code if proven else None, *said, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
-        passed = run.commands if decided == "passed" else ()
-        self._supersede(run.commands, folder, told=bool(decided or check.quote), passed=passed)
+        self._supersede(run.commands, folder, told=bool(decided or check.quote))
         if decided or check.quote or unmarked:
             self._runs.append(_Run(check, run.commands, step.call.name, unmarked))
             del self._runs[:-_CHECKS]
         return bool(decided or check.quote)
 
-    def _supersede(
-        self,
-        commands: frozenset[tuple[str, ...]],
-        folder: str,
-        *,
-        told: bool,
-        passed: Iterable[tuple[str, ...]],
-    ) -> None:
+    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str, *, told: bool) -> None:
         """A run of which every command ran again, there or where it is not said, is the newest no more. Other
         options for what is printed make no other command, unless a success would go for nothing that is
-        `told`; what `passed` as a whole did for the files of it that ran alone. A failure that may be of a
-        command that ran again goes with the first of them."""
+        `told`. A failure that may be of a command that ran again goes with the first of them."""
         for place, run in [*enumerate(self._runs)][::-1]:
             failed = run.check.outcome == "FAILED" or tells_of_failure(run.check.quote)
             same = without_printing if told or failed else tuple[str, ...]
             again = set(map(same, commands))
-            left = frozenset(
-                words
-                for words in run.left
-                if same(words) not in again and not any(_is_part(words, whole) for whole in passed)
-            )
+            left = frozenset(words for words in run.left if same(words) not in again)
             if left != run.left and (not folder or run.check.folder in ("", folder)):
                 stays = left and (run.check.outcome or not failed)
                 self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if stays else []
@@ -366,13 +353,6 @@ def _names(line: CommandLine) -> frozenset[tuple[str, str]]:
             named |= {(program, "".join(words[:1])), ("run", run.rsplit("/", 1)[-1])}
             named |= {("any", " ".join(words))} if len(words) > 1 else set()
     return frozenset(named - {("run", "")})
-
-
-def _is_part(words: tuple[str, ...], whole: tuple[str, ...]) -> bool:
-    """`pytest -q tests/test_a.py` of `pytest -q`."""
-    part, all_of_it = without_printing(words), without_printing(whole)
-    more = part[len(all_of_it) :]
-    return bool(more) and part[: len(all_of_it)] == all_of_it and all(map(_FILE.search, more))
 
 
 def _bare(word: str) -> str:

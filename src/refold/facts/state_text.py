@@ -206,7 +206,7 @@ class _Sheet:
         """What was last changed in a file, and in others alike, in as many of its lines as fit."""
         first, *others = notes
         names = in_short(", ".join(name for name in first.defines if name not in first.change), SHOWN_CHARS)
-        what = "defines, too" if first.fate == "created" else "also changed"
+        what = "also defines" if first.fate == "created" else "also changed"
         heading = self._title(first) + (f" ({what}: {names})" if names else "")
         heading += f"; the same in {', '.join(map(self._title, others))}" if others else ""
         change = first.change.split("\n")

@@ -186,7 +186,7 @@ def without_banner(text: str, printed: Callable[[str], bool], key: str) -> str:
     *banner, rest = text.split("\n", count)
     if sum(map(len, banner)) < _BANNER or not rest:
         return text
-    return f"[… {count} lines that earlier outputs begin with, too; {key} …]\n{rest}"
+    return f"[… {count} lines, as at the start of earlier outputs; {key} …]\n{rest}"
 
 
 _BANNER = 60
