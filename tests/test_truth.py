@@ -101,7 +101,7 @@ def work(times: int) -> list[m.Message]:
     return messages
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("budget", BUDGETS[:4])
 @pytest.mark.parametrize("folds", FOLDS)
 def test_R22_nothing_is_false_in_a_record_of_a_made_session(budget: int, folds: int) -> None:

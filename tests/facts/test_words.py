@@ -407,6 +407,7 @@ def fence_left_open(text: str) -> str:
     return fence
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("mark", ["```", "~~~", "````"])
 @pytest.mark.parametrize("before", ["", "Look at this:\n", f"Look: {'word ' * 200}\n"])
 @pytest.mark.parametrize(

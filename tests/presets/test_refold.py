@@ -829,7 +829,7 @@ def test_notes_that_fit_the_room_of_lines_cost_no_message_its_form() -> None:
 
 
 def test_R19_a_large_step_is_quoted_in_what_notes_leave_not_dropped() -> None:
-    for words in range(20, 400, 20):
+    for words in range(20, 400, 60):
         session = work(20, size=200)
         lines = "".join(f"{n}. Measure part {n} before it is changed.\n" for n in range(300))
         session.append(m.assistant("", m.call("big", "Write", path="plan.md", content=lines)))

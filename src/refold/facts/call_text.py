@@ -100,26 +100,27 @@ def telling(text: str) -> list[str]:
 
 def _pieces(text: str) -> list[_Piece]:
     """What says something: all of a text but headings, code and drawings."""
-    rows: list[str] = []
+    wrapped: list[list[str]] = []
     for row in _FENCE.sub("\n", text[: 2 * _READ]).split("\n"):
-        if rows and _continues(row, rows[-1].rstrip()):
-            rows[-1] = f"{rows[-1].rstrip()} {row.lstrip()}"
+        if wrapped and _continues(row, wrapped[-1]):
+            wrapped[-1].append(row)
         else:
-            rows.append(row)
+            wrapped.append([row])
     found = [
         _Piece(line, _ITEM.match(row) is not None, _WHOLE.search(line) is not None)
-        for row in rows
+        for row in (" ".join([first.rstrip(), *map(str.strip, more)]) for first, *more in wrapped)
         if not _HEADING.match(row)
         for line in _sentences(row)
     ]
     return [piece for piece in found if _tells(piece.text)] or found[:1]
 
 
-def _continues(row: str, before: str) -> bool:
-    """Whether a row goes on with a sentence of the one before: it begins with a small letter, below it."""
-    small = row.lstrip()[:1].islower() and before and not _HEADING.match(before)
-    below = _ITEM.match(before) or not row[:1].isspace()
-    return bool(small and below and not _WHOLE.search(before))
+def _continues(row: str, before: Sequence[str]) -> bool:
+    """Whether a row goes on with the sentence of those before: it begins with a small letter, below them."""
+    first, last = before[0], before[-1].rstrip()
+    small = row.lstrip()[:1].islower() and last and not _HEADING.match(first)
+    below = _ITEM.match(first) or not row[:1].isspace()
+    return bool(small and below and not _WHOLE.search(last))
 
 
 def _joined(pieces: Sequence[_Piece]) -> str:
