@@ -570,3 +570,36 @@ def test_B17_failed_events_carry_the_code() -> None:
     hooks.on("compact_failed", seen.append)
     fold_with(engine_with(hooks, model=Scripted("")), chat(3000, 3000, 3000))
     assert [(x.code, x.strategy, x.preset) for x in seen] == [("empty", "summary", "pi")]
+
+
+def test_B17_a_supplied_summary_that_does_not_fit_is_refused_and_the_design_folds() -> None:
+    hooks = Hooks()
+    hooks.on("before_compact", lambda _: Supply(summary="long " * 9_000))
+    session = chat(*[3000] * 6, letter="ab ")
+    view = run(Engine(presets.get("refold", budget=8_000), hooks=hooks).prepare(session))
+    assert view.tokens <= 8_000
+    assert [failure.code for failure in session.annotations(e.Failure)] == ["too_large"]
+
+
+def test_B17_a_cut_that_keeps_more_than_fits_stays_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    hooks, session = Hooks(), chat(*[3000] * 6, letter="ab ")
+    hooks.on("before_compact", lambda event: Change(first_kept=event.session.path[1].id))
+    view = run(Engine(presets.get("refold", budget=8_000), hooks=hooks).prepare(session))
+    assert view.tokens <= 8_000
+    assert "does not fit the window" in caplog.text
+
+
+def test_B17_what_is_said_while_a_hook_is_told_of_a_fold_is_folded_too() -> None:
+    hooks, session = Hooks(), chat(*[3000] * 4, letter="ab ")
+    told: list[str] = []
+
+    async def goes_on(event: AfterCompact) -> None:
+        told.append(event.fold.id)
+        await asyncio.sleep(0)
+        if len(told) == 1:
+            for entry in chat(3000, 3000, letter="cd ").path:
+                event.session.append(entry.message)  # type: ignore[union-attr]
+
+    hooks.on("after_compact", goes_on)
+    view = run(Engine(presets.get("refold", budget=8_000), hooks=hooks).prepare(session))
+    assert len(told) == 2 and view.tokens <= 8_000

@@ -1016,3 +1016,13 @@ def test_R23_all_edits_of_one_step_to_a_file_are_its_newest_change() -> None:
     said = [m.assistant("", *edits), *(m.result(f"c{n}", "ok", name="Edit") for n in range(2))]
     [note] = WorkState("/w").extend(said).notes()
     assert "x0 = 2" in note.change and "x1 = 2" in note.change
+
+
+def test_R10_a_file_that_was_named_before_the_folder_was_known_can_be_removed() -> None:
+    """Without a folder to start from names stay as they are until a call states one."""
+    result = done(
+        ("Read", {"file_path": "a.py"}, "x = 1"),
+        ("Read", {"file_path": "b.py", "workdir": "/x"}, "x = 1"),
+        bash("rm a.py"),
+    )
+    assert result.files().read == ("b.py",)

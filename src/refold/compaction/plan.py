@@ -147,6 +147,8 @@ class Proposal:
     """What is stored as the size of the view before, where a design has its own measure of it."""
     smaller: bool = True
     """Refuse a result after which the view is not smaller in tokens."""
+    fits: bool = False
+    """Refuse a result that leaves more than the window."""
     shorter: bool = True
     """Refuse a summary that is not shorter, by the design's own measure, than what it replaces."""
     min_gain: float = 0.0

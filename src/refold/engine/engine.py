@@ -337,11 +337,15 @@ class Engine:
                         return plan.code != "disabled"
                     continue  # what came meanwhile may need a fold
                 budget = planner.preset_for(session, request.model).budget
-                if watch and (fold := await watch.publish(budget, asked)):
-                    await tell_outcome(self.hooks, session, plan.preset, fold)
+                outcome = await watch.publish(budget, asked) if watch else None
+                if outcome:
+                    await tell_outcome(self.hooks, session, plan.preset, outcome)
+                else:
+                    outcome = await perform_with_hooks(planner, session, plan, limits, budget=budget)
+                if session.base == plan.made_from:
                     break
-                outcome = await perform_with_hooks(planner, session, plan, limits, budget=budget)
-                if outcome or session.base == plan.made_from:
+                grown = outcome and session.base.tip != outcome.id  # a hook was told, and messages came
+                if outcome and not (grown and planner.context(session, request).sizes.passes(budget)):
                     break
         return True
 

@@ -148,6 +148,8 @@ def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fo
     tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         raise BadAnswer("inflated", "the view would not become smaller")
+    if proposal.fits and s.sizes.expected(tokens) > s.sizes.window:
+        raise BadAnswer("too_large", "the view would not fit the window")
     # A view that does not fit is folded whatever that frees, if it then has the size that was promised.
     needed = s.sizes.too_large or (plan.reason.code == "full" and tokens <= proposal.tokens_after)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not needed:

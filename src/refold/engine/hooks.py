@@ -154,6 +154,9 @@ def _check_cut(s: PlanContext, first_kept: str) -> None:
         raise UsageError(f"there is nothing before {first_kept!r} to fold")
     if not legal(s.items, index, PAIRS):
         raise UsageError(f"a cut at {first_kept!r} would separate a tool call from its result")
+    kept = s.sizes.items(index, len(s.items))
+    if s.sizes.expected(s.sizes.fixed + kept) > s.sizes.window:
+        raise UsageError(f"what stays from {first_kept!r} on does not fit the window")
 
 
 # ── what hooks answered ─────────────────────────────────────────────────────────────────────────
@@ -180,8 +183,8 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
 
 
 def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
-    """A plan that performs what was supplied and, where that is refused (the view would not become smaller),
-    what the design does itself."""
+    """A plan that performs what was supplied and, where that is refused (the view would not become smaller, or
+    not fit), what the design does itself."""
     s, path = plan.context, plan.context.session.path
     kept = supply.first_kept or change.first_kept or plan.first_kept
     position = s.session.position(kept or "")
@@ -203,6 +206,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
         first_kept=kept,
         previous_summary=plan.previous_summary,
         files=files,
+        fits=True,
         author=AUTHOR,
     )
     return replace(plan, remaining=plan.strategies, **vars(proposal))

@@ -69,8 +69,6 @@ class FileHistory:
     def __init__(self) -> None:
         self.notes: dict[str, FileNote] = {}
         self._count = 0
-        self._parts: dict[str, dict[str, None]] = {}
-        """Paths by each of the names they are made of."""
         self.switched = -1
         """Where another branch was last checked out."""
         self._branch = ""
@@ -233,8 +231,7 @@ class FileHistory:
         if any(char in word for char in "*?["):
             return [path for path in self.notes if fnmatchcase(path, f"*{word}")]
         inside, whole = f"/{word.lstrip('/')}/", f"/{word.lstrip('/')}"
-        named = self._parts.get(word.rsplit("/", 1)[-1], ())
-        return [path for path in named if inside in f"/{path}/" or whole.endswith(f"/{path}")]
+        return [path for path in self.notes if inside in f"/{path}/" or whole.endswith(f"/{path}")]
 
     def _key(self, name: str, base: str) -> str:
         """The path of a file. One that a call gives without a directory to start from starts where all others
@@ -244,20 +241,13 @@ class FileHistory:
             relative = [path for path in self.notes if absolute(path, self._base) != path]
             for held in (self.notes, *self._away.values()):
                 held |= {absolute(path, base): held.pop(path) for path in relative if path in held}
-            for path in relative:
-                self._index(absolute(path, base))
         return absolute(name, base or self._base or "")
-
-    def _index(self, path: str) -> None:
-        for part in path.split("/")[-40:]:
-            self._parts.setdefault(part, {})[path] = None
 
     def _put(self, path: str, note: FileNote) -> None:
         known = self.notes.pop(path, None)
         self._added.discard(path)
         if known is None:
             self._count += 1
-            self._index(path)
         self.notes[path] = msgspec.structs.replace(note, first=known.first if known else self._count)
 
 

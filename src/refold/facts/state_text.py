@@ -7,10 +7,8 @@ changed in the newest files; the rest. What does not fit is left out as a whole.
 from __future__ import annotations
 
 import posixpath
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -71,23 +69,6 @@ class Catalogue:
         ranked = sorted(self.notes, key=lambda note: note.fate == "read")
         self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
         self._listed: dict[tuple[int, str], Listed] = {}
-        self._sizes: dict[tuple[int, int, str], int] = {}
-
-    @cached_property
-    def _told(self) -> list[int]:
-        """Where the entries stand that it tells of."""
-        state = self.state
-        numbers = {note.number for note in self.notes} | {x.number for x in (*state.checks, *state.running)}
-        return sorted(numbers | {state.todos_at, state.plan_at, state.error.number if state.error else -1})
-
-    def size(self, position: int, most: int, counter: TokenCounter) -> int:
-        """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
-        # All positions between two entries that it tells of are the same to it.
-        key = (bisect_left(self._told, position), most, counter.name)
-        if key not in self._sizes:
-            rows = self.rows(most, counter, lambda number, _: number >= position)
-            self._sizes[key] = counter.text(joined(rows))
-        return self._sizes[key]
 
     def short(self, name: str) -> str:
         return name.removeprefix(self.root) or name

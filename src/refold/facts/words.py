@@ -206,20 +206,13 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
         yield start, end
 
 
-def size_of_all(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> int | None:
-    """Tokens of all these words; None where they do not fit `budget`."""
-    # No further than the budget: cost does not grow with the log.
-    if newest_within(sayings, budget + 1, lambda x: counter.text(_block(x, x.text)) + 1) < len(sayings):
-        return None
-    tokens = counter.text(joined(_whole(sayings)))
-    return tokens if tokens <= budget else None
-
-
 def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> Rendered:
     """The words within `budget` tokens, each message with its number: all of them, or those that come
     first."""
-    if size_of_all(sayings, budget, counter) is not None:
-        return Rendered(_whole(sayings))
+    # Counted no further than the budget: cost does not grow with the log.
+    fit = newest_within(sayings, budget + 1, lambda x: counter.text(_block(x, x.text)) + 1)
+    if fit == len(sayings) and counter.text(joined(whole := _whole(sayings))) <= budget:
+        return Rendered(whole)
     chosen = _chosen(sayings, budget * _DENSEST)
     fit = largest(len(chosen), lambda n: counter.text(_clipped(sayings, chosen[:n]).text) <= budget)
     return _clipped(sayings, chosen[:fit])
