@@ -479,7 +479,7 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
     for _ in range(60):
         follow(engine, 1, session, steps=1, size=10)
         s = engine.planner.context(session)
-        shown = list(shown_lines(s))
+        _, shown = shown_lines(s)
         assert lines_size(shown, COUNTER) <= 300
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
         assert covered == list(range(1, len(covered) + 1))

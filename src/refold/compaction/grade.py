@@ -212,15 +212,6 @@ class ScaleSearch:
 # ── layout: which items stay, in which form ──────────────────────────────────────────────────────
 
 
-class Quote(NamedTuple):
-    """An item that does not stay in its place, and yet is too new to be a line."""
-
-    item: int
-    """Its index."""
-    level: int
-    """Tokens it may have in the record; 0: all of it."""
-
-
 @dataclass(frozen=True)
 class Layout:
     """Items from `first` on stay in their place, except those that `left`; `forms` are those that become
@@ -232,7 +223,9 @@ class Layout:
     tokens: int
     """Of the items from `first` on."""
     forms: dict[int, SizedMessage]
-    quotes: tuple[Quote, ...] = ()
+    quotes: dict[int, int]
+    """Items that do not stay in their place, and yet are too new to be lines: the tokens that each may
+    have in the record; 0: all of it."""
     left: frozenset[int] = frozenset()
     """Items of steps whose calls are too large to stand: the record tells of them."""
 
@@ -270,7 +263,7 @@ def lay_out(s: PlanContext, goal: int, limit: int, curve: Curve, record: RecordS
         # No result without its call, unless all is quoted and the line of the call stands before them.
         whole = lines_end if reader.loose else next((i for i in steps if legal(s.items, i, PAIRS)), cut)
         gone = frozenset(index for index in left if index >= cut > first)
-        quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
+        quotes = {i: caps[i] for i in (*range(whole, cut), *sorted(gone))}
         caps |= {index: reader.stats(newest - index).least for index in range(cut, lines_end)}
         stays = [index for index in range(cut, len(s.items)) if index not in gone]
         made = ((index, reader.form(index, caps.get(index, 0))) for index in stays)

@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from refold import entries as e
-from refold.compaction.requests import last_model
 from refold.costs import same_model
 from refold.data import data_table
 from refold.messages import Assistant, Usage
-from refold.session.history import History
+from refold.session.history import History, last_model
 
 LEARNED = 0.9
 """Share of a refused request that is taken for the window where the refusal names none."""

@@ -11,10 +11,10 @@ from refold.compaction.plan import Plan, Proposal, Reason, Strategy, fired, prop
 from refold.compaction.plan_context import Due, PlanContext, left_alone, touches
 from refold.compaction.preset import NO_STAGE, Preset
 from refold.compaction.record import FoldBudget
-from refold.compaction.requests import PROMPT, last_model
+from refold.compaction.requests import PROMPT
 from refold.compaction.strategies.graded import LinesStrategy
 from refold.costs import SummaryCost, break_even, cold_share, known, same_model
-from refold.session.history import History
+from refold.session.history import History, last_model
 
 
 def make_plan(preset: Preset, s: PlanContext, *, maintenance_only: bool = False) -> Plan | Reason:

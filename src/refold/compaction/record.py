@@ -276,7 +276,7 @@ class Composer:
         """What is quoted of each item that does not stay in its place, newest first, with so many tokens
         `more` than its level. Of steps that left it alone the first says where that was."""
         s, texts = self.s, dict[int, str]()
-        for index, level in reversed(layout.quotes):
+        for index, level in reversed(layout.quotes.items()):
             place, position = "", s.projection.position_of(index)
             if position < layout.position and position in self._asked_at:
                 continue
@@ -369,7 +369,7 @@ def with_quoted_texts(fold: e.Fold, session: History) -> e.Fold:
 def _shown_beside(s: PlanContext, layout: Layout, quotes: Mapping[int, str]) -> Callable[[int, str], bool]:
     """Whether the view shows the entry of a number as a whole, or a text in what is left of it: an entry that
     is there may be clipped, and its verdict gone."""
-    first = min((quote.item for quote in layout.quotes), default=layout.first)
+    first = min(layout.quotes, default=layout.first)
     first = s.projection.position_of(min(first, layout.first))
 
     @cache

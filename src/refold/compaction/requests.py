@@ -23,7 +23,7 @@ from refold.errors import BadAnswer
 from refold.messages import Assistant, Message, assistant, user
 from refold.protocols import Request
 from refold.session.dialects.tools import given_tools
-from refold.session.history import History
+from refold.session.history import History, last_model
 from refold.text.frames import quote
 
 # ── prompts ─────────────────────────────────────────────────────────────────────────────────────
@@ -91,12 +91,6 @@ def choose_form(s: PlanContext, wanted: Wanted, *, ttl: float, redact: bool, out
     last = s.session.last_reply
     is_warm = last is not None and 0 <= s.now - last.time < ttl
     return "cached-prefix" if same and has_prefix and is_warm else "stand-alone"
-
-
-def last_model(session: History) -> str | None:
-    """The model that talks to the user: the newest one the path names."""
-    named = (x.model for x in reversed(session.path) if isinstance(x, (e.MessageEntry, e.ModelChange)))
-    return next(filter(None, named), None)
 
 
 def continued(s: PlanContext, instruction: str, *, max_tokens: int | None = None) -> Request:

@@ -20,7 +20,7 @@ from refold.compaction import details
 from refold.messages import Assistant, Usage, User
 from refold.protocols import TokenCounter
 from refold.session.edits import branch_summary_in
-from refold.session.history import History
+from refold.session.history import History, last_model
 from refold.session.items import Item
 from refold.session.projection import FOLD_MARKS, Projection
 from refold.session.wire_size import WireOverhead, wire_overhead
@@ -222,7 +222,7 @@ class Sizes:
         if not fit.known:
             return None
         line = [round(fit.scale, 4), round(fit.fixed), fit.points]
-        return details.CalibrationNote(self.counter.name, _present_model(self), line)
+        return details.CalibrationNote(self.counter.name, last_model(self.projection.session) or "", line)
 
 
 def fixed_size(measure: TokenCounter, system: str | None, tools: Sequence[Any]) -> int:
@@ -291,7 +291,7 @@ def _learnt(sizes: Sizes) -> Calibration:
     lessons = sizes.projection.session.derived.of(sizes.projection, dict[str, _Lesson])
     lesson = lessons.setdefault(sizes.counter.name, _Lesson())
     lesson.follow(sizes)
-    model = _present_model(sizes)
+    model = last_model(sizes.projection.session) or ""
     pairs = lesson.pairs.get(model, {}).values()
     if any(theirs > sizes.window for _, theirs in pairs):
         return UNKNOWN  # these requests were made for another window, by another program
@@ -309,23 +309,6 @@ def _written(sizes: Sizes) -> details.CalibrationNote | None:
     """What the newest fold says."""
     fold = sizes.projection.newest_fold
     return details.RefoldDetails.of(fold).calibration if fold else None
-
-
-def _present_model(sizes: Sizes) -> str:
-    """The model that the next request goes to, as far as the log knows: of the newest reply with a usage,
-    unless it was changed since."""
-    projection, session = sizes.projection, sizes.projection.session
-    replies, changes = projection.replies, session.annotations(e.ModelChange)
-    last = session[projection.items[replies[-1]].entries[-1]] if replies else None
-    change = changes[-1] if changes else None
-    changed = -1 if change is None else session.position(change.id)
-    replied = -1 if last is None else session.position(last.id)
-    if change is not None and changed is not None and changed > (replied or 0):
-        return _model(change)
-    if last is not None:
-        return _model(last)
-    written = _written(sizes)
-    return written.model if written else ""
 
 
 def _model(entry: e.Entry) -> str:

@@ -11,11 +11,10 @@ from refold.compaction.exchanges import history_size
 from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_by
 from refold.compaction.plan import Reason
 from refold.compaction.plan_context import Due, PlanContext, finished
-from refold.compaction.requests import last_model
 from refold.compaction.sizes import ROUGH, usage_of
 from refold.costs import Prices, known
 from refold.messages import Assistant, System, Usage, User
-from refold.session.history import History
+from refold.session.history import History, last_model
 from refold.session.items import Item
 
 CHARS = 3

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.compaction.requests import PROMPT, last_model
+from refold.compaction.requests import PROMPT
 from refold.costs import Prices, known
 from refold.costs.break_even import break_even, cold_share
 from refold.costs.prices import CACHE_SECONDS
@@ -24,6 +24,7 @@ from refold.messages import Assistant, System, Usage
 from refold.protocols import TokenCounter
 from refold.session import Session
 from refold.session.edits import said_by
+from refold.session.history import last_model
 from refold.session.items import Item
 
 PRICED = "claude-sonnet-5"

@@ -344,7 +344,8 @@ class Engine:
                     outcome = await perform_with_hooks(planner, session, plan, limits, budget=budget)
                 if session.base == plan.made_from:
                     break
-                grown = outcome and session.base.tip != outcome.id  # a hook was told, and messages came
+                # Messages may have come while a hook was told.
+                grown = isinstance(outcome, e.Fold) and session.base.tip != outcome.id
                 if outcome and not (grown and planner.context(session, request).sizes.passes(budget)):
                     break
         return True

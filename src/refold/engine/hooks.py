@@ -183,8 +183,8 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
 
 
 def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
-    """A plan that performs what was supplied and, where that is refused (the view would not become smaller, or
-    not fit), what the design does itself."""
+    """A plan that performs what was supplied and, where that is refused (the view would not become smaller,
+    or would not fit), what the design does itself."""
     s, path = plan.context, plan.context.session.path
     kept = supply.first_kept or change.first_kept or plan.first_kept
     position = s.session.position(kept or "")

@@ -18,7 +18,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.compaction.plan_context import Due, PlanContext, PlanRequest, Writer
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
-from refold.compaction.requests import last_model, rests
+from refold.compaction.requests import rests
 from refold.compaction.sizes import ROUGH
 from refold.engine.limits import Deadline
 from refold.engine.summarise import ByModel, Summariser
@@ -26,6 +26,7 @@ from refold.errors import expect
 from refold.hooks import Hooks
 from refold.protocols import TokenCounter
 from refold.session import History, Projection, Session, Snapshot, View
+from refold.session.history import last_model
 from refold.tokens import get as counter_named
 
 T = TypeVar("T")

@@ -17,7 +17,6 @@ from shlex import quote
 import msgspec
 
 from refold import entries as e
-from refold.compaction.requests import last_model
 from refold.compare.report.html import redacted_text
 from refold.costs import known
 from refold.errors import RefoldError, UnknownName, UsageError
@@ -31,6 +30,7 @@ from refold.registry.engine import Engine
 from refold.registry.sessions import stored
 from refold.session import Session
 from refold.session.edits import active_folds
+from refold.session.history import last_model
 from refold.text.lenient_json import JsonObject
 
 MAX_HITS_PER_COLLECTION = 200

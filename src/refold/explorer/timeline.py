@@ -15,7 +15,6 @@ from typing import Any
 
 from refold import entries as e
 from refold.compaction.details import RefoldDetails, VerificationReport, rows
-from refold.compaction.requests import last_model
 from refold.compare.forms import FoldRecord, copied_messages, record_of_fold, record_of_stretch, stretch_forms
 from refold.compare.measures import subject
 from refold.compare.money import prices_of
@@ -27,6 +26,7 @@ from refold.messages import Call, Message, Result, User
 from refold.registry.engine import Engine
 from refold.session import Session, redacted
 from refold.session.edits import Stretch, accepted, active_folds, outermost, said_by, undone_folds
+from refold.session.history import last_model
 from refold.session.projection import FOLD_MARKS
 from refold.text.lenient_json import JsonObject
 from refold.text.plural import counted

@@ -66,7 +66,7 @@ class Rounds(Settings, frozen=True, kw_only=True):
         return WriteLines(self.line_tokens, by_model=self.lines == "model")
 
     def workspace_of(self, s: PlanContext) -> str | None:
-        return None if shown_lines(s) else self._fold().workspace(s)
+        return None if shown_lines(s)[1] else self._fold().workspace(s)
 
     def _fold(self) -> TurnLines:
         return TurnLines(

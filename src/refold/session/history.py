@@ -275,5 +275,11 @@ class History:
         return cast("e.AnyPathEntry", entry)
 
 
+def last_model(session: History) -> str | None:
+    """The model that talks to the user: the newest one the path names."""
+    named = (x.model for x in reversed(session.path) if isinstance(x, (e.MessageEntry, e.ModelChange)))
+    return next(filter(None, named), None)
+
+
 def starts_turn(entry: e.Entry) -> bool:
     return isinstance(entry, e.MessageEntry) and isinstance(entry.message, User)

@@ -38,7 +38,6 @@ from refold.messages import Message, Result, Text, compact_json, text, user
 from refold.protocols import Request, TokenCounter
 from refold.session.edits import said_by
 from refold.session.history import History
-from refold.session.items import Item
 from refold.text.frames import quote
 from refold.text.truncate import head, middle, one_line
 from refold.tokens.fitting import fit, newest_within
@@ -123,7 +122,7 @@ class TurnLines:
 
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         path = s.session.path
-        rounds, lines = finished(s), shown_lines(s)
+        rounds, (shown, lines) = finished(s), shown_lines(s)
         first, known = self.zone.first(s, rounds), known_lines(s)
         leaving = self._leaving(s, first)
         for round in leaving:
@@ -133,7 +132,7 @@ class TurnLines:
             )
         lines.sort(key=lambda line: line.start)
         merged = merging(lines, self.summaries_budget, partial(lines_size, counter=s.counter), s.counter)
-        shown, trims = shown_blocks(s), tuple(self.zone.trims(s, first, rounds))
+        trims = tuple(self.zone.trims(s, first, rounds))
         changed = list(self._changed(s, merged, shown))
         edits = [edit for edit, _ in changed]
         if not leaving and not trims and not edits:
@@ -242,32 +241,23 @@ def line_text(line: RoundsLine) -> str:
     return f"[Turn {turns}] {quote(one_line(line.text, 4_000))}".rstrip()
 
 
-def shown_blocks(s: PlanContext) -> Shown:
-    """Releases before this one showed each line in a message of its own."""
-    shown: Shown = {}
-    for item, _ in _shown(s):
-        ends = item.entries[0], item.entries[-1]
-        shown[ends] = (*shown.get(ends, ()), item.message)
-    return shown
-
-
-def shown_lines(s: PlanContext) -> list[RoundsLine]:
-    """The lines in view, oldest first."""
-    return list(dict.fromkeys(line for _, lines in _shown(s) for line in lines))
-
-
-def _shown(s: PlanContext) -> Iterator[tuple[Item, list[RoundsLine]]]:
-    """What shows lines, and which."""
-    noted: dict[str, list[RoundsLine]] = {}
+def shown_lines(s: PlanContext) -> tuple[Shown, list[RoundsLine]]:
+    """The blocks of lines in view, of which an older release made one for each line, and the lines, oldest
+    first."""
+    blocks, lines, noted = Shown(), dict[RoundsLine, None](), dict[str, list[RoundsLine]]()
     for item in s.items if s.projection.newest_fold is not None else ():
         if item.fold is None:
             continue
         if item.fold not in noted:
             noted[item.fold] = RoundsDetails.of(s.projection.fold_of(item)).lines
-        start, end = s.span(item.entries[0], item.entries[-1])
+        ends = item.entries[0], item.entries[-1]
+        start, end = s.span(*ends)
         spans = ((line, *s.span(line.first, line.last)) for line in noted[item.fold])
-        if lines := [line for line, first, last in spans if start <= first and last <= end]:
-            yield item, lines
+        inside = [line for line, first, last in spans if start <= first and last <= end]
+        if inside:
+            blocks[ends] = (*blocks.get(ends, ()), item.message)
+            lines |= dict.fromkeys(inside)
+    return blocks, list(lines)
 
 
 # ── what a line says ────────────────────────────────────────────────────────────────────────────
