@@ -292,10 +292,15 @@ def names(text: str) -> dict[str, set[str]]:
 
 
 def needed(compaction: Compaction) -> dict[str, set[str]]:
-    """Names that stood before the compaction and that the next replies use."""
-    before = names("\n".join(map(_words, compaction.case.messages[: compaction.at])))
+    """Names that stood before the compaction and that the next replies use; and of the paths those of files
+    that a call had opened or written."""
+    earlier = compaction.case.messages[: compaction.at]
+    before = names("\n".join(map(_words, earlier)))
     after = names("\n".join(map(_words, compaction.next_replies)))
-    return {kind: before[kind] & after[kind] for kind in KINDS}
+    found = {kind: before[kind] & after[kind] for kind in KINDS}
+    calls = (call for message in earlier for call in message.calls)
+    opened = {Path(str(call.arguments.get("file_path", ""))).name for call in calls}
+    return {**found, "opened files": found["paths"] & opened}
 
 
 def _words(message: Message) -> str:

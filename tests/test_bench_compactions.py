@@ -141,8 +141,14 @@ def test_names_are_needed_that_stood_before_and_are_used_in_the_next_forty_repli
         "paths": {f"parser_{number:03}.py" for number in range(40)},
         "identifiers": {"read_settings", *(f"parser_{number:03}" for number in range(40))},
         "numbers": {str(1000 + number) for number in range(40)},
+        "opened files": {f"parser_{number:03}.py" for number in range(40)},
     }
-    assert compactions.kept([one.summary], wanted) == {"paths": 1, "identifiers": 2, "numbers": 0}
+    assert compactions.kept([one.summary], wanted) == {
+        "paths": 1,
+        "identifiers": 2,
+        "numbers": 0,
+        "opened files": 1,
+    }
 
 
 def test_a_name_counts_as_a_word_of_its_own_and_after_an_escaped_line_end() -> None:

@@ -214,6 +214,20 @@ def test_R10_a_clip_of_a_log_never_shows_half_of_its_last_line(size: int, end: s
     assert COUNTER.text(small) <= size + 4
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "internal/store/store.go:88:3: entries declared and not used",
+        "src/app/views.py:12:1: F401 `os` imported but unused",
+        "lib/parse.c:40:9: warning: comparison of integers of different signs",
+    ],
+)
+def test_R19_a_clip_of_a_log_keeps_a_row_that_names_a_place_in_a_file(row: str) -> None:
+    log = [f"compiling part{n} of the tool" for n in range(120)]
+    small = clip("\n".join([*log[:60], row, *log[60:], "make: leaving"]), 90, "bash")
+    assert f"\n{row}\n" in small
+
+
 def test_R21_a_line_that_goes_on_at_the_end_of_a_clip_is_not_broken_in_two() -> None:
     failed = "FAILED tests/views/test_checkout.py::test_total - ImportError: cannot import name 'Invoice' from 'app.billing'"
     for size in range(70, 140):

@@ -33,6 +33,8 @@ _HINTS = (
 )  # fmt: skip
 """One of them is in every line that a pattern finds. They are looked for first: a pattern for every line
 would be most of what a fold costs."""
+_PLACE = re.compile(r"\.\w{1,6}:\d{1,7}:\d{1,7}:? ")
+"""`a.go:12:2: declared and not used`: compilers and linters name the place, and often no word of failure."""
 _NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?|:)")
 _DEEP = 4
@@ -94,14 +96,14 @@ def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     """Lines that speak of failure, each kind of them once, then totals."""
     for index in _hinted(rows):
         row = rows[index]
-        if _FAILURE.search(row[:_LONG]):
+        if _FAILURE.search(row[:_LONG]) or _PLACE.search(row[:_LONG]):
             yield index, 0, _NUMBER.sub("0", row.strip())
         elif _TOTAL.search(row[:_LONG]):
             yield index, 1, None
 
 
 def _hinted(rows: Sequence[str]) -> list[int]:
-    """Indices of the rows that have a hint in them."""
+    """Indices of the rows that have a hint, or a place in a file, in them."""
     lowered = "\n".join(rows).lower()
     ends = list(accumulate(len(row) + 1 for row in lowered.split("\n")))
     found: set[int] = set()
@@ -111,6 +113,7 @@ def _hinted(rows: Sequence[str]) -> list[int]:
             row = bisect_right(ends, at)
             found.add(row)
             at = lowered.find(hint, ends[row])
+    found.update(bisect_right(ends, match.start()) for match in _PLACE.finditer(lowered))
     return sorted(found)
 
 
