@@ -229,7 +229,7 @@ def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
         "Critical context": [
             "- Edit src/login.py: a → b",
             "- Bash pytest -x → FAILED tests/test_login.py: boom",
-            "- Agent: decided use sha256 because md5 weak; port 8443",
+            "- Agent: We decided use sha256 because md5 weak; port 8443",
         ],
     }
 
@@ -261,7 +261,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     assert found["In progress"] == ["(none)"]
     assert found["Key decisions"] == ["- We decided to use sha256 because md5 is weak. The port is 8443."]
     text = checkpoint_text(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
-    assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b\n- Agent: decided" in text
+    assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b\n- Agent: We decided" in text
     assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
 
@@ -299,7 +299,7 @@ def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
             "- Edit src/login.py: a → b",
             "- Bash pytest -x → FAILED tests/test_login.py: boom",
         ],
-        "Needed for the kept part": ["- Agent: decided use sha256 because md5 weak; port 8443"],
+        "Needed for the kept part": ["- Agent: We decided use sha256 because md5 weak; port 8443"],
     }
 
 

@@ -69,7 +69,7 @@ NOISE = {"log", "prose"}
 """Outputs that no runner printed: what stands there is quoted or not, and decides nothing."""
 
 
-PARTS = {"go-passed", "cargo-test-passed", "go-build-failed"}
+PARTS = {"go-passed", "cargo-test-passed", "go-build-failed", "tsc-failed"}
 """Outputs of runs that are summed up part by part, or that only list mistakes."""
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold import tokens
 from refold.facts import call_text
-from refold.facts.call_text import CONCLUSION, SAID, main_argument
+from refold.facts.call_text import CONCLUSION, SAID, conclusion, main_argument
 from refold.facts.call_text import said as first_words
 from refold.facts.lines import REPORTED, EntryLines, MessageLine, findings, joined, lines_of, render
 from refold.messages import Call, Message
@@ -270,6 +270,7 @@ def test_R11_paths_are_given_from_where_the_session_works() -> None:
         ("npm test", "Error in the bootloader, please report\n\n\nCommand aborted", True, "Command aborted"),
         ("ls -l", "total 0", False, ""),
         ("grep -n x a.py", "\n[Command finished with exit code 1]", False, "nothing found"),
+        ("rg -n x a.py", "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 1, stdout: , stderr: ", False, ""),
         ("cat a.py", "cat: a.py: No such file or directory\n\nCommand exited with code 1", True, "exit 1: cat: a.py: No such file or directory"),
     ],
 )  # fmt: skip
@@ -474,11 +475,32 @@ def test_R11_hostile_messages_are_read(value: Any) -> None:
 def test_R11_a_line_says_which_part_of_a_file_was_read(asked: object) -> None:
     call = m.call("c", "str_replace_editor", command="view", path="a.py", view_range=asked)
     assert main_argument(call) == "view a.py:400-460"
+    call = m.call("c", "str_replace_editor", command="view", path="a.py", view_range=[393, -1])
+    assert main_argument(call) == "view a.py:393-"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "- JG7FMM\n- LQ940Q\n- 2FBBAH\n- X7BYG1\n- BOH180\n- EQ1G6C",
+        "- Gift Card 6276644: $113\n- Certificate 8544743: $250\n- Certificate 9932251: $250",
+        "1. Apples\n2. 7\n3. Pears",
+    ],
+)
+def test_R22_a_list_is_told_with_all_of_its_items_or_with_a_gap(rows: str) -> None:
+    told = conclusion(f"Here are your reservations:\n\n{rows}\n\nLet me know which one to change.")
+    for row in rows.split("\n"):
+        assert row.split(" ", 1)[1] in told
+
+
+def test_R23_what_ends_in_an_address_needs_no_full_stop() -> None:
+    url = "https://github.com/acme/tool/pull/121"
+    assert url in conclusion(f"## Pull request\n\n**Draft PR created:** {url}\n\nIt has two commits.")
 
 
 def test_R11_a_heading_is_told_with_what_it_announces() -> None:
     text = "Summary of changes:\n\n1. **showStatus()** replaces eleven copies of one block.\n2. More."
-    assert first_words(text) == "Summary of changes: showStatus() replaces eleven copies of one block."
+    assert first_words(text) == "Summary of changes: showStatus() replaces eleven copies of one block. More."
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,8 @@ def test_R22_what_was_changed_on_another_branch_does_not_stand(
         ([COMMIT, bash("git checkout .", "Updated 0 paths from the index")], ""),
         ([bash("git stash; make; git stash pop")], ""),
         ([COMMIT, switched("git checkout -b next", "next", "a new ")], ""),
+        ([EDIT, COMMIT, MAIN], f", files changed since, {SWITCHED}"),
+        ([EDIT, bash("rm src/a.py"), bash("rm src/a.py")], ", files changed since"),
     ],
 )
 def test_R22_a_check_says_that_git_changed_the_files_since(steps: list[Step], since: str) -> None:
@@ -237,6 +239,37 @@ def test_R22_a_check_says_that_git_changed_the_files_since(steps: list[Step], si
     assert told(made, CHECKS)[-1] == f'pytest -q: "1 failed" #3{since}'
     again = done(EDIT, *steps, bash("pytest -q", "1 failed in 0.1s"))
     assert "since" not in told(again, CHECKS)[0] and SWITCHED not in told(again, CHECKS)[0]
+
+
+def test_R22_an_edit_that_is_made_again_elsewhere_is_no_error_that_was_left() -> None:
+    edit = {"command": "edit 2:2\n    x = f.read()\nend_of_edit"}
+    failed: Step = (
+        "edit",
+        edit,
+        "Your proposed edit has introduced new syntax error(s).\n(Open file: /w/a.py)",
+        True,
+    )
+    again: Step = ("edit", edit, "[File: /w/b.py (9 lines total)]\n(Open file: /w/b.py)")
+    assert len(told(done(failed), ERROR)) == 1
+    assert told(done(failed, again), ERROR) == []
+
+
+def test_R22_a_change_says_that_a_sub_agent_worked_on_the_file_since() -> None:
+    since = ", a sub-agent worked on it since"
+    for said, report in (("Take the timing out of a.py", "Done."), ("Take it out", "src/a.py is clean now.")):
+        task: Step = ("Task", {"subagent_type": "dev", "prompt": said}, report)
+        assert told(done(EDIT, task), "Newest changes")[0] == f"a.py #0{since}"
+        assert since not in render(done(task, EDIT)) and since not in render(done(EDIT, task, EDIT))
+    other: Step = ("Task", {"prompt": "Look at b.py"}, "It is fine.")
+    assert since not in render(done(EDIT, other))
+
+
+def test_R22_a_failure_is_not_told_long_after_files_were_changed() -> None:
+    failed = bash("npx tsc", "a.ts(1,2): error TS1: no\nExit code 2", True)
+    looked = [bash(f"cat {n}.txt", "x") for n in range(60)]
+    assert len(told(done(failed, *looked), CHECKS)) == 1
+    assert len(told(done(failed, EDIT, *looked), CHECKS)) == 1
+    assert told(done(failed, *looked, EDIT), CHECKS) == []
 
 
 def test_R22_what_a_command_in_the_background_may_take_back_is_not_told() -> None:

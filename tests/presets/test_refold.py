@@ -188,6 +188,27 @@ def test_R19_a_step_too_large_to_stand_is_quoted_as_far_as_there_is_room(files: 
     assert view.tokens <= 3_000
 
 
+def test_R22_where_a_quoted_step_stood_is_said_without_doubt() -> None:
+    session, engine = Session(), refold(budget=6_000)
+    session.append(m.user("Repair the export."))
+    for number in range(9):
+        large = "x = compute(alpha, beta)\n" * (900 if number == 4 else 8)
+        call = m.call(
+            f"c{number}", "Write", path="/w/export/rows_and_columns_of_it.py", content=large + str(number)
+        )
+        session.append(m.assistant("", call))
+        session.append(m.result(f"c{number}", "written"))
+    text = run(engine.prepare(session)).text
+    found = re.search(
+        r'\(before number (\d) of the (\d) steps that begin "(.*)" below\)\n#9 assistant: Write', text
+    )
+    assert found is not None
+    below = [item.message for item in engine.view(session).items if item.fold is None and item.message.calls]
+    assert len(below) == int(found[2])
+    assert below[int(found[1]) - 1].calls[0].id == "c5"
+    assert found[3].startswith('Write {"path":"/w/export')
+
+
 @pytest.mark.parametrize("budget", [1_500, 2_000])
 def test_R21_what_was_said_right_before_the_request_stands_once(budget: int) -> None:
     session, answer = work(), "The lock of the login is taken twice in `Session.open`."
@@ -868,7 +889,9 @@ def test_R23_a_finding_is_told_with_the_edit_that_was_tried_with_it() -> None:
         session.append(m.result(f"c{number}", "x = 1\n" * 100))
     forced(engine, session)
     record = engine.view(session).messages[0].text
-    assert "for each row. I fix it. → Edit rows.py #41\n" in record.partition("(Other steps before #")[0]
+    assert (
+        "for each row. I fix it. (tried: Edit rows.py) #41\n" in record.partition("(Other steps before #")[0]
+    )
 
 
 def test_the_writer_of_notes_sees_what_stays_the_ends_of_logs_and_words_there_is_no_room_for() -> None:

@@ -324,7 +324,7 @@ def test_R19_of_a_search_the_hits_stay_before_the_lines_around_them() -> None:
     around = [f"src/a.go-{n}-\tvar number{n} = compute({n})" for n in range(100, 120)]
     hits = ["src/a.go:120:func TransitionAndLog(a int) {", "src/b.go:7:\tTransitionAndLog(1)"]
     text = "\n".join([*around, hits[0], *[row.replace("-1", "-2", 1) for row in around], "--", hits[1]])
-    assert clip(text, 80, "grep").split("\n") == [*hits, "[… 41 lines around …]"]
+    assert clip(text, 80, "grep").split("\n") == [*hits, "[… 41 lines around; #7 …]"]
     assert clip(text, 40, "grep").startswith(hits[0])
 
 
@@ -368,6 +368,12 @@ def test_a_file_keeps_what_it_imports_rather_than_all_of_its_opening_comment() -
     clip = clip_message(m.result("c1", text), 120, Texts(COUNTER), key="#7", kind="read").text
     assert 'import { a } from "./a"' in clip
     assert "Part 0" in clip and "Part 5" not in clip
+
+
+def test_R1_what_is_left_of_a_comment_says_where_the_rest_is() -> None:
+    text = '"""\n' + "".join(f"Part {n} of the description of it.\n" for n in range(40)) + '"""\n'
+    for size in (24, 48, 96, 192):
+        assert "#7 …]" in clip(text, size, "read")
 
 
 def test_steps_of_a_progress_bar_are_one_line() -> None:

@@ -105,8 +105,8 @@ class Clips:
         self.forms: dict[tuple[str, int], SizedMessage] = {}
         """By entry and level."""
         self._texts: dict[str, Texts] = {}
-        self._openings: dict[str, list[int]] = {}
-        """The lines that results begin with, and the first of those results."""
+        self._openings: dict[str, list[tuple[int, frozenset[str]]]] = {}
+        """By the first line of results: where they stand, and what all of them up to there begin with."""
         self._epoch = self._read = 0
 
     @classmethod
@@ -123,7 +123,7 @@ class Clips:
             small = message
             if level:
                 if id not in self._texts:
-                    self._texts[id] = Texts(self.counter, self._printed_before(id))
+                    self._texts[id] = Texts(self.counter, self._banner(id, message))
                 number, texts = f"#{self.session.position(id)}", self._texts[id]
                 small = clip_message(message, level, texts, key=number, kind=shown_by(call))
             elif isinstance(message, Assistant):
@@ -132,8 +132,8 @@ class Clips:
             form = self.forms[id, level] = SizedMessage(small, self.counter.message(small))
         return form
 
-    def _printed_before(self, id: str) -> Callable[[str], bool]:
-        """Whether results before this entry often began with such a line."""
+    def _banner(self, id: str, message: Message) -> Callable[[str], bool]:
+        """Whether all results before this entry that began as it does had such a line, if there were some."""
         path, end = self.session.path, self.session.position(id) or 0
         if self._epoch != self.session.epoch:
             self._epoch, self._read = self.session.epoch, 0
@@ -141,11 +141,15 @@ class Clips:
         for position in range(self._read, end):
             entry = path[position]
             if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Result):
-                for shape in set(opening_shapes(bare_output(entry.message.text))):
-                    if len(begun := self._openings.setdefault(shape, [])) < OFTEN:
-                        begun.append(position)
+                first, *others = opening_shapes(bare_output(entry.message.text))
+                begun, common = self._openings.setdefault(first, []), frozenset((first, *others))
+                common &= begun[-1][1] if begun else common
+                if len(begun) < OFTEN or common != begun[-1][1]:
+                    begun.append((position, common))
         self._read = max(self._read, end)
-        return lambda shape: len(begun := self._openings.get(shape, [])) == OFTEN and begun[-1] < end
+        first = opening_shapes(bare_output(message.text))[0]
+        alike = [common for position, common in self._openings.get(first, ()) if position < end]
+        return (alike[-1] if len(alike) >= OFTEN else frozenset[str]()).__contains__
 
     def clear(self) -> None:
         self.forms.clear()

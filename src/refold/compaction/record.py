@@ -25,7 +25,17 @@ from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
 from refold.facts.lines import EntryLines, Row, joined, render
-from refold.messages import Assistant, Message, Result, System, Text, User, in_full, spoken
+from refold.messages import (
+    Assistant,
+    Message,
+    Result,
+    System,
+    Text,
+    User,
+    compact_json,
+    in_full,
+    spoken,
+)
 from refold.session.edits import edit_stretches, said_by
 from refold.session.history import History
 from refold.session.toolnames import RECALL_TOOL_NAME
@@ -281,9 +291,7 @@ class Composer:
             if position < layout.position and position in self._asked_at:
                 continue
             if index in layout.left and index - 1 not in layout.left:
-                after = next(s.items[i] for i in range(index, len(s.items)) if i not in layout.left)
-                begins = in_short(in_full(after.message, thoughts=False).strip(), PLACE)
-                place = f'(before "{begins}" below)\n'
+                place = f"({_place(s, layout, index)})\n"
             text = _quotation(s, index, level and level + more)
             if level and more:
                 more = max(more + level - max(s.counter.text(text), level), 0)
@@ -303,6 +311,21 @@ class Composer:
             room -= count(text) + 1
             texts[index] = text
         return {index: text for index, text in texts.items() if text}
+
+
+def _place(s: PlanContext, layout: Layout, index: int) -> str:
+    """Where an item stood that left the steps around it: before which of those below."""
+    stay = [at for at in range(layout.first, len(s.items)) if at not in layout.left]
+    after = next(at for at in stay if at > index)
+    begins = _begins(s.items[after].message)
+    alike = [at for at in stay if _begins(s.items[at].message) == begins]
+    which = f"number {alike.index(after) + 1} of the {len(alike)} steps that begin " if len(alike) > 1 else ""
+    return f'before {which}"{begins}" below'
+
+
+def _begins(message: Message) -> str:
+    calls = (f"{call.name} {call.raw or compact_json(call.arguments)}" for call in message.calls)
+    return in_short(message.text.strip() or next(calls, ""), PLACE)
 
 
 class _RecordText:

@@ -308,20 +308,18 @@ def dense_text(fact: Fact, present: frozenset[str]) -> str:
 # ── the dense form of a sentence ────────────────────────────────────────────────────────────────
 
 _DROPPED = """
-a an the of to in on at by as is are was were am be do does did has have had having and it its i
-me my mine we us our ours you your yours that this these those there so too very just also which who whom i'm
-i've it's that's there's you're you've we're we've what's who's here's let's how's where's im ive youre thats
+a an the am is are be and in on at to by of as i my i'm i've im ive so too very just also
 really actually basically literally definitely totally absolutely certainly pretty quite rather kinda sorta
-bit super oh ah hey hi hello wow haha lol yeah yep yup well okay ok thanks thank please btw anyway honestly
+super oh ah hey hi hello wow haha lol yeah yep yup well okay ok thanks thank please btw anyway honestly
 """
 _DROP = frozenset(_DROPPED.split())
-_WILL = {"'ll": "will", "'d": "would"}
-_SELF = ("i", "we", "you", "it", "that", "there")
-_SHORTENED = {person + ending: full for person in _SELF for ending, full in _WILL.items()}
-"""Contractions of dropped pronouns whose verb is the tense."""
+"""Whoever is meant beside the speaker, and what tells the past, stays."""
+_SHORTENED = {"i'll": "will", "i'd": "would"}
+"""Contractions of the speaker whose verb is the tense."""
 
 _EDGE = ',.;:!?()"“”…~'
-_TOKEN = re.compile(r"\S+")
+_TOKEN = re.compile(r'["“][^"“”\n]{1,120}["”]\S*|\S+')
+"""A word, or a quotation, which stays as it is."""
 _CODE = re.compile(r"[`_/\\={}<>#@|]|\$[A-Za-z_{(]|[A-Za-z]\.[A-Za-z]|\w\(")
 _MARKS = str.maketrans({"’": "'", "‘": "'"})
 _CHINESE_FILLERS = lazy_pattern(
@@ -331,10 +329,10 @@ _GREETINGS = ("hey", "hi", "hello", "thanks", "wow", "bye", "congrats")
 
 
 def dense(sentence: str, forms_of_address: frozenset[str] = frozenset()) -> str:
-    """`sentence` without what carries no fact: names, numbers, negations, tenses that matter, code and all
-    other words stay; articles, the speaker's own pronouns, copulas, fillers and interjections go. A reading
-    model answers as well from this. `forms_of_address`: lower-case names of those present, dropped only where
-    set off by punctuation ("Thanks, Maria!")."""
+    """`sentence` without what carries no fact: names, numbers, negations, tenses, other persons, quotations,
+    code and all other words stay; articles, the speaker's own pronouns, copulas, prepositions outside of
+    names, fillers and interjections go. A reading model answers as well from this. `forms_of_address`:
+    lower-case names of those present, dropped only where set off by punctuation ("Thanks, Maria!")."""
     if _CODE.search(sentence):
         return sentence
     kept: list[str] = []
@@ -342,7 +340,7 @@ def dense(sentence: str, forms_of_address: frozenset[str] = frozenset()) -> str:
     for position, token in enumerate(tokens):
         core = token.strip(_EDGE)
         low = core.lower()
-        if not core or (low in _DROP and _is_plain(core, position)):
+        if not core or (low in _DROP and _is_plain(core, position) and not _joins(tokens, position)):
             if kept and token[-1] in ";:," and kept[-1][-1] not in ",;:.":
                 kept[-1] += ","
         elif low in _SHORTENED and _is_plain(core, position):
@@ -355,6 +353,15 @@ def dense(sentence: str, forms_of_address: frozenset[str] = frozenset()) -> str:
 def _is_plain(core: str, position: int) -> bool:
     """Not a name that looks like a small word: "US", "IT", the "A" of a title."""
     return core.islower() or core[:2] in ("I", "I'") or (position == 0 and core == core.capitalize())
+
+
+def _joins(tokens: Sequence[str], position: int) -> bool:
+    """A small word inside of a name, "Lord of the Rings", or of "Anna and I"."""
+    before, after = tokens[:position], tokens[position + 1 :]
+    if tokens[position] == "I":
+        return before[-1:] == ["and"]
+    beside = (next((word for word in side if word not in _DROP), "") for side in (before[::-1], after))
+    return after[:1] == ["I"] or all(word[:1].isupper() for word in beside)
 
 
 def _is_address(tokens: list[str], position: int) -> bool:

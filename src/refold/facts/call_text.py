@@ -48,9 +48,13 @@ _MARKUP = lazy_pattern(
 )
 _FENCE = re.compile(r"^```[^\n]*\n(?s:.*?)(?:^```|\Z)", re.M)
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s")
+_NUMBER = re.compile(r"\W*(?:\d{1,3}[.)])?\W*")
+"""The number of an item, or no more than its mark."""
 _ITEM = re.compile(r"\s{0,40}(?:[*\-+•]|\d{1,3}[.)])\s")
 _WHOLE = lazy_pattern(r"[.!?…:。！？；：][\"'”’)\]」』）`*_]{0,8}$")
 """The end of a sentence."""
+_ADDRESS = re.compile(r"\S\shttps?://\S{1,2000}$")
+"""What ends in one is said as well, without a full stop."""
 _DRAWN = ("|", "├", "│", "└", "┌", "<", "{", "[")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -107,12 +111,12 @@ def _pieces(text: str) -> list[_Piece]:
         else:
             wrapped.append([row])
     found = [
-        _Piece(line, _ITEM.match(row) is not None, _WHOLE.search(line) is not None)
+        _Piece(line, _ITEM.match(row) is not None, (_WHOLE.search(line) or _ADDRESS.search(line)) is not None)
         for row in (" ".join([first.rstrip(), *map(str.strip, more)]) for first, *more in wrapped)
         if not _HEADING.match(row)
         for line in _sentences(row)
     ]
-    return [piece for piece in found if _tells(piece.text)] or found[:1]
+    return [piece for piece in found if _tells(piece)] or found[:1]
 
 
 def _continues(row: str, before: Sequence[str]) -> bool:
@@ -265,11 +269,17 @@ def _sentences(text: str) -> list[str]:
     return lines
 
 
-def _tells(line: str) -> bool:
-    """More than courtesy or a drawing: two words, or some characters of a script without spaces."""
+def _tells(piece: _Piece) -> bool:
+    """More than courtesy or a drawing: two words, or some characters of a script without spaces. Of a list
+    every item tells: one that is not there was not said."""
+    line = piece.text[:400]
     if line.startswith(_DRAWN):
         return False
-    return len(_LETTERS.findall(line[:400])) >= 2 or len(_WIDE.findall(line[:400])) >= 4
+    return (
+        (piece.item and not _NUMBER.fullmatch(line))
+        or len(_LETTERS.findall(line)) >= 2
+        or len(_WIDE.findall(line)) >= 4
+    )
 
 
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────
@@ -352,14 +362,15 @@ _NUMBERS = re.compile(r"-?\d{1,9}")
 
 
 def _range(call: Call) -> str:
-    """The lines that were asked for: `:10-60`."""
+    """The lines that were asked for: `:10-60`, `:10-` to the end."""
     # Some agents send every argument as text.
     given = [int(number) for number in _NUMBERS.findall(str(call.arguments.get("view_range", ""))[:80])]
     first = _line(argument(call, ("offset", "start_line", "startLine", "line_number", "StartLine")))
     last = _line(argument(call, ("end_line", "endLine", "EndLine")))
     count = _line(argument(call, ("limit",)))
     first, last = map(_line, given) if len(given) == 2 else (first, last or (first + count - 1) * bool(count))
-    return (f":{first}" + (f"-{last}" if last else "")) if first else ""
+    end = f"-{last}" if last else "-" if given[1:] == [-1] else ""
+    return f":{first}{end}" if first else ""
 
 
 def _line(value: Any) -> int:

@@ -130,7 +130,9 @@ _FAILED_TEST = lazy_pattern(r"^(?:--- FAIL: |panic: )")
 """What Go prints of one test, where the line that sums up was cut off."""
 _PART = re.compile(r"(?:ok|FAIL)[ \t]|test result: ")
 """Go and cargo sum up each part of the work, and never the whole."""
-_ONE_OF_MANY = lazy_pattern(rf"(?:ok|FAIL)[ \t]|test result: |--- FAIL: |panic: |{_MISTAKE}")
+_ONE_OF_MANY = lazy_pattern(
+    rf"(?:ok|FAIL)[ \t]|test result: |--- FAIL: |panic: |{_MISTAKE}|\S{{1,200}}\([\d,]{{1,19}}\): error TS"
+)
 _TIME = re.compile(r" in \d[\d.]{0,12}m?s(?: \([\d:]{1,12}\))?$")
 _FAILURES = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|errors?|failures?|problems?|issues?)|FAIL|error", re.I

@@ -61,6 +61,8 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Names that lines define which changes put in, and that none took out again, the newest last."""
     committed: bool = False
     """Git has the newest change."""
+    delegated: bool = False
+    """A sub-agent that was told of it, or tells of it, has worked since."""
 
 
 class FileHistory:
@@ -69,6 +71,7 @@ class FileHistory:
     def __init__(self) -> None:
         self.notes: dict[str, FileNote] = {}
         self._count = 0
+        self._changed_at = self._stashed_at = -1
         self.switched = -1
         """Where another branch was last checked out."""
         self._branch = ""
@@ -88,9 +91,8 @@ class FileHistory:
 
     @property
     def changed_at(self) -> int:
-        """Where a file was last changed, or a change taken back."""
-        numbers = (note.number for note in self.notes.values() if note.fate not in ("read", "left"))
-        return max(numbers, default=-1)
+        """Where a file was last changed, or a change taken back. What is back from the stash is not."""
+        return max(self._changed_at, self._stashed_at) if self.stashed else self._changed_at
 
     def told(self) -> list[FileNote]:
         """What is known of each file, the one touched last at the end. What has files below it is none."""
@@ -131,9 +133,16 @@ class FileHistory:
         stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*stay, *put_in)[-_NAMES:]
         name = known.name if known else action.path
+        self._changed_at = max(self._changed_at, number)
         if known and known.number == number and known.change and fate != "deleted":
             text = f"{known.change}\n{text}"  # several edits of one step
         self._put(path, FileNote(name, fate, 0, number, "" if fate == "deleted" else text, names))
+
+    def delegate(self, said: str) -> None:
+        """A sub-agent has worked: what it was told, and what it tells."""
+        for path, note in self._of(*_CHANGED).items():
+            if posixpath.basename(path) in said:
+                self.notes[path] = msgspec.structs.replace(note, delegated=True)
 
     def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
         """A command line that ran. Of one that failed, or is not plain, nothing is sure."""
@@ -149,7 +158,9 @@ class FileHistory:
                 if on or sure:  # it may be told to say nothing
                     self._commit(changed=any(map(_ADDS.fullmatch, simple.words[2:])))
             elif verb == "stash" and "No local changes" not in outcome.body[:400]:
-                self._put_away(_STASH, self._pending("modified", "deleted"), "gone", number)
+                pending = self._pending("modified", "deleted")
+                self._put_away(_STASH, pending, "gone")
+                self._stashed_at = number if pending else -1
             elif verb == "unstash" and sure:
                 self._bring_back(_STASH)
             elif verb == "drop":
@@ -197,9 +208,9 @@ class FileHistory:
             self.switched = number
         self._branch = branch
 
-    def _put_away(self, name: str, notes: dict[str, FileNote], fate: Fate, number: int = -1) -> None:
+    def _put_away(self, name: str, notes: dict[str, FileNote], fate: Fate) -> None:
         self._away[name] = self._away.get(name, {}) | notes
-        self._forget(notes, number, fate)
+        self._forget(notes, fate=fate)
 
     def _bring_back(self, name: str) -> None:
         for path, note in self._away.pop(name, {}).items():
@@ -223,6 +234,7 @@ class FileHistory:
     def _forget(self, notes: dict[str, FileNote], number: int = -1, fate: Fate = "gone") -> None:
         for path, note in notes.items():
             at = max(note.number, number) if note.fate in _CHANGED else -1
+            self._changed_at = max(self._changed_at, at)
             self.notes[path] = msgspec.structs.replace(note, fate=fate, number=at, change="", defines=())
 
     def _meant(self, word: str) -> list[str]:

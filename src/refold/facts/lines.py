@@ -22,6 +22,7 @@ from refold.facts.tools import actions
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed, spoken
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
+from refold.session.toolstatus import is_framing
 from refold.text.truncate import in_short, one_line
 from refold.tokens.fitting import largest
 
@@ -31,6 +32,8 @@ SHOWN_CHARS = 160
 OTHERS = " and others like it"
 """Where a runner sums up many parts, and one of them is quoted."""
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
+_SEEN = 2_000
+"""Characters at the end of an output among which something was printed, if anything was."""
 _TELLING, _FINDINGS = 4, 4
 """How telling a finding is at least; how many are told of a turn."""
 CallOf: TypeAlias = Callable[[str], Call | None]
@@ -106,7 +109,7 @@ def _found(message: Assistant) -> str:
         if action.verb != "view"
     )
     tried = in_short(", ".join(dict.fromkeys(edits)), REPORT)
-    return conclusion(spoken(message), FINDING) + (f" → {tried}" if tried else "")
+    return conclusion(spoken(message), FINDING) + (f" (tried: {tried})" if tried else "")
 
 
 def _outcome(result: Result, call: Call, cwd: str) -> str:
@@ -136,7 +139,8 @@ def _ran(line: str, ended: ToolOutcome) -> str:
     if ended.exit == 1 and parsed.commands and parsed.commands[-1].program in LOOKS:
         # What looks around ends with 1 where it finds nothing, or a difference: no failure.
         missing = "No such file" in ended.error
-        return _status(ended, ended.error) if missing else "" if ended.error else "nothing found"
+        shown = ended.error or any(x.strip() and not is_framing(x) for x in ended.body[-_SEEN:].split("\n"))
+        return _status(ended, ended.error) if missing else "" if shown else "nothing found"
     run = check_run(line)
     quote, others = summary(ended.body, failed=ended.failed) if run else ("", False)
     quote += OTHERS * others

@@ -20,8 +20,8 @@ from refold.facts.shell import CommandLine, operands, parse, without_folder
 from refold.facts.todos import Todo, plan, todos, with_task
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import actions, printed_files
-from refold.messages import Bash, Call, Message, Result, User
-from refold.session.toolnames import command_line, kind
+from refold.messages import Bash, Call, Message, Result, User, compact_json
+from refold.session.toolnames import SUB_AGENTS, canonical_tool_name, command_line, kind, text_argument
 from refold.text.truncate import one_line
 
 _CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
@@ -153,9 +153,13 @@ class WorkState:
             self._start(step, started[1] or started[2] or started[3], at)
         elif what == "bash":
             self._ran(self._continued(step), outcome, base, at)
+        elif canonical_tool_name(call.name) in SUB_AGENTS:
+            self._worked(call, outcome.body)
         elif self._running:
             self._ends(outcome.body, outcome, at)
         opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
+        if what == "edit" and self._errors:
+            self._again(_same(call))
         printed = printed_files(call, outcome.body, outcome.exit) if what == "bash" else ()
         for action in actions(call, opened[1] if opened else ""):
             path = absolute(action.path, base)
@@ -168,7 +172,7 @@ class WorkState:
                 self.history.take(action, base, step.at[0], created=outcome.created)
             elif action.verb != "view" and what != "bash":
                 error = FailedAction(f"{call.name} {action.path}", outcome.error, outcome.exit, *at)
-                _keep(self._errors, path, (error, frozenset(), step.count), _ERRORS)
+                _keep(self._errors, path, (error, _same(call), step.count), _ERRORS)
         if not outcome.failed:
             self._lists(step, outcome, what == "todo", at)
         if outcome.cwd:
@@ -213,9 +217,12 @@ class WorkState:
     def _tried(self, parsed: CommandLine) -> frozenset[tuple[str, str]]:
         """The names of a command line; what failed of them before is tried again."""
         names = _names(parsed)
+        self._again(names)
+        return names
+
+    def _again(self, names: frozenset[tuple[str, str]]) -> None:
         for subject in [key for key, error in self._errors.items() if not error[1].isdisjoint(names)]:
             del self._errors[subject]
-        return names
 
     def _checked(self, step: _Step, outcome: ToolOutcome, line: str, base: str, at: At) -> bool:
         """A run of checks takes the place of what they gave before. Says whether something is told of it."""
@@ -266,6 +273,11 @@ class WorkState:
             _, step = self._running.pop(id)
             if outcome is not None and kind(step.call.name) == "bash":
                 self._ran(step, outcome, self._base(step.call), at)
+            elif canonical_tool_name(step.call.name) in SUB_AGENTS:
+                self._worked(step.call, text)
+
+    def _worked(self, call: Call, report: str) -> None:
+        self.history.delegate(f"{text_argument(call, ('prompt', 'message', 'task'))}\n{report}")
 
     # ── what it says ────────────────────────────────────────────────────────────────────────────
 
@@ -338,6 +350,11 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
     values[name] = value
     if len(values) > most:
         del values[next(iter(values))]
+
+
+def _same(call: Call) -> frozenset[tuple[str, str]]:
+    """What tries an edit again, of whatever file: the same call."""
+    return frozenset({(call.name, compact_json(call.arguments))})
 
 
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:

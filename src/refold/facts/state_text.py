@@ -37,7 +37,7 @@ _FILES = 0.45
 """Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %)."""
 _CHANGES, _CHECKS, _PLAN = 24, 10, 800
 """Changed files and checks that are told of; characters of a plan."""
-_STALE = 200
+_STALE = 100
 """Entries after which a failure is not told any more where files were changed since."""
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
@@ -200,7 +200,8 @@ class _Sheet:
     def _title(self, note: FileNote) -> str:
         base = posixpath.basename(note.name)
         alone = note.name in self.named and self.files.alike[base] == 1
-        return f"{base if alone else self.files.short(note.name)} #{note.number}"
+        since = ", a sub-agent worked on it since" if note.delegated else ""
+        return f"{base if alone else self.files.short(note.name)} #{note.number}{since}"
 
     def _put(self, title: str, rows: list[Row]) -> bool:
         size = self.counter.text(joined(rows)) + 1

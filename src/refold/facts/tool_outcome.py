@@ -89,7 +89,7 @@ def outcome_of_run(message: Bash) -> ToolOutcome:
 # ── envelopes ───────────────────────────────────────────────────────────────────────────────────
 
 _STDERR = ", stderr: "
-_SANDBOX = re.compile(r"failed in sandbox .{0,200}?exit code: (-?\d{1,9})")
+_SANDBOX = re.compile(r"failed in sandbox (?:.{0,200}?error: )?(.{0,200}?)(?:, )?exit code: (-?\d{1,9})")
 
 
 def unwrapped(text: str) -> tuple[str, int | None, bool]:
@@ -97,7 +97,8 @@ def unwrapped(text: str) -> tuple[str, int | None, bool]:
     if text.startswith("failed in sandbox"):
         at = text.find(_STDERR, 0, 2_000)
         code = _SANDBOX.match(text[:400])
-        return text[at + len(_STDERR) :] if at >= 0 else text, int(code[1]) if code else None, True
+        said = text[at + len(_STDERR) :] if at >= 0 else text
+        return said or (code[1] if code else text), int(code[2]) if code else None, True
     value = decoded_json(text) if text.startswith("{") else None
     return _envelope(cast("dict[str, Any]", value), text) if isinstance(value, dict) else (text, None, False)
 

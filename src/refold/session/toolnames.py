@@ -55,6 +55,10 @@ _NAMES: Mapping[ToolKind, str] = {
 }  # fmt: skip
 
 
+SUB_AGENTS = frozenset({"task", "agent", "subagent", "newtask", "spawnagent", "delegate", "delegatetask"})
+"""Tools, by their canonical names, that let another agent work, which may change files."""
+
+
 @lru_cache(maxsize=1024)
 def canonical_tool_name(name: str) -> str:
     """A tool name without case, separators, server and namespace prefixes."""

@@ -31,7 +31,14 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output, reported_status
-from refold.shrink.excerpt import LineSpan, SalientLines, without_banner, without_context, without_numbers
+from refold.shrink.excerpt import (
+    LineSpan,
+    SalientLines,
+    lines_left,
+    without_banner,
+    without_context,
+    without_numbers,
+)
 from refold.text.frames import TAG
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
@@ -101,11 +108,11 @@ class Texts:
         body = self._bodies.get(text)
         if body is None:
             plain = bare_output(text)
-            plain = without_context(plain) if kind == "grep" else plain
+            plain = without_context(plain, key) if kind == "grep" else plain
             plain = without_banner(plain, self.printed, key) if kind == "bash" else plain
             # Of a file every line may have to be matched.
             plain = without_numbers(plain if kind in _FILES else _once(plain), kind)
-            plain = _with_short_comment(plain) if kind in _FILES else plain
+            plain = _with_short_comment(plain, key) if kind in _FILES else plain
             by_record = _by_record(plain)
             plain, line = (by_record, len(by_record)) if by_record else (plain, _LINE)
             size = self.size(text) if plain == text else self.counter.text(plain)
@@ -121,12 +128,13 @@ _COMMENT_LINES = 3
 """Lines that stay of a comment in front of a file: what is imported comes behind it."""
 
 
-def _with_short_comment(text: str) -> str:
+def _with_short_comment(text: str, key: str) -> str:
     comment = _COMMENT.match(text)
     rows = comment[0].rstrip("\n").split("\n") if comment else []
     if comment is None or len(rows) < 2 * _COMMENT_LINES:
         return text
-    return "\n".join([*rows[:_COMMENT_LINES], _LEFT_OUT, text[comment.end() :].lstrip("\n")])
+    left = lines_left(len(rows) - _COMMENT_LINES, " of a comment", key)
+    return "\n".join([*rows[:_COMMENT_LINES], left, text[comment.end() :].lstrip("\n")])
 
 
 _BAR = re.compile(r"[\W\d_]+")

@@ -157,7 +157,7 @@ _HIT = re.compile(r"(?:[^\n\t:]{1,300}:)?\d{1,9}:")
 _BESIDE_A_HIT = re.compile(r"(?:\S.{0,300}?-)?\d{1,9}-")
 
 
-def without_context(text: str) -> str:
+def without_context(text: str, key: str) -> str:
     """The hits of a search that also printed lines around them (`path-12-…`), and how many of those."""
     rows = text.rstrip("\n").split("\n")
     hits = {row for row in rows if _HIT.match(row)}
@@ -165,7 +165,12 @@ def without_context(text: str) -> str:
     kept = [row for row in rows if row not in around and row != "--"]
     if not hits or not around or len(kept) - sum(row in hits for row in kept) > 0.1 * len(rows):
         return text
-    return "\n".join([*kept, f"[… {len(rows) - len(kept)} lines around …]"])
+    return "\n".join([*kept, lines_left(len(rows) - len(kept), " around", key)])
+
+
+def lines_left(count: int, which: str, key: str) -> str:
+    """Says what is not there, and how it is found."""
+    return f"[… {count} lines{which}{f'; {key}' if key else ''} …]"
 
 
 _OPENING = 12
@@ -189,7 +194,7 @@ def without_banner(text: str, printed: Callable[[str], bool], key: str) -> str:
     *banner, rest = text.split("\n", count)
     if sum(map(len, banner)) < _BANNER or not rest:
         return text
-    return f"[… {count} lines, as at the start of earlier outputs; {key} …]\n{rest}"
+    return f"{lines_left(count, ', as at the start of earlier outputs', key)}\n{rest}"
 
 
 _BANNER = 60

@@ -326,6 +326,7 @@ TAIL = 0.25
 DENSE = 0.35
 """Tokens of extracted sentences for a token of what was said: so much room is left for them where the
 conversation is not too long for that. M1 at 8,000 tokens: 74.0, 74.7 and 74.6 with 0.25, 0.35 and 0.45."""
+DENSE_FACTS = "## Facts (small words left out)"
 LONG = 2
 """A conversation without tools of at most so many times the goal is clipped in place, if that is enough."""
 WHOLE = Curve(said=8.0, result=0.0)
@@ -347,11 +348,13 @@ def digested(view: Graded) -> Record:
     from refold.digest import Digest
 
     s, room = view.s, view.goal - view.layout.tokens
-    told = for_digest(sources(s.session, s.projection.floor, view.layout.position))
+    said = for_digest(sources(s.session, s.projection.floor, view.layout.position))
+    told = [msgspec.structs.replace(x, key=f"#{s.session.position(x.id)}") for x in said]
     kept = for_digest(sources(s.session, view.layout.position, len(s.session.path)))
     left, made = view.composer.room_for_notes(view.layout, room), Digest(told, kept=kept)
     while True:
-        record = view.composer.record(view.layout, room, made.text(left, s.counter))
+        text = made.text(left, s.counter).replace("## Facts", DENSE_FACTS, 1)
+        record = view.composer.record(view.layout, room, text)
         if record.tokens <= room or left <= 0:
             return record
         left -= record.tokens - room
