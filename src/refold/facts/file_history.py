@@ -62,7 +62,7 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     committed: bool = False
     """Git has the newest change."""
     delegated: bool = False
-    """A sub-agent that was told of it, or tells of it, has worked since."""
+    """A sub-agent that was told of it, or tells of it, has worked since: what stands there is not known."""
 
 
 class FileHistory:

@@ -118,7 +118,7 @@ class Catalogue:
         """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files
         are given. `changes`: with what was last changed in the newest files."""
         sheet, state, notes = _Sheet(budget, counter, self), self.state, self.notes
-        changed = [note for note in notes if note.fate in ("modified", "created")]
+        changed = [note for note in notes if note.fate in ("modified", "created") and not note.delegated]
         newest = state.history.changed_at
         current = (x for x in reversed(state.checks) if newest - x.number < _STALE or not _fails(x))
         checks = [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
@@ -200,8 +200,7 @@ class _Sheet:
     def _title(self, note: FileNote) -> str:
         base = posixpath.basename(note.name)
         alone = note.name in self.named and self.files.alike[base] == 1
-        since = ", a sub-agent worked on it since" if note.delegated else ""
-        return f"{base if alone else self.files.short(note.name)} #{note.number}{since}"
+        return f"{base if alone else self.files.short(note.name)} #{note.number}"
 
     def _put(self, title: str, rows: list[Row]) -> bool:
         size = self.counter.text(joined(rows)) + 1
