@@ -20,6 +20,7 @@ from refold.session.repair import Repaired, repaired
 from refold.session.toolstatus import bare_output, printed_output
 from refold.session.wire_size import WireOverhead, wire_overhead
 from refold.testing.builders import items
+from refold.testing.validators import validate
 from refold.tokens import get as counter
 from tests.timing import steps
 
@@ -30,6 +31,20 @@ KEY = "sk-ant-api03-" + "Zk3vQ9xW7rT2mN8bL5pY1c0042"
 
 def view(session: Session) -> View:
     return ENGINE.view(session)
+
+
+def test_an_unknown_item_that_names_a_call_leaves_it_its_result() -> None:
+    session = Session()
+    session.merge([
+        {"type": "message", "role": "user", "content": "hi"},
+        {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "a.py"},
+        {"type": "tool_progress", "call_id": "c1", "text": "50 %"},
+        {"type": "message", "role": "user", "content": "go on"},
+    ])  # fmt: skip
+    wire = Engine().view(session).to("responses")
+    assert {"type": "function_call_output", "call_id": "c1", "output": "a.py"} in wire
+    assert validate("responses", wire) == []
 
 
 # ── foreign objects ─────────────────────────────────────────────────────────────────────────────

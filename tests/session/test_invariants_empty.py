@@ -19,6 +19,7 @@ from refold.testing.builders import items
         m.Assistant((m.Text(""),), "aborted"),
         m.Assistant((m.thinking("hm", "sig"),), "aborted"),
         m.Bash("ls", hidden=True),
+        m.User((m.call("c", "Bash"),)),
     ],
 )
 def test_what_shows_nothing_is_not_sent(message: m.Message) -> None:

@@ -16,6 +16,7 @@ from refold import transcripts as t
 from refold.errors import UnknownName, UsageError
 from refold.session import Session
 from refold.transcripts.export import export, spoken_items, targets
+from refold.transcripts.pi_parts import iso
 from refold.transcripts.programs import WRITERS
 from tests.data import all_transcripts, shared
 from tests.session.identity import identity
@@ -39,6 +40,20 @@ def back(data: bytes) -> list[m.Message]:
 
 def prints(messages: list[m.Message]) -> list[str]:
     return [identity(message) for message in messages]
+
+
+@pytest.mark.parametrize("to", ["codex", "claude-code", "pi"])
+def test_what_reads_like_a_programs_own_json_is_no_reason_to_refuse(to: str) -> None:
+    session = Session()
+    session.append(m.user("Show it"))
+    session.append(m.assistant("", m.call("c1", "Bash", command="cat r.json")))
+    session.append(m.result("c1", '{"output":"x","metadata":{"exit_code":1}}'))
+    session.append(m.assistant("It is there."))
+    assert '\\"exit_code\\":1' in export(session, to, cwd="/w").data.decode()
+
+
+def test_a_time_that_no_calendar_has_is_written_all_the_same() -> None:
+    assert iso(1.7e15) == "1970-01-01T00:00:00.000Z"
 
 
 @pytest.mark.parametrize("to", ["openai", "openai-responses", "anthropic", "jsonl"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from datetime import datetime
 from pathlib import Path
 from shlex import quote
 
@@ -30,6 +29,7 @@ from refold.cli.session_argument import FORMAT_NAMES
 from refold.discover import jobs, summary
 from refold.discover.summary import DiscoverySummary
 from refold.registry.client_sessions import RESUMABLE_CLIENTS, folders
+from refold.text.dates import moment
 from refold.text.plural import counted
 from refold.transcripts.importing import find_transcripts
 
@@ -249,4 +249,4 @@ def _short(number: int) -> str:
 
 
 def _day(time: float) -> str:
-    return datetime.fromtimestamp(time).strftime("%Y-%m-%d") if time else "?"
+    return moment(time).astimezone().strftime("%Y-%m-%d") if time else "?"

@@ -38,6 +38,7 @@ from refold.registry.sessions import find_session, session_title
 from refold.session import redacted
 from refold.stores import default_database, open_store, transfer, without_password
 from refold.stores.doctor import examine
+from refold.text import dates
 from refold.text.plural import counted
 from refold.text.terminal import clean
 
@@ -309,4 +310,4 @@ def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
 
 
 def _day(time: float) -> str:
-    return datetime.fromtimestamp(time).strftime("%Y-%m-%d %H:%M")
+    return dates.moment(time).astimezone().strftime("%Y-%m-%d %H:%M")

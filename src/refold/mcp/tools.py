@@ -24,6 +24,7 @@ from refold.memory.notes import parse_notes
 from refold.recall import Hit, index_of, search, tool
 from refold.registry.engine import Engine
 from refold.session import Projection
+from refold.text.dates import moment
 from refold.text.frames import RECORD_NOTE, attribute, defuse, frame, quote
 from refold.text.plural import counted
 from refold.text.redact import redact
@@ -184,7 +185,7 @@ def _unread(collections: Collections) -> list[str]:
 
 
 def _record(session: str, hit: Hit) -> str:
-    when = datetime.fromtimestamp(hit.time, UTC).strftime("%Y-%m-%d") if 0 < hit.time < 4e9 else ""
+    when = moment(hit.time).strftime("%Y-%m-%d") if hit.time > 0 else ""
     return frame(
         "recall",
         hit.text,  # a snippet has no secrets
@@ -202,7 +203,7 @@ def _sessions(collections: Collections, given: ToolArguments) -> str:
     lines: list[str] = []
     for row in rows:
         info = row.info
-        changed = datetime.fromtimestamp(max(0.0, min(info.updated, 4e9)), UTC).strftime("%Y-%m-%d %H:%M")
+        changed = moment(info.updated).strftime("%Y-%m-%d %H:%M")
         title = one_line(redact(f"{info.name or ''} {info.cwd or ''}")[0], 160)
         if all(word in f"{row.name} {title}".lower() for word in wanted):
             # The id is shown as it is, even if it looks like a token: the other tools ask for it.

@@ -98,11 +98,21 @@ def heading(text: str) -> tuple[When, int]:
     return NO_DATE, 0
 
 
+LATEST = 4e10
+"""Seconds since 1970: a time after that is none."""
+
+
+def moment(time: float) -> datetime:
+    """A time of a log, in UTC. What no calendar has is the beginning of 1970: a file may be damaged, or count
+    in microseconds."""
+    return datetime.fromtimestamp(time if 0 < time < LATEST else 0.0, UTC)
+
+
 def of_time(time: float | None) -> When:
     """The UTC day of seconds since 1970; `NEVER` if missing or out of range."""
-    if not time or not 0 < time < 4e10:
+    if not time or not 0 < time < LATEST:
         return NO_DATE
-    day = datetime.fromtimestamp(time, UTC)
+    day = moment(time)
     return When(day.year, day.month, day.day)
 
 

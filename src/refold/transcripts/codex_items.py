@@ -130,6 +130,11 @@ def output_of(raw: JsonObject) -> tuple[m.Result, JsonObject]:
     return m.Result(_call_id(raw), tuple(content), None, failed), run
 
 
+def is_printed(output: object) -> bool:
+    """Does it read as what Codex's shell writes?"""
+    return _printed(output)[0] is not None
+
+
 def _printed(output: object) -> tuple[str | None, JsonObject]:
     """The text and the run of `{"output": "…", "metadata": {"exit_code": 0, …}}`; None for any other."""
     if not isinstance(output, str) or not output.startswith('{"output":'):

@@ -21,7 +21,7 @@ from refold.session.dialects import openai_responses
 from refold.session.dialects.common import short_id, wire_name, without_surrogates
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.base import index_id
-from refold.transcripts.codex_items import is_context
+from refold.transcripts.codex_items import is_context, is_printed
 from refold.transcripts.embedded_fold import EMBEDDED_KEY, embed
 from refold.transcripts.programs import Clock, Page, Ticket
 from refold.transcripts.values import as_object, as_text
@@ -152,7 +152,9 @@ def _rendered(message: m.Message, custom: frozenset[str]) -> Iterator[JsonObject
             yield {"type": "custom_tool_call", **named, "input": without_surrogates(call.raw)}
         elif wire["type"] == "function_call_output" and isinstance(message, m.Result):
             kind = "custom_tool_call_output" if message.call_id in custom else wire["type"]
-            yield {**wire, "type": kind}
+            output = wire["output"]
+            # What looks like the JSON of its own shell would be read as that.
+            yield {**wire, "type": kind, "output": f"\n{output}" if is_printed(output) else output}
         elif wire["type"] == "message":
             role = "developer" if wire["role"] == "system" else wire["role"]
             yield {**wire, "role": role, "content": _content(role, wire["content"])}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, get_args
 
 from refold import messages as m
 from refold.session.dialects.common import stop_of
+from refold.text.dates import LATEST, moment
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.builder import build_parts
 from refold.transcripts.origins import PI, declared
@@ -26,8 +26,7 @@ _STOPS_BACK = {ours: theirs for theirs, ours in _STOPS.items()}
 
 def iso(time: float) -> str:
     """A time as JavaScript writes it."""
-    moment = datetime.fromtimestamp(round(time * 1000) / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+    return moment(round(min(time, LATEST) * 1000) / 1000).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def is_stamp(value: Any) -> bool:

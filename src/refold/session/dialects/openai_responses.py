@@ -191,7 +191,10 @@ def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
     """
     wire: list[JsonObject] = [_message("system", without_surrogates(system))] if system else []
     everything = list(shown)
-    alone = _alone([one.message if isinstance(one, Item | Given) else one for one in everything])
+    messages = [one.message if isinstance(one, Item | Given) else one for one in everything]
+    alone = _alone(messages)
+    # The result of an ordinary call is one, whatever else names its id.
+    told = alone - {call.id for message in messages for call in message.calls if not _is_item(call)}
     for one in everything:
         message = one.message if isinstance(one, Item | Given) else one
         if isinstance(one, Given) and not any(_is_alone(part, alone) for part in message.parts):
@@ -199,7 +202,7 @@ def render(shown: Renderable, *, system: str | None = None) -> list[JsonObject]:
         elif isinstance(message, m.Assistant):
             _put_reply(message, wire, alone)
         elif isinstance(message, m.Result):
-            wire.append(_output(message, alone))
+            wire.append(_output(message, told))
         elif not isinstance(message, m.Bash):
             wire.append(_message(message.role, wire_content(message.content, _wire_part)))
         elif not message.hidden:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from refold.messages import Assistant, Bash, Message, Result, Text, Thinking
+from refold.messages import Assistant, Bash, Call, Message, Result, Text, Thinking
 from refold.session.items import Item
 
 BROKEN_STOPS = ("error", "aborted")
@@ -24,8 +24,8 @@ def blank(message: Message) -> bool:
         if type(part) is Text:
             if part.text and not part.text.isspace():
                 return False
-        elif type(part) is not Thinking:
-            return False
+        elif type(part) is not Thinking and (type(part) is not Call or isinstance(message, Assistant)):
+            return False  # nobody but the assistant calls
     return True
 
 
