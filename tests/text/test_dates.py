@@ -11,7 +11,7 @@ from refold.text.dates import (
     When,
     asks_when,
     heading,
-    moment,
+    in_utc,
     of_time,
     read_date,
     relative,
@@ -25,8 +25,8 @@ MONDAY = date(2023, 5, 8)
 
 @pytest.mark.parametrize("time", [-1.0, 0.0, 4e10, 1.7e15, 1e300, float("nan")])
 def test_a_time_that_no_calendar_has_is_the_beginning_of_1970(time: float) -> None:
-    assert moment(time).isoformat() == "1970-01-01T00:00:00+00:00"
-    assert moment(1_700_000_000).isoformat() == "2023-11-14T22:13:20+00:00"
+    assert in_utc(time).isoformat() == "1970-01-01T00:00:00+00:00"
+    assert in_utc(1_700_000_000).isoformat() == "2023-11-14T22:13:20+00:00"
 
 
 def said(text: str, day: date = MONDAY) -> str:

@@ -118,7 +118,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     lenient_json.invalid: lenient_json.invalid,
 }
 NOT_ON_TEXT = {
-    dates.moment, dates.of_time, dates.written_date, dates.month_written, canonical.seen, canonical.unescaped, truncate.level,
+    dates.in_utc, dates.of_time, dates.written_date, dates.month_written, canonical.seen, canonical.unescaped, truncate.level,
     lenient_json.is_storable_number, glance.card, plural.counted, patterns.lazy_pattern,
 }  # fmt: skip
 

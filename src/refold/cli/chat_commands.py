@@ -31,7 +31,7 @@ from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.find import find
 from refold.stores.memory_file import MemoryFile
-from refold.text.dates import moment
+from refold.text.dates import in_utc
 from refold.text.plural import counted
 from refold.text.terminal import clean
 from refold.transcripts.export import export as exported
@@ -245,7 +245,7 @@ async def _restore(t: ChatContext, which: str) -> None:
 
 
 def _time(seconds: float) -> str:
-    return f"{moment(seconds):%H:%M:%S}"
+    return f"{in_utc(seconds):%H:%M:%S}"
 
 
 def _words(t: ChatContext, id: str | None) -> str:
@@ -315,7 +315,7 @@ async def _resume(t: ChatContext, which: str) -> None:
         rows = [
             (
                 at,
-                f"{moment(info.updated).astimezone():%Y-%m-%d %H:%M}",
+                f"{in_utc(info.updated).astimezone():%Y-%m-%d %H:%M}",
                 first_line(info.name or "", 60),
                 info.id,
             )

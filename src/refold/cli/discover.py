@@ -29,7 +29,7 @@ from refold.cli.session_argument import FORMAT_NAMES
 from refold.discover import jobs, summary
 from refold.discover.summary import DiscoverySummary
 from refold.registry.client_sessions import RESUMABLE_CLIENTS, folders
-from refold.text.dates import moment
+from refold.text.dates import in_utc
 from refold.text.plural import counted
 from refold.transcripts.importing import find_transcripts
 
@@ -249,4 +249,4 @@ def _short(number: int) -> str:
 
 
 def _day(time: float) -> str:
-    return moment(time).astimezone().strftime("%Y-%m-%d") if time else "?"
+    return in_utc(time).astimezone().strftime("%Y-%m-%d") if time else "?"

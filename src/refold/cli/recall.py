@@ -15,7 +15,7 @@ from refold.cli.session_argument import open_session, tell_problems
 from refold.recall import Hit, LogIndex, index_of, search, within_budget
 from refold.recall.query import DEFAULT_HITS, MAX_HITS
 from refold.session import redacted
-from refold.text.dates import moment
+from refold.text.dates import in_utc
 from refold.text.terminal import clean
 from refold.text.words import search_words, stem
 
@@ -103,7 +103,7 @@ def command(
 def print_hits(hits: list[Hit], query: str) -> None:
     out = console()
     for hit in hits:
-        when = f"  {moment(hit.time):%Y-%m-%d %H:%M}" if hit.time > 0 else ""
+        when = f"  {in_utc(hit.time):%Y-%m-%d %H:%M}" if hit.time > 0 else ""
         role = (f"  {hit.role}", _COLOURS.get(hit.role, ""))
         place = (f"  {hit.key}{when}  {hit.score:.2f}", "dim")
         out.print(styled((f"turn {hit.turn}", "bold"), role, place))

@@ -310,4 +310,4 @@ def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
 
 
 def _day(time: float) -> str:
-    return dates.moment(time).astimezone().strftime("%Y-%m-%d %H:%M")
+    return dates.in_utc(time).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -20,7 +20,7 @@ from refold.facts.tools import actions
 from refold.facts.words import demands, typed
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
-from refold.text.dates import moment
+from refold.text.dates import in_utc
 from refold.text.truncate import one_line
 from refold.tokens.fitting import newest_within
 
@@ -163,7 +163,7 @@ class Findings:
 def period(times: Iterable[float | None]) -> str:
     """From the first to the last of the times at which something was said."""
     known = [time for time in times if time]
-    ends = (moment(time) for time in (min(known), max(known))) if known else ()
+    ends = (in_utc(time) for time in (min(known), max(known))) if known else ()
     return " to ".join(end.strftime("%Y-%m-%d %H:%M UTC") for end in ends) or "(times unknown)"
 
 

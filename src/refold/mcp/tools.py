@@ -24,7 +24,7 @@ from refold.memory.notes import parse_notes
 from refold.recall import Hit, index_of, search, tool
 from refold.registry.engine import Engine
 from refold.session import Projection
-from refold.text.dates import moment
+from refold.text.dates import in_utc
 from refold.text.frames import RECORD_NOTE, attribute, defuse, frame, quote
 from refold.text.plural import counted
 from refold.text.redact import redact
@@ -185,7 +185,7 @@ def _unread(collections: Collections) -> list[str]:
 
 
 def _record(session: str, hit: Hit) -> str:
-    when = moment(hit.time).strftime("%Y-%m-%d") if hit.time > 0 else ""
+    when = in_utc(hit.time).strftime("%Y-%m-%d") if hit.time > 0 else ""
     return frame(
         "recall",
         hit.text,  # a snippet has no secrets
@@ -203,7 +203,7 @@ def _sessions(collections: Collections, given: ToolArguments) -> str:
     lines: list[str] = []
     for row in rows:
         info = row.info
-        changed = moment(info.updated).strftime("%Y-%m-%d %H:%M")
+        changed = in_utc(info.updated).strftime("%Y-%m-%d %H:%M")
         title = one_line(redact(f"{info.name or ''} {info.cwd or ''}")[0], 160)
         if all(word in f"{row.name} {title}".lower() for word in wanted):
             # The id is shown as it is, even if it looks like a token: the other tools ask for it.

@@ -102,7 +102,7 @@ LATEST = 4e10
 """Seconds since 1970: a time after that is none."""
 
 
-def moment(time: float) -> datetime:
+def in_utc(time: float) -> datetime:
     """A time of a log, in UTC. What no calendar has is the beginning of 1970: a file may be damaged, or count
     in microseconds."""
     return datetime.fromtimestamp(time if 0 < time < LATEST else 0.0, UTC)
@@ -112,7 +112,7 @@ def of_time(time: float | None) -> When:
     """The UTC day of seconds since 1970; `NEVER` if missing or out of range."""
     if not time or not 0 < time < LATEST:
         return NO_DATE
-    day = moment(time)
+    day = in_utc(time)
     return When(day.year, day.month, day.day)
 
 

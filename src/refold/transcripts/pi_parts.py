@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from refold import messages as m
 from refold.session.dialects.common import stop_of
-from refold.text.dates import LATEST, moment
+from refold.text.dates import LATEST, in_utc
 from refold.text.lenient_json import JsonObject
 from refold.transcripts.builder import build_parts
 from refold.transcripts.origins import PI, declared
@@ -26,7 +26,7 @@ _STOPS_BACK = {ours: theirs for theirs, ours in _STOPS.items()}
 
 def iso(time: float) -> str:
     """A time as JavaScript writes it."""
-    return moment(round(min(time, LATEST) * 1000) / 1000).isoformat(timespec="milliseconds")[:-6] + "Z"
+    return in_utc(round(min(time, LATEST) * 1000) / 1000).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def is_stamp(value: Any) -> bool:
