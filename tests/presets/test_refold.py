@@ -1471,3 +1471,22 @@ def test_R19_a_chat_without_tools_keeps_its_end_over_ten_folds() -> None:
         assert 0.2 < whole_share(session, 1_500) < 0.8
         assert [item.entries[0] for item in Engine("refold").view(session).items[-4:]] == newest
         assert len(session.annotations(e.Fold)) == number
+
+
+@pytest.mark.parametrize("preset", presets.names())
+def test_R2_a_fold_of_a_program_that_took_the_system_message_stays_in_force(preset: str) -> None:
+    session = Session()
+    session.append(m.System("the old rules " * 2_000))
+    for entry in work(30).path:
+        assert isinstance(entry, e.MessageEntry)
+        session.append(entry.message)
+    first, last, kept = (session.path[at].id for at in (0, 8, 9))
+    edit = e.Edit(first, last, (m.user("What was said, in short."),), "summary")
+    fold = e.Fold(
+        id="theirs", parent=session.tip, preset="theirs", edits=(edit,), summary="in short", first_kept=kept
+    )
+    session.append(fold)
+    session.append(m.user("And now the tests."))
+    engine = Engine(presets.make(preset, {}, budget=8_000), model=summariser(NOTES))
+    forced(engine, session)
+    assert "the old rules" not in "".join(x.message.text for x in engine.view(session).items)

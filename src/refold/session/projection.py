@@ -132,9 +132,9 @@ class Projection:
 
     @property
     def floor(self) -> int:
-        """First path position that may be folded; a leading system prompt stays."""
+        """First path position that may be folded; a leading system prompt stays, unless a fold took it."""
         self._follow()
-        return self._floor
+        return min((x.first for x in self._shown if x.first < self._floor <= x.last), default=self._floor)
 
     @property
     def first(self) -> int:
