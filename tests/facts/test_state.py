@@ -127,7 +127,7 @@ def test_R10_what_has_no_answer_is_not_told() -> None:
         ("git rm -q src/a.py", (), ()),
         ("rm src/*.py", (), ()),
         ("test -f x && (rm src/a.py)", (), ()),
-        ("mv src/a.py lib/", (), ()),
+        ("mv src lib", (), ()),
         ("git checkout src/a.py", (), ()),
         ("git checkout -- src", (), ()),
         ("git restore src/a.py && make", (), ()),
@@ -262,6 +262,88 @@ def test_R22_what_a_sub_agent_may_have_changed_again_is_not_shown() -> None:
         assert told(done(EDIT, task, EDIT), "Newest changes")[0] == "a.py #4"
     other: Step = ("Task", {"prompt": "Look at b.py"}, "It is fine.")
     assert told(done(EDIT, other), "Newest changes")[0] == "a.py #0"
+
+
+def test_R22_what_was_read_and_a_sub_agent_tells_of_may_have_changed() -> None:
+    read: Step = ("Read", {"file_path": "src/a.py"}, "1 a")
+    task: Step = ("Task", {"subagent_type": "dev", "prompt": "Do task 1"}, "Files modified: a.py")
+    checked = bash("pytest -q", "4 passed in 0.1s")
+    made = done(read, checked, task)
+    assert told(made, "Files that a sub-agent may have changed (1)") == ["src/a.py"]
+    assert told(made, CHECKS) == ['pytest -q: "4 passed" #3, a sub-agent worked since']
+    assert told(done(read, task, EDIT), "Files changed (1)") == ["src/a.py"]
+    looks: Step = ("Task", {"subagent_type": "Explore", "prompt": "Look at a.py"}, "It is fine.")
+    assert told(done(read, checked, looks), CHECKS) == ['pytest -q: "4 passed" #3']
+    assert told(done(read, looks), "Files read (1)") == ["src/a.py"]
+
+
+STASHED = "Files whose changes git stash put away (1)"
+DROPPED = "Files whose changes were thrown away with git stash drop (1)"
+
+
+@pytest.mark.parametrize(
+    ("steps", "title"),
+    [
+        ([bash("git stash")], STASHED),
+        ([bash("git stash push -m 'wip'")], STASHED),
+        ([bash("git stash push src/a.py")], ""),
+        ([bash("git stash -k")], ""),
+        ([bash("git stash | tail", "Saved working directory and index state WIP on main")], STASHED),
+        ([bash("git stash; make; git stash pop", "The stash entry is kept in case you need it again.")], STASHED),
+        ([bash("git stash && make", "error\nExit code: 1")], ""),
+        ([bash("git stash"), bash("git stash pop", "CONFLICT in a.py\nThe stash entry is kept\nExit code: 1")], STASHED),
+        ([bash("git stash"), bash("git stash pop", "error\nExit code: 1")], ""),
+        ([bash("git stash"), bash("git stash drop")], DROPPED),
+        ([bash("git stash"), bash("git stash drop 2>&1 | tail -1", "Dropped refs/stash@{0} (1a2b)")], DROPPED),
+        ([bash("git stash"), bash("git stash drop stash@{1}")], ""),
+        ([bash("git stash"), bash("git stash pop")], "Files changed (1)"),
+        ([bash("git stash"), bash("git stash drop"), EDIT], "Files changed (1)"),
+    ],
+)  # fmt: skip
+def test_R10_what_git_put_away_is_told(steps: list[Step], title: str) -> None:
+    text = render(done(EDIT, *steps), 2_000, COUNTER)
+    assert text.startswith(f"{title}:\n- src/a.py") if title else "src/a.py" not in text
+
+
+def test_R10_a_file_that_was_moved_takes_its_changes_along() -> None:
+    for command, name in (
+        ("mv src/a.py src/b.py", "/w/src/b.py"),
+        ("cd src && mv a.py ../", "/w/a.py"),
+        ("git mv src/a.py lib/", "/w/lib/a.py"),
+    ):
+        made = done(EDIT, bash(command), cwd="/w")
+        assert made.files().modified == (name,)
+        assert told(made, "Newest changes")[1:] == ["    - a", "    + b"]
+    assert done(EDIT, bash("mv src/a.py src/b.py", "no such file\nExit code: 1")).files() == done().files()
+
+
+def test_R22_sides_of_a_conflict_are_no_lines_of_a_file() -> None:
+    old = "<<<<<<< HEAD\nleft = 1\n=======\nright = 2\n>>>>>>> other"
+    merged: Step = ("Edit", {"file_path": "a.py", "old_string": old, "new_string": "left = 1"}, "ok")
+    assert told(done(merged), "Newest changes") == ["a.py #0", "    - right = 2"]
+
+
+def test_R22_what_a_document_says_in_code_is_no_heading_of_it() -> None:
+    text = "# Title\n```bash\n# Clean up\nrm x\n```\n## 4. `code`\n## Usage\n"
+    wrote: Step = ("Write", {"file_path": "a.md", "content": text}, "File created successfully at: a.md")
+    assert told(done(wrote), "Newest changes")[1:] == [
+        "    7 lines",
+        "    + # Title",
+        *(f"    + ## {name}" for name in ("4. `code`", "Usage")),
+    ]
+
+
+def test_R22_edits_at_several_places_in_one_step_are_not_told_as_one() -> None:
+    edits = [
+        m.call(f"c{n}", "Edit", file_path="a.py", old_string=f"a{n}", new_string=f"b{n}") for n in (1, 2)
+    ]
+    messages = [m.assistant("", *edits), m.result("c1", "ok"), m.result("c2", "ok")]
+    assert told(state.of(messages), "Newest changes")[1:] == [
+        "    - a1",
+        "    + b1 …",
+        "    - a2",
+        "    + b2",
+    ]
 
 
 def test_R22_a_failure_is_not_told_long_after_files_were_changed() -> None:
@@ -430,8 +512,8 @@ def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
     ("command", "result", "row"),
     [
         ("make", "cc x.c\n[Command finished with exit code 0]", "make: passed #1"),
-        ("make", "oh\nExit Code: 3", "make: FAILED (exit 3) #1"),
-        ("cd x && make", '{"output":"oh","metadata":{"exit_code":2}}', "make (in x): FAILED (exit 2) #1"),
+        ("make", "oh\nExit Code: 3", 'make: FAILED (exit 3), "oh" #1'),
+        ("cd x && make", '{"output":"oh","metadata":{"exit_code":2}}', 'make (in x): FAILED (exit 2), "oh" #1'),
         ("make | tail", "cc x.c\n[Command finished with exit code 0]", ""),
         ("make; echo done", "done\n[Command finished with exit code 0]", ""),
         ("make || true", "cc x.c\n[Command finished with exit code 0]", ""),
@@ -444,6 +526,7 @@ def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
         ("go test ./... | tail", "ok  \ta/b\t0.1s\nok  \ta/c\t(cached)", 'go test ./...: "ok a/c (cached)" and others like it #1'),
         ("go test ./a | tail", "ok  \ta/b\t0.1s", 'go test ./a: "ok a/b 0.1s" #1'),
         ("npm run lint && npm test", "5 passed in 1s\nExit code: 0", 'npm run lint && npm test: passed, "5 passed" #1'),
+        ("npm run check", "Checked 9 files. Fixed 1 file.\nChecked 3 files. No fixes applied.", 'npm run check: "Checked 3 files. No fixes applied." and others like it #1'),
     ],
 )  # fmt: skip
 def test_R10_a_check_is_told_as_far_as_it_was_decided(command: str, result: str, row: str) -> None:
@@ -500,6 +583,21 @@ def test_R10_a_run_that_was_refused_replaces_nothing() -> None:
     assert told(made, CHECKS) == ['pytest: FAILED (exit 1), "1 failed" #1']
 
 
+def test_R10_a_run_that_was_stopped_replaces_nothing() -> None:
+    stopped = bash("npm test", "compiling\n\nCommand aborted", True)
+    made = done(bash("npm test", "Tests: 4 passed, 4 total\nExit code: 0"), stopped)
+    assert told(made, CHECKS) == ['npm test: passed, "Tests: 4 passed, 4 total" #1']
+
+
+def test_R22_files_outside_of_the_project_change_nothing_that_was_checked() -> None:
+    for path in ("/home/ann/.agent/plans/a.md", "/tmp/try.py", "/root/.cache/x"):
+        aside: Step = ("Write", {"file_path": path, "content": "x"}, "ok")
+        made = done(EDIT, bash("pytest -q", "4 passed in 0.1s"), aside, cwd="/home/ann/work")
+        assert told(made, CHECKS) == ['pytest -q: "4 passed" #3']
+    made = done(EDIT, bash("pytest -q", "4 passed in 0.1s"), aside, EDIT, cwd="/root")
+    assert told(made, CHECKS) == ['pytest -q: "4 passed" #3, files changed since']
+
+
 def test_R10_checks_of_one_line_stand_until_all_of_them_ran_again() -> None:
     both = bash("npm run lint && npm test", "ok\nExit code: 0")
     lint, test = bash("npm run lint", "ok\nExit code: 0"), bash("npm test", "no\nExit code: 1")
@@ -507,7 +605,10 @@ def test_R10_checks_of_one_line_stand_until_all_of_them_ran_again() -> None:
         "npm run lint: passed #3",
         "npm run lint && npm test: passed #1",
     ]
-    assert told(done(both, lint, test), CHECKS) == ["npm test: FAILED (exit 1) #5", "npm run lint: passed #3"]
+    assert told(done(both, lint, test), CHECKS) == [
+        'npm test: FAILED (exit 1), "no" #5',
+        "npm run lint: passed #3",
+    ]
 
 
 def test_R10_what_is_quoted_of_several_checks_goes_when_one_of_them_ran_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.path_index import path_index
 from refold.compaction.plan_context import PlanContext, last_reply, newest_step
+from refold.facts.todos import plan
 from refold.facts.tools import actions, shown_by
 from refold.facts.words import typed as words_typed
 from refold.messages import (
@@ -191,6 +193,10 @@ class ItemStats(NamedTuple):
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
     call: int = 0
     """Tokens of large calls that it cannot stand without, its own or those that it answers."""
+    written: int = 0
+    """Tokens of its own calls, where they are not small."""
+    void: bool = False
+    """They failed, or wrote what a later one wrote anew."""
 
 
 _RECORD = Item(user("(the record)"))
@@ -221,6 +227,8 @@ class ItemReader:
         self._traits: dict[int, EntryTraits] = {}
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
+        self._put: set[str] = set()
+        """Files that calls which were read wrote whole, and tools that told a plan."""
         self._calls: dict[int, int] = {}
         """Tokens of the calls of each step that was read, by its items."""
 
@@ -313,7 +321,21 @@ class ItemReader:
             now -= sealed
         said = type(message) is Assistant or (self.loose and waits)
         least = LEVELS[0] if self.loose else self._least(index, now, waits=waits)
-        return ItemStats(whole, now, said, least, stale, sealed, self._call(index))
+        step, own = self._call(index), entry.calls
+        return ItemStats(whole, now, said, least, stale, sealed, step, own, own > 0 and self._void(index))
+
+    def _void(self, index: int) -> bool:
+        """Did the calls of a reply come to nothing: did all fail, or a later one write the same file anew?"""
+        message = self.items[index].message
+        rest = (self.items[at].message for at in range(index + 1, len(self.items)))
+        results = [x for x in takewhile(lambda x: isinstance(x, Result), rest) if isinstance(x, Result)]
+        failed = bool(results) and all(result.is_error for result in results)
+        put = {a.path for call in message.calls for a in actions(call) if a.verb in ("write", "create")}
+        put |= {call.name for call in message.calls if plan(call)}
+        anew = bool(put) and put <= self._put
+        if not failed:
+            self._put |= put
+        return failed or anew
 
     def _call(self, index: int) -> int:
         """Tokens of the calls of an item's step, where they are not small and the step may leave."""

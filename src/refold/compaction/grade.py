@@ -39,7 +39,8 @@ _LARGEST_QUOTE = 0.25
 QUOTED = 8
 """Tokens of the number and the speaker beside a quotation."""
 _SUPERSEDED_SHARE = 0.1
-"""Share of the usual size that a result keeps once a later call of the same kind supersedes it."""
+"""Share of the usual size that a result keeps once a later call of the same kind supersedes it, and a quoted
+call that came to nothing."""
 
 
 class Curve(NamedTuple):
@@ -55,12 +56,20 @@ class Curve(NamedTuple):
     """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
     call: float = 0.45
     """Calls of one reply may have so much of the scale; a step with larger ones is quoted."""
+    written: float = 0.6
+    written_decay: float = 0.6
+    """What its calls say in a quotation fades faster than the agent's words: mostly it is on disk."""
 
     def share(self, item: ItemStats, age: float) -> float:
         """Of the scale, at an age in units of it."""
         bends = max(age / self.bend, 1.0)
         share = self.said * bends**-self.said_decay if item.said else self.result * bends**-self.result_decay
         return share * (_SUPERSEDED_SHARE if item.stale else 1.0)
+
+    def quoted(self, item: ItemStats, age: float, scale: float) -> float:
+        """Tokens for a reply in a quotation."""
+        written = self.written * max(age / self.bend, 1.0) ** -self.written_decay
+        return item.now - item.written + scale * written * (_SUPERSEDED_SHARE if item.void else 1.0)
 
 
 # ── the items of a view at one scale ────────────────────────────────────────────────────────────
@@ -124,7 +133,6 @@ class ScaleSearch:
                 break
             stats = items.stats(place)
             most, now = scale * curve.share(stats, age / scale), stats.now
-            age += min(stats.whole, curve.weight * scale)
             leaves, fixed = stats.call > curve.call * scale, False
             if stats.sealed and not leaves and view.in_place is None:
                 thought += stats.sealed
@@ -136,6 +144,8 @@ class ScaleSearch:
             least = stats.least
             if quoted:  # without its calls; what the user typed among others' words stays
                 most = min(most, _LARGEST_QUOTE * self.goal)
+                if stats.written:
+                    most = min(most, curve.quoted(stats, age / scale, scale))
                 least = QUOTE if stats.said else max(QUOTE, least)
             level = max(LEVELS[max(bisect_right(LEVELS, most) - 1, 0)], least)
             level = 0 if fixed or now <= max(level + WORTH, most) else level
@@ -146,6 +156,7 @@ class ScaleSearch:
             elif level:
                 view.clipped[place] = now = level
             left -= now
+            age += min(stats.whole, curve.weight * scale)
             view.whole += 0 if place in view.clipped else now
         return view
 

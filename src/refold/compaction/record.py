@@ -239,7 +239,7 @@ class Composer:
         # What the view shows elsewhere need not be said again.
         state = self._state(max(min(self.room.state, room), 0), _shown_beside(self.s, layout, quotes))
         room -= counter.text(joined(state))
-        chosen = self._chosen(quotes, room)
+        chosen = self._chosen(layout, quotes, room)
         others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
         root = self.index.catalogue.root
         root = root if root and root in joined(state) else ""  # stated above the lines
@@ -284,28 +284,35 @@ class Composer:
 
     def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
         """What is quoted of each item that does not stay in its place, newest first, with so many tokens
-        `more` than its level. Of steps that left it alone the first says where that was."""
-        s, texts = self.s, dict[int, str]()
+        `more` than its level."""
+        texts = dict[int, str]()
         for index, level in reversed(layout.quotes.items()):
-            place, position = "", s.projection.position_of(index)
+            position = self.s.projection.position_of(index)
             if position < layout.position and position in self._asked_at:
                 continue
-            if index in layout.left and index - 1 not in layout.left:
-                place = f"({_place(s, layout, index)})\n"
-            text = _quotation(s, index, level and level + more)
+            text = self._quotation(layout, index, level and level + more)
             if level and more:
-                more = max(more + level - max(s.counter.text(text), level), 0)
-            texts[index] = place + text
+                more = max(more + level - max(self.s.counter.text(text), level), 0)
+            texts[index] = text
         return texts
 
-    def _chosen(self, quotes: Mapping[int, str], room: int) -> dict[int, str]:
+    def _quotation(self, layout: Layout, index: int, level: int) -> str:
+        """An item as it is quoted; the first of those that left the steps around them says where that was."""
+        s = self.s
+        alone = index in layout.left and index - 1 not in layout.left
+        place = f"({_place(s, layout, index)})\n" if alone else ""
+        key = f"#{s.session.position(s.items[index].entries[0])}"
+        text = quotation(s.items[index].message, key, level, s.counter)
+        return text and place + text
+
+    def _chosen(self, layout: Layout, quotes: Mapping[int, str], room: int) -> dict[int, str]:
         """As many of the newest quotations as fit; of the next one as much as fits."""
         texts, count = dict[int, str](), self.s.counter.text
         for index, text in quotes.items():
             level = room
             while (over := count(text) + 1 - room) > 0 and level >= QUOTE:
                 level -= max(min(over, level // 2), QUOTED)
-                text = _quotation(self.s, index, level)
+                text = self._quotation(layout, index, level)
             if over > 0:
                 break
             room -= count(text) + 1
@@ -413,11 +420,6 @@ def _shown_beside(s: PlanContext, layout: Layout, quotes: Mapping[int, str]) -> 
     return shows
 
 
-def _quotation(s: PlanContext, index: int, level: int) -> str:
-    item = s.items[index]
-    return quotation(item.message, f"#{s.session.position(item.entries[0])}", level, s.counter)
-
-
 def _spaced(text: str) -> str:
     """A text however its lines and quotes are written."""
     return " ".join(text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').split())
@@ -503,6 +505,7 @@ def doing(index: PathIndex) -> list[Row]:
         return []
     called = next((line for line in reversed(newest.lines) if line.call), None)
     what, text = ("Last step", called.text) if called else ("Last said", newest.lines[0].text)
+    text = text.replace(index.catalogue.root, "") if index.catalogue.root else text
     return [Row(f"{what}: {in_short(text, STANDS)} #{newest.number}", (newest.number,))]
 
 

@@ -133,6 +133,7 @@ _PART = re.compile(r"(?:ok|FAIL)[ \t]|test result: ")
 _ONE_OF_MANY = lazy_pattern(
     rf"(?:ok|FAIL)[ \t]|test result: |--- FAIL: |panic: |{_MISTAKE}|\S{{1,200}}\([\d,]{{1,19}}\): error TS"
 )
+_NUMBER = re.compile(r"\d+")
 _TIME = re.compile(r" in \d[\d.]{0,12}m?s(?: \([\d:]{1,12}\))?$")
 _FAILURES = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|errors?|failures?|problems?|issues?)|FAIL|error", re.I
@@ -169,8 +170,16 @@ def summary(output: str, *, failed: bool = False) -> RunSummary:
     told = counting or told or found(_BROKEN)
     if not told:
         return RunSummary()
-    like = [row for row in told if _ONE_OF_MANY.match(row)] if _ONE_OF_MANY.match(told[0]) else []
+    like = [row for row in told if _shape(row) == _shape(told[0])]
     return RunSummary(one_line(_TIME.sub("", told[0]), _QUOTED), len(like) > 1)
+
+
+def _shape(row: str) -> str:
+    """The same for lines in which a runner sums up parts of the work, or shows mistakes."""
+    if _ONE_OF_MANY.match(row):
+        return "one of many"
+    found = _SUMMARY.search(row[:_WIDEST])
+    return _NUMBER.sub("0", found[0]) if found else row
 
 
 def tells_of_failure(summary: str) -> bool:

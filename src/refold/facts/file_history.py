@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from operator import attrgetter
@@ -18,18 +19,28 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold.entries import Files
-from refold.facts.hunks import summarise_edit
+from refold.facts.hunks import going_on, summarise_edit
 from refold.facts.shell import CommandLine, Simple, folder_before, operands
 from refold.facts.tool_outcome import ToolOutcome
 from refold.facts.tools import Action, tidy
 
-Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "left", "gone"]
-"""Last known state of a file. `left`: it was changed on a branch that was left. `gone`: it may be deleted,
-moved or set back; nothing is told of it."""
+Fate: TypeAlias = Literal[
+    "read", "modified", "created", "deleted", "delegated", "left", "stashed", "dropped", "gone"
+]
+"""Last known state of a file. `delegated`: it was read, and a sub-agent that may have changed it was told of
+it, or tells of it. `left`: it was changed on a branch that was left. `stashed`, `dropped`: its changes were
+put away, or that was thrown away. `gone`: it may be deleted, moved or set back; nothing is told of it."""
 _CHANGED: tuple[Fate, ...] = ("modified", "created", "deleted")
 _NAMES = 6
 """Names of what changed in a file that are kept: the newest."""
-_STASH = "git stash"
+_SAVED = re.compile(r"^Saved working directory", re.M)
+_KEPT = re.compile(r"^The stash entry is kept", re.M)
+_DROPPED = re.compile(r"^Dropped (?:refs/)?stash@", re.M)
+"""What git says of a stash, whatever the command line ended with."""
+_UNTRACKED = frozenset({"-u", "--include-untracked", "-a", "--all"})
+_PARTLY = frozenset({"PATH", "--", "-p", "--patch", "-k", "--keep-index", "-S", "--staged"})
+ELSEWHERE = re.compile(r"(?:/private)?/tmp/|/var/folders/|(?:/(?:Users|home)/[^/]+|/root|~)/\.[^/]+/")
+"""Beginnings of paths that are of no project: temporary files, and what programs keep of their own."""
 _SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '([^'\n]{1,200})'", re.M)
 """What git says when it checked out another branch, or a commit."""
 _COMMITTED = re.compile(r"^\[([^\s\]]{1,200}) (?:\(root-commit\) )?[0-9a-f]{4,40}\]", re.M)
@@ -72,6 +83,8 @@ class FileHistory:
         self.notes: dict[str, FileNote] = {}
         self._count = 0
         self._changed_at = self._stashed_at = -1
+        self.delegated_at = -1
+        """Where a sub-agent last worked that was told of files of this work, or tells of them."""
         self.switched = -1
         """Where another branch was last checked out."""
         self._branch = ""
@@ -79,7 +92,9 @@ class FileHistory:
         self._added = set[str]()
         """Files whose newest change was added for the next commit."""
         self._away: dict[str, dict[str, FileNote]] = {}
-        """What stood on branches that were left, by their names, and in the stash."""
+        """What stood on branches that were left, by their names."""
+        self._stashes: list[dict[str, FileNote]] = []
+        """What git put away, the newest last."""
         self._base: str | None = None
         """The directory that all calls name for their relative paths to start from; empty where they name
         several."""
@@ -87,7 +102,7 @@ class FileHistory:
     @property
     def stashed(self) -> bool:
         """The changes of the work are put away."""
-        return _STASH in self._away
+        return bool(self._stashes)
 
     @property
     def changed_at(self) -> int:
@@ -120,7 +135,7 @@ class FileHistory:
         path = self._key(action.path, base)
         known = self.notes.get(path)
         if action.verb == "view":
-            if known is None or known.fate in ("read", "deleted", "gone"):
+            if known is None or known.fate in ("read", "deleted", "dropped", "gone"):
                 self._put(path, FileNote(known.name if known else action.path, "read", 0, number))
             return
         before = known.fate if known else ""
@@ -133,16 +148,19 @@ class FileHistory:
         stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*stay, *put_in)[-_NAMES:]
         name = known.name if known else action.path
-        self._changed_at = max(self._changed_at, number)
+        if not base or path.startswith(f"{base}/") or not ELSEWHERE.match(path):
+            self._changed_at = max(self._changed_at, number)
         if known and known.number == number and known.change and fate != "deleted":
-            text = f"{known.change}\n{text}"  # several edits of one step
+            text = f"{going_on(known.change)}\n{text}"  # several edits of one step
         self._put(path, FileNote(name, fate, 0, number, "" if fate == "deleted" else text, names))
 
-    def delegate(self, said: str) -> None:
+    def delegate(self, said: str, number: int) -> None:
         """A sub-agent has worked: what it was told, and what it tells."""
-        for path, note in self._of(*_CHANGED).items():
+        for path, note in self._of(*_CHANGED, "read").items():
             if posixpath.basename(path) in said:
-                self.notes[path] = msgspec.structs.replace(note, delegated=True)
+                fate = "delegated" if note.fate == "read" else note.fate
+                self.notes[path] = msgspec.structs.replace(note, fate=fate, delegated=True)
+                self.delegated_at = number
 
     def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
         """A command line that ran. Of one that failed, or is not plain, nothing is sure."""
@@ -157,22 +175,19 @@ class FileHistory:
                 self._branch = on[1] if on else self._branch
                 if on or sure:  # it may be told to say nothing
                     self._commit(changed=any(map(_ADDS.fullmatch, simple.words[2:])))
-            elif verb == "stash" and "No local changes" not in outcome.body[:400]:
-                pending = self._pending("modified", "deleted")
-                self._put_away(_STASH, pending, "gone")
-                self._stashed_at = number if pending else -1
-            elif verb == "unstash" and sure:
-                self._bring_back(_STASH)
-            elif verb == "drop":
-                self._away.pop(_STASH, None)
+            elif verb in ("stash", "unstash", "drop"):
+                self._stash(verb, words, number, outcome.body, sure=sure)
             elif verb == "reset":
                 undone = self._pending if {*words} <= {"HEAD"} else self._of
                 self._forget(undone(*_CHANGED), number)
             elif verb == "checkout" and "." in words:
                 undone = self._pending if {*words} <= {".", "HEAD"} else self._of
                 self._forget(undone("modified", "deleted"), number)
+            elif verb == "mv" and sure and len(words) == 2:
+                self._move(*words, absolute(folder_before(line, index), base), number)
             elif verb in ("rm", "mv", "checkout"):
                 folder = absolute(folder_before(line, index), base)
+                words = words[:-1] if verb == "mv" else words
                 for word in words:
                     self._take_back(verb, tidy(word), folder, number)
         if _CLEAN in outcome.body[-400:] and any(simple.program == "git" for simple in line.commands):
@@ -181,6 +196,30 @@ class FileHistory:
         for found in _SWITCHED.finditer(outcome.body) if switches else ():
             begun = any(x.words[-1:] == (found[1],) and _HERE & {*x.words} for x in line.commands)
             self._switch(found[1], number, begun=begun)
+
+    def _stash(self, verb: str, words: list[str], number: int, said: str, *, sure: bool) -> None:
+        """`sure`: the line did what it says; git's own words tell it, too. Where a part of the changes is
+        meant, or one of several stashes, nothing is told of them."""
+        kept = _KEPT.search(said) is not None
+        gone = (sure and not kept) or _DROPPED.search(said) is not None
+        if verb == "stash" and "No local changes" not in said[:400]:
+            untracked: tuple[Fate, ...] = ("created",) if _UNTRACKED & {*words} else ()
+            pending = self._pending("modified", "deleted", *untracked)
+            self._stashes.append(pending)
+            away = (sure or kept or _SAVED.search(said)) and not _PARTLY & {*words}
+            self._forget(pending, fate="stashed" if away else "gone")
+            self._stashed_at = number if pending else -1
+        elif verb != "stash" and words:
+            self._stashes.clear()
+            self._forget(self._of("stashed"))
+        elif verb == "unstash" and gone:
+            self._return(self._stashes.pop() if self._stashes else {})
+        elif verb == "unstash" and not kept:
+            self._forget(self._of("stashed"))
+        elif verb == "drop":
+            top = self._stashes.pop() if self._stashes else {}
+            stashed = {path: note for path, note in self._of("stashed").items() if path in top}
+            self._forget(stashed, fate="dropped" if gone else "gone")
 
     def _add(self, simple: Simple, words: list[str], folder: str) -> None:
         changed = self._of(*_CHANGED)
@@ -203,18 +242,15 @@ class FileHistory:
         from it."""
         if not begun:
             committed = {path: note for path, note in self._of(*_CHANGED).items() if note.committed}
-            self._put_away(self._branch, committed, "left")
-            self._bring_back(branch)
+            self._away[self._branch] = self._away.get(self._branch, {}) | committed
+            self._forget(committed, fate="left")
+            self._return(self._away.pop(branch, {}))
             self.switched = number
         self._branch = branch
 
-    def _put_away(self, name: str, notes: dict[str, FileNote], fate: Fate) -> None:
-        self._away[name] = self._away.get(name, {}) | notes
-        self._forget(notes, fate=fate)
-
-    def _bring_back(self, name: str) -> None:
-        for path, note in self._away.pop(name, {}).items():
-            if self.notes[path].fate in ("left", "gone"):
+    def _return(self, notes: dict[str, FileNote]) -> None:
+        for path, note in notes.items():
+            if self.notes[path].fate in ("left", "stashed", "gone"):
                 self.notes[path] = note
 
     def _take_back(self, verb: str, word: str, folder: str, number: int) -> None:
@@ -224,6 +260,19 @@ class FileHistory:
             named = path == target or path.startswith(f"{target}/")
             if verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
                 self._forget({path: note}, number)
+
+    def _move(self, source: str, target: str, folder: str, number: int) -> None:
+        """What was changed in a file goes with it."""
+        known = self.notes.get(absolute(tidy(source), folder))
+        self._take_back("mv", tidy(source), folder, number)
+        if known is None or known.fate not in ("modified", "created"):
+            return
+        inside = target.endswith(("/", ".")) or self._meant(f"{tidy(target)}/*")
+        to = posixpath.join(target, posixpath.basename(source)) if inside else target
+        path = absolute(tidy(to), folder)
+        fate: Fate = "created" if known.fate == "created" and path not in self.notes else "modified"
+        note = msgspec.structs.replace(known, name=path, fate=fate, number=number, committed=False)
+        self._put(path, note)
 
     def _of(self, *fates: Fate) -> dict[str, FileNote]:
         return {path: note for path, note in self.notes.items() if note.fate in fates}
@@ -251,7 +300,7 @@ class FileHistory:
         if base and base != self._base:
             self._base = base if self._base is None else ""
             relative = [path for path in self.notes if absolute(path, self._base) != path]
-            for held in (self.notes, *self._away.values()):
+            for held in (self.notes, *self._away.values(), *self._stashes):
                 held |= {absolute(path, base): held.pop(path) for path in relative if path in held}
         return absolute(name, base or self._base or "")
 
@@ -277,13 +326,27 @@ def _verb(simple: Simple) -> tuple[str, list[str]]:
     if verb in ("rm", "unlink", "trash") and "--cached" not in rest:
         return "rm", named
     if verb == "mv":
-        return "mv", named[:-1]
+        return "mv", named
     if simple.program != "git":
         return "", []
     if verb == "stash":
-        return _STASHES.get(named[0] if named else "push", ""), []
+        return _STASHES.get(named[0] if named else "push", ""), _stash_words(words[2:])
     if verb in ("checkout", "restore") and not rest & {*_HERE, "--staged"}:
         return "checkout", named
     if verb == "reset" and "--hard" in rest:
         return "reset", named
     return ("commit", []) if verb in _COMMITS else ("add", named) if verb == "add" else ("", [])
+
+
+def _stash_words(words: Sequence[str]) -> list[str]:
+    """What a command on the stash is told beside its verb and a message: options; PATH for a path or the
+    name of a stash."""
+    verb, options = next((word for word in words if not word.startswith("-")), "push"), list[str]()
+    before = ""
+    for word in words if verb not in ("save", "clear") else ():
+        if word.startswith("-"):
+            options.append(word)
+        elif word != verb and before not in ("-m", "--message"):
+            options.append("PATH")
+        before = word
+    return [word for word in options if word not in ("-q", "--quiet", "-m", "--message", "--index")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import NamedTuple
@@ -27,6 +27,8 @@ _DEFINES = lazy_pattern(
     r"|module|namespace|record|(?<=export )(?:const|let)) ([\w$]{1,60})"
 )
 _CODE_BLOCK = re.compile(r"^ {0,3}```(?s:.*?)(?:\n {0,3}```.*$|\Z)", re.M)
+_CONFLICT = re.compile(r"(?:<{7}|\|{7}|={7}|>{7})(?: |$)")
+"""What git puts around the sides of a conflict."""
 _HEADING = re.compile(r"#{1,4} (\S.{0,59}(?=\s*$)|[^`(]{1,60}(?<=\S)(?!\S))")
 """Its words; of a long one those at its beginning, where nothing is quoted or in brackets."""
 
@@ -52,12 +54,18 @@ def summarise_edit(action: Action) -> EditSummary:
 
 
 def _defined(action: Action, lines: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name for _, name in _definitions(action, lines)))
+
+
+def _definitions(action: Action, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Lines that define something, in a document its headings, and the names of that."""
     if document := action.path.endswith((".md", ".mdx")):
         # A comment of a shell looks like a heading.
         lines = _CODE_BLOCK.sub("", "\n".join(lines)).split("\n")
-    pattern, rows = _HEADING if document else _DEFINES, (row.strip()[:200] for row in lines)
-    names = (found[1] for row in rows if (found := pattern.match(row)))
-    return list(dict.fromkeys(names))
+    for row in lines:
+        found = (_HEADING if document else _DEFINES).match(row.strip()[:200])
+        if found and any(map(str.isalpha, found[1])):
+            yield row, found[1]
 
 
 def _hunk(action: Action, changes: Sequence[tuple[list[str], list[str]]]) -> str:
@@ -91,7 +99,8 @@ def _says(row: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    return text[:_READ].expandtabs(4).splitlines() if text else []
+    rows = text[:_READ].expandtabs(4).splitlines() if text else []
+    return [row for row in rows if not _CONFLICT.match(row)] if "<<<<<<< " in text else rows
 
 
 def _changes(action: Action) -> list[tuple[list[str], list[str]]]:
@@ -130,8 +139,7 @@ def _contents(action: Action) -> str:
     """Of a whole file: its length, and what it defines or else begins with."""
     text, rows = action.new, _lines(action.new)
     count = text.count("\n") + (not text.endswith("\n"))
-    telling = _HEADING if action.path.endswith((".md", ".mdx")) else _DEFINES
-    said = [row.rstrip() for row in rows if telling.match(row.lstrip()[:200])]
+    said = [row.rstrip() for row, _ in _definitions(action, rows)]
     shown = said[: ROWS - 1] or [row.rstrip() for row in rows if _says(row)][:3]
     told = [f"+ {_cut(row)}" for row in shown]
     return "\n".join(told if count == len(told) else [f"{count} line{'s' * (count != 1)}", *told])

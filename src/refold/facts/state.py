@@ -14,7 +14,14 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from refold.entries import Files
-from refold.facts.check_results import LAUNCHERS, check_run, summary, tells_of_failure, without_printing
+from refold.facts.check_results import (
+    LAUNCHERS,
+    RunSummary,
+    check_run,
+    summary,
+    tells_of_failure,
+    without_printing,
+)
 from refold.facts.file_history import FileHistory, FileNote, absolute
 from refold.facts.shell import CommandLine, operands, parse, without_folder
 from refold.facts.todos import Todo, plan, todos, with_task
@@ -22,12 +29,15 @@ from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of
 from refold.facts.tools import actions, printed_files
 from refold.messages import Bash, Call, Message, Result, User, compact_json
 from refold.session.toolnames import SUB_AGENTS, canonical_tool_name, command_line, kind, text_argument
-from refold.text.truncate import one_line
+from refold.session.toolstatus import stopped
+from refold.text.truncate import in_short, one_line
 
 _CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
 _SCHEME = re.compile(r"^https?://")
 _FILE = re.compile(r"[\w-]\.\w")
+_QUOTED = 160
+"""Characters of what went wrong where no runner sums up."""
 _ERROR_STEPS = 20
 """Steps after which an error is not told any more."""
 
@@ -154,7 +164,7 @@ class WorkState:
         elif what == "bash":
             self._ran(self._continued(step), outcome, base, at)
         elif canonical_tool_name(call.name) in SUB_AGENTS:
-            self._worked(call, outcome.body)
+            self._worked(call, outcome.body, at)
         elif self._running:
             self._ends(outcome.body, outcome, at)
         opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
@@ -236,6 +246,10 @@ class WorkState:
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
         decided = ("FAILED" if code else "passed") if proven else ""
         said = summary(outcome.body, failed=outcome.failed)
+        if not decided and not said.quote and any(map(stopped, outcome.body[-400:].split("\n"))):
+            return False  # it was stopped, and takes no one's place
+        if decided == "FAILED" and not said.quote:
+            said = RunSummary(in_short(outcome.error, _QUOTED))
         check = LatestCheck(text, decided, code if proven else None, *said, folder, *at)
         unmarked = code is None and run.zero_proves and not outcome.failed
         self._supersede(run.commands, folder, told=bool(decided or check.quote))
@@ -274,10 +288,12 @@ class WorkState:
             if outcome is not None and kind(step.call.name) == "bash":
                 self._ran(step, outcome, self._base(step.call), at)
             elif canonical_tool_name(step.call.name) in SUB_AGENTS:
-                self._worked(step.call, text)
+                self._worked(step.call, text, at)
 
-    def _worked(self, call: Call, report: str) -> None:
-        self.history.delegate(f"{text_argument(call, ('prompt', 'message', 'task'))}\n{report}")
+    def _worked(self, call: Call, report: str, at: At) -> None:
+        if text_argument(call, ("subagent_type",)) not in _LOOKERS:
+            told = text_argument(call, ("prompt", "message", "task"))
+            self.history.delegate(f"{told[:_TOLD]}\n{report[:_TOLD]}", at[0])
 
     # ── what it says ────────────────────────────────────────────────────────────────────────────
 
@@ -328,6 +344,8 @@ def of(messages: Iterable[Message]) -> WorkState:
     return WorkState().extend(messages)
 
 
+_LOOKERS, _TOLD = ("Explore", "Plan"), 20_000
+"""Sub-agents that can change nothing; characters of what one is told, and tells, that are looked at."""
 _NOT_STARTED = (126, 127)
 """Exit codes of a shell that found no such program, or may not start it: nothing was checked."""
 _STARTED = re.compile(

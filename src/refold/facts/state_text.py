@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
-from refold.facts.file_history import Fate, FileNote
+from refold.facts.file_history import ELSEWHERE, Fate, FileNote
 from refold.facts.hunks import going_on
 from refold.facts.lines import OTHERS, SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
@@ -26,7 +26,10 @@ _LISTS: dict[Fate, str] = {
     "modified": "Files changed",
     "created": "Files created",
     "deleted": "Files deleted",
+    "delegated": "Files that a sub-agent may have changed",
     "left": "Files changed before another branch was checked out",
+    "stashed": "Files whose changes git stash put away",
+    "dropped": "Files whose changes were thrown away with git stash drop",
     "read": "Files read",
 }
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
@@ -39,7 +42,6 @@ _CHANGES, _CHECKS, _PLAN = 24, 10, 800
 """Changed files and checks that are told of; characters of a plan."""
 _STALE = 100
 """Entries after which a failure is not told any more where files were changed since."""
-_ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
 Shows: TypeAlias = Callable[[int, str], bool]
 """Whether the view shows the entry of a number elsewhere, and in it a text; without a text: names it."""
@@ -118,8 +120,13 @@ class Catalogue:
         """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files
         are given. `changes`: with what was last changed in the newest files."""
         sheet, state, notes = _Sheet(budget, counter, self), self.state, self.notes
-        changed = [note for note in notes if note.fate in ("modified", "created") and not note.delegated]
         newest = state.history.changed_at
+        changed = [
+            note
+            for note in notes
+            if note.fate in ("modified", "created") and not note.delegated
+            if not note.committed or newest - note.number < _STALE
+        ]
         current = (x for x in reversed(state.checks) if newest - x.number < _STALE or not _fails(x))
         checks = [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
         opened = [(x.number, CHECKS, _check(x, state)) for x in checks[:2]]
@@ -242,7 +249,7 @@ def _root(names: Sequence[str], home: str) -> str:
     relative = any(not name.startswith(("/", "~")) for name in names)
     if home:
         return f"{home}/" if sum(name.startswith(f"{home}/") for name in names) > 1 - relative else ""
-    here = [name for name in names if name.startswith("/") and not name.startswith(_ELSEWHERE)]
+    here = [name for name in names if name.startswith("/") and not ELSEWHERE.match(name)]
     root = posixpath.commonpath(here) if len(here) > 1 and not relative else ""
     return f"{root}/" if root not in ("", "/") and root not in here else ""
 
@@ -272,7 +279,8 @@ def _check(check: LatestCheck, state: WorkState) -> str:
     home, number = state.home, check.number
     below = check.folder.removeprefix(f"{home}/") if home else check.folder
     place = f" (in {below})" if check.folder not in ("", home) else ""
-    since = ", files changed since" if -1 < number < state.history.changed_at else ""
+    since = ", a sub-agent worked since" if -1 < number < state.history.delegated_at else ""
+    since = ", files changed since" if -1 < number < state.history.changed_at else since
     since += ", before another branch was checked out" if -1 < number < state.history.switched else ""
     return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{number}{since}"
 
