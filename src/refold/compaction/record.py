@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.compaction.clips import least_step
+from refold.compaction.clips import TYPED, least_step
 from refold.compaction.details import LineSource
 from refold.compaction.grade import QUOTE, QUOTED, Layout
 from refold.compaction.path_index import TELLING, PathIndex, path_index
@@ -74,6 +74,8 @@ class Room:
     state: int
     lines: float
     """At least this share of the layout's scale."""
+    request: int = 0
+    """Of own words where the request at hand is among them, if that is more: it is what is being done."""
 
     def without(self, tokens: int) -> Room:
         """With so many tokens less for own words and state, each by its part of them; with an eighth less at
@@ -81,7 +83,7 @@ class Room:
         both = self.words + self.state
         left = max(min(both - tokens, both * 7 // 8), 0)
         words = self.words * left // both
-        return replace(self, words=words, state=left - words)
+        return replace(self, words=words, state=left - words, request=0)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ class FoldBudget:
         if not s.uses_tools:
             return Room(budget, goal, min(own, share // DIALOGUE_WORDS), 0, 0)
         state = min(self.state, int(share * STATE_SHARE), left - own)
-        return Room(budget, goal, own, state, self.lines)
+        request = min(bare.request, int(share * TYPED), left - state)
+        return Room(budget, goal, own, state, self.lines, request)
 
 
 class Record(NamedTuple):
@@ -199,8 +202,14 @@ class Composer:
         before = bisect_left(sayings, position, key=lambda saying: saying.position)
         if before not in self._own:
             own = words.once(sayings, position)
-            self._own[before] = words.rendering(own, self.room.words, counter)
+            room = max(self.room.words, self.room.request if before == len(sayings) else 0)
+            self._own[before] = words.rendering(own, room, counter)
         return self._own[before]
+
+    @property
+    def request(self) -> int:
+        """Tokens of the request at hand among the own words."""
+        return self.s.counter.text(self.index.sayings[-1].text) + QUOTED if self.index.sayings else 0
 
     def _composed(
         self,

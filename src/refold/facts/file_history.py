@@ -39,7 +39,7 @@ _DROPPED = re.compile(r"^Dropped (?:refs/)?stash@", re.M)
 """What git says of a stash, whatever the command line ended with."""
 _UNTRACKED = frozenset({"-u", "--include-untracked", "-a", "--all"})
 _PARTLY = frozenset({"PATH", "--", "-p", "--patch", "-k", "--keep-index", "-S", "--staged"})
-ELSEWHERE = re.compile(r"(?:/private)?/tmp/|/var/folders/|(?:/(?:Users|home)/[^/]+|/root|~)/\.[^/]+/")
+OUTSIDE = re.compile(r"(?:/private)?/tmp/|/var/folders/|(?:/(?:Users|home)/[^/]+|/root|~)/\.[^/]+/")
 """Beginnings of paths that are of no project: temporary files, and what programs keep of their own."""
 _SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '([^'\n]{1,200})'", re.M)
 """What git says when it checked out another branch, or a commit."""
@@ -148,7 +148,7 @@ class FileHistory:
         stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*stay, *put_in)[-_NAMES:]
         name = known.name if known else action.path
-        if not base or path.startswith(f"{base}/") or not ELSEWHERE.match(path):
+        if not base or path.startswith(f"{base}/") or not OUTSIDE.match(path):
             self._changed_at = max(self._changed_at, number)
         if known and known.number == number and known.change and fate != "deleted":
             text = f"{going_on(known.change)}\n{text}"  # several edits of one step

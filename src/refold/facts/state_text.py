@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
-from refold.facts.file_history import ELSEWHERE, Fate, FileNote
+from refold.facts.file_history import OUTSIDE, Fate, FileNote
 from refold.facts.hunks import going_on
 from refold.facts.lines import OTHERS, SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
@@ -249,7 +249,7 @@ def _root(names: Sequence[str], home: str) -> str:
     relative = any(not name.startswith(("/", "~")) for name in names)
     if home:
         return f"{home}/" if sum(name.startswith(f"{home}/") for name in names) > 1 - relative else ""
-    here = [name for name in names if name.startswith("/") and not ELSEWHERE.match(name)]
+    here = [name for name in names if name.startswith("/") and not OUTSIDE.match(name)]
     root = posixpath.commonpath(here) if len(here) > 1 and not relative else ""
     return f"{root}/" if root not in ("", "/") and root not in here else ""
 
