@@ -52,6 +52,12 @@ for line in sys.stdin:
 """
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine starts a server in half a minute."""
+    monkeypatch.setattr(mcp_servers, "START", 300.0)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> McpServer:
     path = tmp_path / "server.py"

@@ -158,6 +158,7 @@ class Composer:
         self._pins = pin_rows(s.session)
         self._own: dict[int, words.Rendered] = {}
         self._sizes: dict[int, int] = {}
+        self._begins: Callable[[int, int], str] = cache(lambda index, most: _begins(s.items[index].message, most))
         self._quote = cache(quote)
         """A layout is looked for with the records of many positions, which have most rows in common."""
 
@@ -309,10 +310,21 @@ class Composer:
         """An item as it is quoted; the first of those that left the steps around them says where that was."""
         s = self.s
         alone = index in layout.left and index - 1 not in layout.left
-        place = f"({_place(s, layout, index)})\n" if alone else ""
+        place = f"({self._place(layout, index)})\n" if alone else ""
         key = f"#{s.session.position(s.items[index].entries[0])}"
         text = quotation(s.items[index].message, key, level, s.counter)
         return text and place + text
+
+    def _place(self, layout: Layout, index: int) -> str:
+        """Where an item stood that left the steps around it: before which of those below."""
+        stay = [at for at in range(layout.first, len(self.s.items)) if at not in layout.left]
+        after = next(at for at in stay if at > index)
+        for most in (PLACE, 3 * PLACE):
+            begins = self._begins(after, most)
+            alike = [at for at in stay if self._begins(at, most) == begins]
+            if len(alike) == 1:
+                return f'before "{begins}" below'
+        return f'before number {alike.index(after) + 1} of the {len(alike)} steps that begin "{begins}" below'
 
     def _chosen(self, layout: Layout, quotes: Mapping[int, str], room: int) -> dict[int, str]:
         """As many of the newest quotations as fit; of the next one as much as fits."""
@@ -329,19 +341,9 @@ class Composer:
         return {index: text for index, text in texts.items() if text}
 
 
-def _place(s: PlanContext, layout: Layout, index: int) -> str:
-    """Where an item stood that left the steps around it: before which of those below."""
-    stay = [at for at in range(layout.first, len(s.items)) if at not in layout.left]
-    after = next(at for at in stay if at > index)
-    begins = _begins(s.items[after].message)
-    alike = [at for at in stay if _begins(s.items[at].message) == begins]
-    which = f"number {alike.index(after) + 1} of the {len(alike)} steps that begin " if len(alike) > 1 else ""
-    return f'before {which}"{begins}" below'
-
-
-def _begins(message: Message) -> str:
+def _begins(message: Message, most: int) -> str:
     calls = (f"{call.name} {call.raw or compact_json(call.arguments)}" for call in message.calls)
-    return in_short(message.text.strip() or next(calls, ""), PLACE)
+    return in_short(message.text.strip() or next(calls, ""), most)
 
 
 class _RecordText:
