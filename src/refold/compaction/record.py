@@ -158,9 +158,14 @@ class Composer:
         self._pins = pin_rows(s.session)
         self._own: dict[int, words.Rendered] = {}
         self._sizes: dict[int, int] = {}
-        self._begins: Callable[[int, int], str] = cache(lambda index, most: _begins(s.items[index].message, most))
         self._quote = cache(quote)
         """A layout is looked for with the records of many positions, which have most rows in common."""
+
+        @cache
+        def begins(index: int, most: int) -> str:
+            return _begins(s.items[index].message, most)
+
+        self._begins = begins
 
     def size(self, position: int, scale: float, notes: int | None = None) -> int:
         """What a layout leaves for it: a record without lines, and a share of the scale for these. What clips

@@ -184,7 +184,7 @@ class FileHistory:
                 undone = self._pending if {*words} <= {".", "HEAD"} else self._of
                 self._forget(undone("modified", "deleted"), number)
             elif verb == "mv" and sure and len(words) == 2:
-                self._move(*words, absolute(folder_before(line, index), base), number)
+                self._move(words[0], words[1], absolute(folder_before(line, index), base), number)
             elif verb in ("rm", "mv", "checkout"):
                 folder = absolute(folder_before(line, index), base)
                 words = words[:-1] if verb == "mv" else words
