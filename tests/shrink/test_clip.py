@@ -381,3 +381,115 @@ def test_steps_of_a_progress_bar_are_one_line() -> None:
     text = f"start of it\n{steps}" + "".join(f"step {n} is done\n" for n in range(200))
     clip = clip_message(m.result("c1", text), 120, Texts(COUNTER), key="#7", kind="bash").text
     assert "fetching 100% |==========| [×51]" in clip
+
+
+STEPS = "\n".join(f"compiling part{n} of the tool" for n in range(60))
+TRACEBACK = "\n".join(
+    ["Traceback (most recent call last):"]
+    + [
+        f'  File "/w/app/part{n}.py", line {n}, in step_{n}\n    return step_{n + 1}(value)'
+        for n in range(30)
+    ]
+    + ["ValueError: the answer has to be a number, not a word"]
+)
+
+
+@pytest.mark.parametrize("size", [24, 34, 48, 68, 96, 192])
+@pytest.mark.parametrize(
+    ("log", "error"),
+    [
+        (f"--> the computation\n{TRACEBACK}\n\nElapsed: 3 s", "ValueError: the answer has to be"),
+        (
+            "Running the tests of part 1\n/opt/envs/work-5O4_aCHf-py3.12/bin/python: No module named pytest\n"
+            "[Command finished with exit code 1]",
+            "No module named pytest",
+        ),
+        (
+            f"{STEPS}\nerror[E0308]: mismatched types\n{STEPS}\nWaiting for the debugger to disconnect...\n"
+            "Command exited with code 2",
+            "error[E0308]: mismatched types",
+        ),
+        (
+            f"Exit code 1\n{STEPS}\ncd: can't cd to /w/build\n{STEPS}\nleaving the folder",
+            "can't cd to /w/build",
+        ),
+    ],
+)
+def test_R10_the_line_that_says_what_went_wrong_is_the_last_of_a_log_to_go(
+    size: int, log: str, error: str
+) -> None:
+    small = clip(log, size, "bash")
+    assert error in small
+    assert COUNTER.text(small) <= size + 4
+
+
+@pytest.mark.parametrize("size", [24, 34, 48, 68])
+def test_R10_a_log_that_only_speaks_of_errors_keeps_its_ends(size: int) -> None:
+    """`0 errors` and the like are no reason to drop what a command printed first and last."""
+    row = "✓ an error: is handled\n0 errors, 0 failed\nTesting error handling"
+    small = clip(f"Running all of it\n{STEPS}\n{row}\n{STEPS}\nDone in 3.1 s", size, "bash")
+    assert "Done in 3.1 s" in small and "error" not in small
+
+
+def test_R19_a_small_clip_of_a_long_error_says_the_file_and_what_failed() -> None:
+    error = "src/a/very/long/path/that/is/in/the/way/of/it/useTeam.ts(99,5): error TS2322: Type 'unknown' fits nothing."
+    log = f"{STEPS}\n{error}\n{STEPS}"
+    assert error in clip(log, 60, "bash")
+    assert "\n… useTeam.ts(99,5): error TS2322: " in clip(log, 30, "bash")
+    assert "… error TS2322: Type" in clip(log, 24, "bash")
+
+
+@pytest.mark.parametrize("size", [24, 34, 48, 96, 192])
+def test_R10_an_edit_that_failed_says_why_and_shows_no_code_instead(size: int) -> None:
+    refusal = (
+        "Your edit has introduced new syntax error(s). Read this message carefully, then try again.\n\n"
+        f"ERRORS:\n- E999 IndentationError: unexpected indent\n\nThis is how it would have looked:\n{SOURCE}"
+    )
+    assert "E999 IndentationError: unexpected indent" in clip(refusal, size, "edit")
+    unlike = f"ERROR:\nNo replacement was performed, old_str `{SOURCE}` is not there."
+    assert "No replacement was performed" in clip(unlike, size, "editor")
+
+
+@pytest.mark.parametrize("size", [96, 136, 192])
+def test_R19_of_an_edit_that_a_tool_shows_the_changed_line_stays(size: int) -> None:
+    rows = SOURCE.split("\n")[:60]
+    rows[30] = "    changed = self.answer"
+    shown = "\n".join(f"{n:6}\t{row}" for n, row in enumerate(rows, 1))
+    text = f"The file /w/src/errors/a.py has been edited. The part that changed:\n{shown}\nReview it."
+    assert rows[30] in clip(text, size, "editor")
+
+
+def test_R19_details_of_an_error_never_stand_below_the_headline_of_another() -> None:
+    errors = [
+        [
+            f"src/part{n}.ts({n},5): error TS2322: Type '{{ {f'value{n}: unknown; ' * 16}}}' does not fit.",
+            *(
+                f"{' ' * depth}Type 'unknown' of value{n} does not fit at depth {depth}."
+                for depth in (2, 4, 6)
+            ),
+        ]
+        for n in range(9)
+    ]
+    log = "\n".join(row for error in errors for row in error)
+    for size in range(24, COUNTER.text(log), 20):
+        headline = ""
+        for row in clip(f"{log}\nExit code 2", size, "bash").split("\n"):
+            number = re.search(r"part(\d)\.ts\(|of value(\d) ", row)
+            if number is None:
+                continue
+            headline = number[1] or headline
+            assert number[0] and number[2] in (None, headline), (size, row)
+
+
+def test_R19_a_long_line_that_says_what_went_wrong_stays_in_part() -> None:
+    headline = f"src/b.ts(99,5): error TS2322: Type '{{ {'value: unknown; ' * 30}}}' does not fit."
+    small = clip(f"src/a.ts(1,5): error TS1: one\n{STEPS}\n{headline}\n{STEPS}\nExit code 2", 400, "bash")
+    (row,) = [row for row in small.split("\n") if row.startswith("src/b.ts(99,5): error TS2322: ")]
+    assert row.endswith(" …") and len(row) <= 250
+
+
+def test_one_line_is_not_called_lines() -> None:
+    banner = "Collecting usage statistics, see https://example.org/usage/and/more/of/it\n"
+    text = banner + "".join(f"step {n} is done\n" for n in range(200))
+    texts = Texts(COUNTER, printed=banner.splitlines().__contains__)
+    assert clip_text(text, 120, texts, "#7", "bash").startswith("[… 1 line, as at the start of earlier")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,7 +35,10 @@ from refold.session.toolstatus import bare_output, reported_status
 from refold.shrink.excerpt import (
     LineSpan,
     SalientLines,
+    failure_at,
     lines_left,
+    says_error,
+    speaks_of_failure,
     without_banner,
     without_context,
     without_numbers,
@@ -53,6 +57,8 @@ _MARK = "[… {cut} tokens, {key} …]"
 _GAP = "[…]"
 _LEFT_OUT = "…"
 _MARK_TOKENS = 10
+_GAP_TOKENS = 2
+"""Tokens around a line that stands alone."""
 _SHORT = 24
 """Words of at most so many tokens stay: they tell more than a marker."""
 _LARGE = 50_000
@@ -84,6 +90,8 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     salient: SalientLines
     line: int
     """Characters of a line that is told whole or not at all."""
+    error: LineSpan | None
+    """The line of a log that says what went wrong: it is the last to go."""
 
 
 class Texts:
@@ -116,7 +124,11 @@ class Texts:
             by_record = _by_record(plain)
             plain, line = (by_record, len(by_record)) if by_record else (plain, _LINE)
             size = self.size(text) if plain == text else self.counter.text(plain)
-            body = self._bodies[text] = Body(plain, size, SalientLines(plain, kind), line)
+            refused = kind in _CHANGES and speaks_of_failure(_opening(plain))
+            failed = refused or _reports_failure(plain)
+            salient = SalientLines(plain, "other" if refused else kind)
+            error = salient.error(failed=failed) if failed or kind == "bash" else None
+            body = self._bodies[text] = Body(plain, size, salient, line, error)
         return body
 
 
@@ -135,6 +147,20 @@ def _with_short_comment(text: str, key: str) -> str:
         return text
     left = lines_left(len(rows) - _COMMENT_LINES, " of a comment", key)
     return "\n".join([*rows[:_COMMENT_LINES], left, text[comment.end() :].lstrip("\n")])
+
+
+_CHANGES: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
+"""What these show is code, but where they refuse, they say why."""
+
+
+def _opening(text: str) -> str:
+    return text[:_LINE].lstrip().split("\n", 1)[0]
+
+
+def _reports_failure(output: str) -> bool:
+    """Whether a log begins or ends with an exit status other than 0."""
+    rows = _opening(output), output[-_LINE:].rstrip().rsplit("\n", 1)[-1]
+    return any(reported_status(row.strip()) for row in rows)
 
 
 _BAR = re.compile(r"[\W\d_]+")
@@ -218,15 +244,16 @@ def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "
         return text  # what a mark would cost is nearly all that is left to save
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
-    first, last, kept = _edges(body, room - between, counter, kind)
-    places = list[LineSpan]()
-    if between:
-        places, told = _between(body, len(first), len(text) - len(last), between, counter)
-        kept += told
-        if not places:
-            first, last, kept = _edges(body, room, counter, kind)
-    mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
-    return _put_together(text, len(first), places, len(text) - len(last), mark)
+    edges = _edges(body, room - between, counter, kind)
+    error = _unseen_error(body, edges)
+    if error is not None:
+        between = max(between, min(counter.text(text[slice(*error)]) + _GAP_TOKENS, room))
+        edges = _beside(error, _edges(body, room - between, counter, kind), text, counter)
+    places, told = _between(body, edges, between, counter, error)
+    if between and not places:
+        edges = _edges(body, room, counter, kind)
+    mark = _MARK.format(cut=max(size - edges.tokens - told, 1), key=key) if key else _GAP
+    return _put_together(text, edges.head, places, edges.tail, mark)
 
 
 def _put_together(text: str, head: int, places: Sequence[LineSpan], tail: int, mark: str) -> str:
@@ -235,7 +262,8 @@ def _put_together(text: str, head: int, places: Sequence[LineSpan], tail: int, m
     shown = [place for place in ((0, head), *places, (tail, len(text))) if place[0] < place[1]]
     rows, before = list[str](), -1  # as if a line had ended before the text
     for start, end in (*shown, (len(text) + 1, len(text) + 1)):
-        if start > before + 1:
+        # A line that is cut short says so itself.
+        if start > before + 1 and (mark != _LEFT_OUT or text.find("\n", before, start - 1) >= 0):
             rows.append(mark)
             mark = _LEFT_OUT
         row = text[start:end]
@@ -248,18 +276,49 @@ def _put_together(text: str, head: int, places: Sequence[LineSpan], tail: int, m
     return "\n".join(rows[:-1])
 
 
-def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> tuple[str, str, int]:
-    """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
-    last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
+class Edges(NamedTuple):
+    """What stays of a text at its beginning and at its end."""
+
+    head: int
+    """Where the beginning ends."""
+    tail: int
+    """Where the end begins."""
+    tokens: int
+
+
+def _unseen_error(body: Body, edges: Edges) -> LineSpan | None:
+    """The line that says what went wrong, unless the edges do."""
+    if body.error is None:
+        return None
+    place = body.error[0] + failure_at(body.text[slice(*body.error)])
+    return body.error if edges.head <= place < edges.tail else None
+
+
+def _beside(line: LineSpan, edges: Edges, text: str, counter: TokenCounter) -> Edges:
+    """Edges without what they have of a line that is told by itself."""
+    head = min(edges.head, max(line[0] - 1, 0))
+    tail = max(edges.tail, text.find("\n", line[1]) + 1 or len(text))
+    return Edges(head, tail, counter.text(text[:head]) + counter.text(text[tail:]))
+
+
+def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> Edges:
+    """Beginning and end in `room` tokens, cut at line ends where one is near. The last line of a log stays
+    whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
     text, size, longest = body.text, body.size, body.line
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
     line = _last_line(text) if kind == "bash" else ""
+    if body.error is not None:
+        line = line[_details(text, len(text) - len(line)) :]
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
-        first = _whole_head(text, int(chars * share), longest)
-        last = _whole_tail(text, chars - int(chars * share), longest)
+        begins = int(chars * share)
+        last = _whole_tail(text, chars - begins, longest)
         if not any(map(str.isalnum, last)):
             last = ""  # the brackets at the end of a file tell nothing
+        if body.error is not None:
+            details = _details(text, len(text) - len(last))
+            begins, last = begins + details, last[details:]
+        first = _whole_head(text, begins, longest)
         if len(last) < len(line) and whole <= room:
             first, last = _whole_head(text, len(first) * (room - whole) // room, longest), line
         elif not last:
@@ -271,8 +330,10 @@ def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> tupl
             break
         chars = int(chars * min(0.95, room / used))
     else:
-        return "", "", 0
-    return (first, last, used) if used else _beginning(text, chars, room, counter)
+        return Edges(0, len(text), 0)
+    if not used:
+        first, used = _beginning(text, chars, room, counter)
+    return Edges(len(first), len(text) - len(last), used)
 
 
 def _last_line(text: str) -> str:
@@ -284,15 +345,31 @@ def _last_line(text: str) -> str:
     return text[start:]
 
 
-def _beginning(text: str, chars: int, room: int, counter: TokenCounter) -> tuple[str, str, int]:
+_HEADLINE = re.compile(r"\n(?=\S)")
+_REACH = 4_000
+"""Characters before a place in which the line is looked for that the rows there belong to."""
+
+
+def _details(text: str, start: int) -> int:
+    """Characters at the start of an end of a log that belong to an error whose line is cut: the rest of that
+    line, and indented rows."""
+    before = _HEADLINE.finditer(text, max(start - _REACH, 0), start + 1)
+    headline = max((found.end() for found in before), default=start)
+    if headline == start or not says_error(text[headline : headline + _LINE]):
+        return 0
+    after = _HEADLINE.search(text, start)
+    return (after.end() if after else len(text)) - start
+
+
+def _beginning(text: str, chars: int, room: int, counter: TokenCounter) -> tuple[str, int]:
     """Where no line fits: the beginning of the first, if that says something."""
     while chars >= _TELLS:
         first = head_lines(text, chars, _SPARE)
         used = counter.text(first)
         if used <= room:
-            return (first, "", used) if len(first) >= _TELLS else ("", "", 0)
+            return (first, used) if len(first) >= _TELLS else ("", 0)
         chars = int(chars * 0.8)
-    return "", "", 0
+    return "", 0
 
 
 def _whole_head(text: str, chars: int, longest: int) -> str:
@@ -315,18 +392,22 @@ def _whole_tail(text: str, chars: int, longest: int) -> str:
 
 
 def _between(
-    body: Body, start: int, end: int, room: int, counter: TokenCounter
+    body: Body, edges: Edges, room: int, counter: TokenCounter, error: LineSpan | None
 ) -> tuple[list[LineSpan], int]:
     """The lines that tell most, in their order, and their tokens, gaps between them included; whole lines
-    only."""
+    only, but for the one that tells the error."""
     text, sizes, kept, used = body.text, body.salient.sizes, list[LineSpan](), 0
-    start, end = text.find("\n", start), text.rfind("\n", start, end)
-    for place in body.salient.ranked(start + 1, end) if 0 <= start < end else ():
+    start, end = text.find("\n", edges.head) + 1, text.rfind("\n", edges.head, edges.tail)
+    if error is not None:
+        start, end = min(start, error[0]), max(end, error[1])
+    for place in body.salient.ranked(start, end) if room and start < end else ():
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(text[place[0] : place[1]])
-        room -= size + 2
-        if room < 0:
+        if size + _GAP_TOKENS > room and place == error:
+            place, size = _part(text, place, room - _GAP_TOKENS, counter)
+        room -= size + _GAP_TOKENS
+        if room < 0 or not size:
             break
         used += size
         kept.append(place)
@@ -335,6 +416,24 @@ def _between(
         bool(kept) and kept[-1][1] < end
     )
     return kept, used + gaps * counter.text(_LEFT_OUT)
+
+
+def _part(text: str, line: LineSpan, room: int, counter: TokenCounter) -> tuple[LineSpan, int]:
+    """What fits of the line that says what went wrong, and its tokens: its beginning, if that says it, or
+    else from the name of the file on, or only the words that do."""
+    start, end = line
+    whole = text[start:end]
+    at = failure_at(whole)
+    part, used = (start, start), 0
+    for begin in (0, whole.rfind("/", 0, at) + 1, at):
+        words = tail(whole, len(whole) - begin)
+        begin, used = end - len(words), counter.text(words)
+        if used > room:
+            words, used = _beginning(words, len(words), room, counter)
+        part = (begin, begin + len(words))
+        if part[1] >= min(start + at + _TELLS, end):
+            break
+    return part, used
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:

@@ -14,21 +14,36 @@ from typing import TypeAlias
 
 from refold.session.toolnames import ToolKind
 from refold.text.patterns import lazy_pattern
+from refold.text.plural import counted
+from refold.text.truncate import head_words
 
 _MAX_LINES = 4_000
 """Lines that are ranked, at most."""
 _LONG = 240
-"""Characters of a line that may be kept: a longer one is data."""
+"""Characters of a line that may be kept: a longer one is data, or tells at its beginning what failed."""
 _DATA = 4 * _LONG
 """Characters of a line that are looked at."""
-_FAILURE = lazy_pattern(
-    r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
-    r"assert\w*|undefined|cannot|denied)\b|[✗✖✘×]",
+_ERROR = lazy_pattern(
+    r"(?<!_)(?:error|exception|fatal|panic)(?:\[\w{1,40}\]| \w{0,8}\d{1,8}| \[\w{1,60}\])?: (?=\S)"
+    r"|\bno module named |\bno such file\b|\bcommand not found\b|\bpermission denied\b|\bpanicked at ",
     re.I,
 )
+"""`ValueError: …`, `error TS2345: …`, `error[E0308]: …`: what went wrong."""
+_FAILURE = lazy_pattern(
+    r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
+    r"assert\w*|undefined|cannot|can't|could not|unable to|denied|not found|no replacement)\b|[✗✖✘]|×(?!\d)",
+    re.I,
+)
+_HEADING = re.compile(r".{0,40}:\s*$")
+"""`Traceback (most recent call last):` says only that something comes."""
+_SUCCESS = re.compile(
+    r"^\s{0,20}[✓✔✅]|\b(?:0|no) (?:error|fail|problem)|\b(?:error|fail|failure|problem)s?[:=] {0,4}0\b", re.I
+)
+"""`✓ throws an error`, `0 errors`, `fail: 0`."""
 _TOTAL = re.compile(r"\b\d+ (?:passed|passing|tests?|errors?|failed|failing|warnings?|problems?)\b", re.I)
 _HINTS = (
-    "error", "fail", "exception", "panic", "fatal", "traceback", "assert", "undefined", "cannot", "denied",
+    "error", "fail", "exception", "panic", "fatal", "traceback", "assert", "undefined", "cannot", "can't",
+    "could not", "unable to", "denied", "not found", "no such", "no module", "no replacement",
     "✗", "✖", "✘", "×", "passed", "passing", "test", "warning", "problem",
 )  # fmt: skip
 """One of them is in every line that a pattern finds. They are looked for first: a pattern for every line
@@ -43,6 +58,8 @@ _DEEP = 4
 
 LineSpan: TypeAlias = tuple[int, int]
 """Where a line begins and ends."""
+_NAMES, _SPEAKS = -2, -1
+"""Ranks of lines that say what went wrong, and of those that only say that something did."""
 Look: TypeAlias = Callable[[Sequence[str]], Iterator[tuple[int, int, str | None]]]
 """Which of some lines tell something by themselves: index, rank (the least tells most), and a shape where one
 line of each is enough."""
@@ -65,6 +82,14 @@ class SalientLines:
     def ranked(self, start: int, end: int) -> Iterator[LineSpan]:
         """Where these lines are between two places of the text, the best first: of the first
         `_MAX_LINES` lines, those that are there as a whole."""
+        return (place for _, place in self._ranked(start, end))
+
+    def error(self, *, failed: bool) -> LineSpan | None:
+        """The line of a log that says what went wrong; of one that `failed`, at least that something did."""
+        rank, place = next(self._ranked(0, len(self._text)), (0, None))
+        return place if rank <= (_SPEAKS if failed else _NAMES) else None
+
+    def _ranked(self, start: int, end: int) -> Iterator[tuple[int, LineSpan]]:
         text = self._text
         hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
         look = _diff if hunks else self._look
@@ -75,13 +100,15 @@ class SalientLines:
             end = start + sum(len(row) + 1 for row in rows) - 1
         lines = [line for line in self._lines[look] if start <= line[0] and line[1] <= end]
         seen: set[str] = set()
-        for first, last, _, shape in sorted(lines, key=lambda line: line[2]):
+        for first, last, rank, shape in sorted(lines, key=lambda line: line[2]):
             if shape in seen:
                 continue
             if shape is not None:
                 seen.add(shape)
+            if rank == _NAMES:
+                last = first + len(head_words(text[first:last], _LONG))
             if 0 < last - first <= _LONG:
-                yield first, last
+                yield rank, (first, last)
 
 
 def _read(text: str, look: Look) -> list[_Line]:
@@ -93,13 +120,40 @@ def _read(text: str, look: Look) -> list[_Line]:
 
 
 def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Lines that speak of failure, each kind of them once, then totals."""
+    """Lines that say what went wrong, then those that speak of failure, each of a kind once, then totals."""
     for index in _hinted(rows):
-        row = rows[index]
-        if _FAILURE.search(row[:_LONG]) or _PLACE.search(row[:_LONG]):
-            yield index, 0, _NUMBER.sub("0", row.strip())
-        elif _TOTAL.search(row[:_LONG]):
-            yield index, 1, None
+        row = rows[index][:_LONG]
+        rank = _log_rank(row)
+        if rank is not None:
+            yield index, rank, _NUMBER.sub("0", row.strip()) if rank < 0 else None
+
+
+def _log_rank(row: str) -> int | None:
+    place = _PLACE.search(row)
+    if _SUCCESS.search(row) is None:
+        if "warning" not in row.lower() and (place or _ERROR.search(row)):
+            return _NAMES
+        if place or (_FAILURE.search(row) and not _HEADING.match(row)):
+            return _SPEAKS
+    return 0 if _TOTAL.search(row) else None
+
+
+def says_error(text: str) -> bool:
+    """Whether the first line of a text says what went wrong."""
+    return _log_rank(text[:_LONG].split("\n", 1)[0]) == _NAMES
+
+
+def failure_at(line: str) -> int:
+    """Where the word begins with which a line starts to say what failed."""
+    if found := _ERROR.search(line) or _FAILURE.search(line):
+        return line.rfind(" ", 0, found.start()) + 1
+    place = _PLACE.search(line)
+    return place.end() if place else 0
+
+
+def speaks_of_failure(line: str) -> bool:
+    """Whether a line does, but for the paths that it names."""
+    return _FAILURE.search(" ".join(word for word in line.split() if "/" not in word)) is not None
 
 
 def _hinted(rows: Sequence[str]) -> list[int]:
@@ -143,11 +197,18 @@ def _outline(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
             yield index, len(bare) - len(inner), None
 
 
+def _edited(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
+    """The lines nearest to the middle: a tool shows an edit with as many lines before it as behind it."""
+    for index, row in enumerate(rows):
+        if row.strip():
+            yield index, abs(2 * index - len(rows) + 1), None
+
+
 _LOOKS: Mapping[ToolKind, Look] = {
     "grep": _hits,
     "read": _outline,
-    "editor": _outline,
-    "edit": _outline,
+    "editor": _edited,
+    "edit": _edited,
     "write": _outline,
     "bash": _log,
 }
@@ -170,7 +231,7 @@ def without_context(text: str, key: str) -> str:
 
 def lines_left(count: int, which: str, key: str) -> str:
     """Says what is not there, and how it is found."""
-    return f"[… {count} lines{which}{f'; {key}' if key else ''} …]"
+    return f"[… {counted(count, 'line')}{which}{f'; {key}' if key else ''} …]"
 
 
 _OPENING = 12
