@@ -22,10 +22,10 @@ MARIA = frozenset({"maria"})
             "will use PostgreSQL 15 instead MySQL, because it's faster",
         ),
         ("She said that he hasn't been to the US since 2019.", "She said that he hasn't been US since 2019"),
-        ("I gave Maria 3 of the 12 books.", "gave Maria 3 12 books"),
+        ("I gave Maria 3 of the 12 books.", "gave Maria 3 of the 12 books"),
         (
             "The order of $120.50 can't be refunded, it wasn't delivered.",
-            "order $120.50 can't refunded, it wasn't delivered",
+            "order $120.50 can't be refunded, it wasn't delivered",
         ),
         ('Did you read "A Dance with Dragons"?', 'Did you read "A Dance with Dragons"'),
         ("Run `make test` in src/app.py, please.", "Run `make test` in src/app.py, please."),
@@ -51,6 +51,27 @@ def test_dense_keeps_facts_and_drops_fillers(sentence: str, expected: str) -> No
     ],
 )
 def test_R22_dense_keeps_who_is_meant_when_it_was_and_names_as_they_are(sentence: str, expected: str) -> None:
+    assert dense(sentence) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("This is not just a prototype.", "This not just prototype"),
+        ("The parser isn't very slow, it's just old.", "parser isn't very slow, it's old"),
+        ("It doesn't run as fast as make.", "It doesn't run as fast as make"),
+        ("It is too early to release.", "It too early release"),
+        ("You can be root there, and it'll be quiet.", "You can be root there, it'll be quiet"),
+        ("The build is blocked by the linter.", "build blocked by linter"),
+        ("I have a few tests, and a little time.", "have a few tests, a little time"),
+        ("I don't like it at all.", "don't like it at all"),
+        ("I think so.", "think so"),
+        ("Please turn it on.", "turn it on"),
+        ("Well, the demo went really well.", "demo went well"),
+        ("It grew from 3 to 5 servers.", "It grew from 3 to 5 servers"),
+    ],
+)
+def test_R22_dense_drops_nothing_without_which_something_else_is_said(sentence: str, expected: str) -> None:
     assert dense(sentence) == expected
 
 

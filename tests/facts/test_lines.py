@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold import tokens
 from refold.facts import call_text
-from refold.facts.call_text import CONCLUSION, SAID, conclusion, main_argument
+from refold.facts.call_text import ARGUMENT, CONCLUSION, SAID, conclusion, main_argument
 from refold.facts.call_text import said as first_words
-from refold.facts.lines import REPORTED, EntryLines, MessageLine, findings, joined, lines_of, render
+from refold.facts.lines import REPORTED, EntryLines, MessageLine, acts, findings, joined, lines_of, render
 from refold.messages import Call, Message
 from tests.data import all_transcripts
 from tests.facts import readers
@@ -65,7 +65,7 @@ def ended(name: str, arguments: dict[str, Any], result: str, failed: bool = Fals
         ("```python\nx = 1\n```\nThis is how the value is set from now on, everywhere.", "This is how the value is set from now on, everywhere."),
         ("**All three** checks are green and the branch can be merged now.", "All three checks are green and the branch can be merged now."),
         ("好的。我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。", "我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。"),
-        ("Great, the file tells how the program behaves:1. The seed is a hash of the flag.", "The seed is a hash of the flag."),
+        ("Great, the file tells how the program behaves:1. The seed is a hash of the flag.", "Great, the file tells how the program behaves: The seed is a hash of the flag."),
         ("<options>\n<option>Help me fix the failing test</option>\n<option>Stop</option>\n</options>", "Help me fix the failing test"),
         ("Done.", "Done."),
         ("\n \n", ""),
@@ -82,7 +82,7 @@ def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
         (
             "Here's the complete structure:\n\n```\na/\nb/\n```\nI kept `Ledger` in one file because two modules"
             " would import each other.\nShall I also move the tests?",
-            "I kept `Ledger` in one file because two modules would import each other. Shall I also move the tests?",
+            "I kept `Ledger` in one file because two modules would import each other.",
         ),
         ("Perfect! The login works now. All 12 tests pass.", "The login works now. All 12 tests pass."),
         ("| a | b |\n|---|---|\n| 1 | 2 |\nThe table shows both.", "The table shows both."),
@@ -127,6 +127,8 @@ def test_R23_the_line_of_a_long_answer_has_whole_sentences_from_all_of_it() -> N
         (f"[{', '.join(['12'] * 60)}]", ""),
         ('{"issues": [{"id": "1", "title": "Login fails"}, {"id": "2", "title": "Slow start"}], "hasNextPage": false}',
          "issues: 2 values (Login fails; Slow start), hasNextPage: False"),
+        ('{"issues": [{"id": "1", "title": "Login fails"}], "hits": [7], "note": "%s"}' % ("x" * 90),
+         "issues: 1 value (Login fails), hits: 1 value, note: " + "x" * 59 + "…"),
         ('Web search results for query: "x"\n\nLinks: [{"title":"A","url":"u"},{"title":"B","url":"v"},'
          '{"title":"C","url":"w"},{"title":"D","url":"z"}]\n\nI found some.', "4 values (A; B; C; …)"),
     ],
@@ -225,7 +227,7 @@ def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
         ("read", {"path": "src/a.py", "offset": 10, "limit": 50}, "read src/a.py:10-59"),
         ("str_replace_editor", {"command": "view", "path": "a.py", "view_range": [3, 9]}, "str_replace_editor view a.py:3-9"),
         ("Bash", {"command": "cd /w && pytest -q   tests/test_login.py"}, "Bash pytest -q tests/test_login.py (in /w)"),
-        ("shell", {"command": ["bash", "-lc", "ls -l\nmake"]}, "shell ls -l make"),
+        ("shell", {"command": ["bash", "-lc", "ls -l\nmake"]}, "shell ls -l ⏎ make"),
         ("bash", {"command": "cat > a.py <<'E'\nx = 1\nE"}, "bash cat > a.py <<'E' …"),
         ("Edit", {"file_path": "a.py", "old_string": "return None", "new_string": "raise NoUser"}, "Edit a.py: return None → raise NoUser"),
         ("Edit", {"file_path": "a.py", "old_string": "", "new_string": "def login(user):\n    " + "x" * 200}, "Edit a.py: + def login(user):"),
@@ -508,7 +510,7 @@ def test_R11_a_heading_is_told_with_what_it_announces() -> None:
     [
         ("The division truncates: 250ms*10/1s = 2.5. Rounding half up gives three of them.", "The division truncates: 250ms*10/1s = 2.5. Rounding half up gives three of them."),
         ("There is a data race in the proxy, see internal/p1.go:55. I will fix it.", "There is a data race in the proxy, see internal/p1.go:55. I will fix it."),
-        ("Staging runs 2.7.1. May I go on to prod?", "Staging runs 2.7.1. May I go on to prod?"),
+        ("Staging runs 2.7.1. Prod runs 2.6.9.", "Staging runs 2.7.1. Prod runs 2.6.9."),
         ("Wrong profile. Again with staging-admin.", "Wrong profile. Again with staging-admin."),
         ("好的，我先查询一下。我会确认地址。", "好的，我先查询一下。我会确认地址。"),
         ("Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages. Danke.", "Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages."),
@@ -582,6 +584,109 @@ def test_R23_what_is_announced_is_told_with_its_announcement() -> None:
     assert "Found the root cause. The worktree at" in line
 
 
-def test_R23_code_that_is_left_out_leaves_a_gap() -> None:
-    text = "I tested `parse()` with empty input. The only case that fails is:\n```\nparse('')\n```\nAll else in `parse()` works."
-    assert call_text.conclusion(text) == "I tested `parse()` with empty input. … All else in `parse()` works."
+def test_R23_a_drawing_that_is_left_out_leaves_a_gap() -> None:
+    text = "I tested `parse()` with empty input. The cases are:\n| a | b |\n| 1 | 2 |\nAll else in `parse()` works."
+    assert conclusion(text) == "I tested `parse()` with empty input. … All else in `parse()` works."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Done. The hint is now:\n\n```\nPress return to go on.\n```\nAll else in `hints.py` stays.",
+            "The hint is now: `Press return to go on.` All else in `hints.py` stays.",
+        ),
+        (
+            "**With a name:**\n```text\nHello Ada\nHow are you?\n```\n\n**Without one:**\n```text\nHello\n```",
+            "With a name: `Hello Ada …` Without one: `Hello`",
+        ),
+        ("Run it in the folder:\n- so:\n  ```sh\n  make all\n  ```", "Run it in the folder: so: `make all`"),
+        ("Here's the layout:\n```\na/\nb/\n```\nIt has two parts.", "It has two parts."),
+    ],
+)
+def test_R23_of_code_that_is_announced_the_first_line_is_told(text: str, told: str) -> None:
+    assert conclusion(text) == told
+
+
+LONG = "Nothing of what I saw there was of any use for the work that is to be done in here."
+"""Says nothing."""
+
+
+def test_R23_a_sentence_about_the_one_before_comes_with_it_or_not_at_all() -> None:
+    cause = "The `lock` of the writer is held by the reader."
+    effect = "This means that `flush()` must fail, because it needs the lock."
+    text = f"{LONG} {LONG} {cause} {effect} {LONG} {LONG} Now `server.py` is to be read."
+    assert f"{cause} {effect}" in conclusion(text, 200)
+    assert "This means" not in conclusion(text, 100)
+    assert not conclusion(f"{effect} {LONG} {LONG} The fix: `flush()` waits.", 120).startswith("This")
+
+
+def test_R23_a_finding_does_not_begin_with_what_was_said_before_it() -> None:
+    unclear, clear = "This means that `a.py` is broken, because it does not lock.", "But `b{}.py` fails now."
+    (found,) = findings([(3, m.assistant(f"{unclear} {clear.format(3)}"))])
+    assert found.lines[0].text == clear.format(3)
+    said = [*map(clear.format, range(4)), unclear]
+    assert [x.number for x in findings(enumerate(map(m.assistant, said)))] == [3, 2, 1, 0]
+    assert [x.number for x in findings(enumerate(map(m.assistant, said[1:])))] == [3, 2, 1, 0]  # ranks last
+
+
+def test_R23_an_item_comes_with_what_its_list_is_of() -> None:
+    def listed(word: str) -> str:
+        return "\n".join(f"- {word}{n}: part {n} of `tool.py`, as it was planned" for n in range(4))
+
+    told = conclusion(f"**Completed:**\n{listed('A')}\n\n**Remaining:**\n{listed('B')}\n\nThe end is near.")
+    assert told.startswith("Completed: A0: part 0")
+    assert "B0" not in told or "Remaining: B0" in told
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Want me to delete the old files?",
+        "Which one do you want?\n- delete `old.py`\n- keep `old.py`",
+        "Would you like me to:\n1. delete `old.py`\n2. keep `old.py`",
+        "Shall I push `main`? That would start the release.",
+    ],
+)
+def test_R23_what_the_agent_asked_is_not_told_when_it_was_answered(question: str) -> None:
+    done = "The exporter in `out.py` streams its rows now."
+    path = [m.user("Stream."), m.assistant(f"{done}\n\n{question}"), m.user("yes"), m.assistant(question)]
+    assert shown(*path) == f"- {done} #1"
+
+
+def test_R23_a_sentence_that_was_told_is_no_other_finding() -> None:
+    plan = "To mend the `match` rule, the `pattern` rule has to take tuples of one element."
+    first = m.assistant(f"`pattern` is on line 6. {plan}", m.call("a", "Read", path="a.c"))
+    second = m.assistant(f"{plan} That can be done in `single`, which only needs a flag for it. {LONG}")
+    told = [x.lines[0].text for x in findings([(1, first), (2, second)])]
+    assert sum(plan in text for text in told) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (
+            "\\\ncd /tmp/x\n\n# Clear it\nrm -rf old\n# and again\nmake  # all",
+            "rm -rf old ⏎ make # all (in /tmp/x)",
+        ),
+        ("make \\\n  -j 2 \\\n  all", "make -j 2 all"),
+        ("if true; then\n  ls\nfi", "if true; then ⏎ ls ⏎ fi"),
+        ("git commit -m 'One\n\nTwo # three'\nls", "git commit -m 'One ⏎ Two # three' ⏎ ls"),
+        ("cat <<'E' > a\nx\nE\nls", "cat <<'E' > a …"),
+        ("# only this\n", "# only this"),
+    ],
+)
+def test_R11_a_command_of_several_lines_reads_as_one(command: str, line: str) -> None:
+    assert acted("Bash", {"command": command}) == f"Bash {line}"
+    (ran,) = lines_of(m.Bash(command, "", 0), {}.get)
+    assert " (in " in line or ran.text.startswith(f"The user ran {line}")
+
+
+def test_R11_the_usual_folder_is_not_named_and_no_name_is_cut() -> None:
+    usual, other = "/home/ada/work/app", "/home/ada/work/" + "deep/" * 12 + "down"
+    calls = [m.call(f"c{n}", "shell", command=f"make {n}", workdir=usual) for n in range(3)]
+    elsewhere = m.call("d", "shell", command="sed -n '1,220p' 'a/b.ts' " * 9, workdir=other)
+    rows = list(acts([m.assistant("", *calls), m.assistant("", elsewhere)]))
+    assert rows[1:] == ["shell make 2", "shell make 1", "shell make 0"]
+    assert rows[0].endswith("/deep/down)") and len(rows[0]) <= ARGUMENT + len("shell ")
+    assert "(in …/deep" in rows[0]

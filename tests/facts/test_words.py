@@ -207,6 +207,31 @@ def test_R8_sentences_that_forbid_or_require_are_ranked_in_several_languages(rul
     assert demands("More talk. " * 30) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        ("Like, can't we get that from the settings?", None),
+        ("Why is it not in config.py, and only there?", None),
+        ("Don't touch the parser. Is that clear?", 1),
+        ("Is that clear? Not in the parser", 1),
+        ("Did I not say that you must never push?", 0),
+        ("不能这样吗？", None),
+    ],
+)
+def test_R8_a_question_forbids_nothing_in_passing(text: str, rank: int | None) -> None:
+    found = demands(text)
+    assert next((n for n, spans in enumerate(found) if spans), None) == rank
+
+
+def test_R8_a_demand_is_not_told_without_the_message_that_takes_it_back() -> None:
+    talk = "Go on with the next file of the list, and then with the one below that. " * 8
+    taken_back = [saying(2, "Never use tabs in here."), saying(4, "Actually, can you revert that?")]
+    said = [saying(0, talk), *taken_back, *(saying(n, talk) for n in range(6, 40, 2))]
+    shows = [shown(said, budget).text for budget in range(60, 900, 30)]
+    assert any("Never use tabs" in text for text in shows)
+    assert all("can you revert" in text for text in shows if "Never use tabs" in text)
+
+
 def test_R8_later_words_lift_nothing() -> None:
     said = [
         saying(0, "Never delete files."),

@@ -307,17 +307,35 @@ def dense_text(fact: Fact, present: frozenset[str]) -> str:
 
 # ── the dense form of a sentence ────────────────────────────────────────────────────────────────
 
-_DROPPED = """
-a an the am is are be and in on at to by of as i my i'm i've im ive so too very just also
-really actually basically literally definitely totally absolutely certainly pretty quite rather kinda sorta
-super oh ah hey hi hello wow haha lol yeah yep yup well okay ok thanks thank please btw anyway honestly
+_DEGREE_WORDS = """
+as so very just also really actually basically literally definitely totally absolutely certainly pretty quite
+kinda sorta super
 """
-_DROP = frozenset(_DROPPED.split())
-"""Whoever is meant beside the speaker, and what tells the past, stays."""
+_DROPPED = """
+a an the am is are and in on at to of i my i'm i've im ive
+oh ah hey hi hello wow haha lol yeah yep yup well okay ok thanks thank please btw anyway honestly
+"""
+_NEGATION_WORDS = """
+not no never nor none nobody nothing neither without cannot hardly barely
+dont doesnt didnt isnt wasnt arent cant wont
+"""
+_DEGREES, _NEGATIONS = frozenset(_DEGREE_WORDS.split()), frozenset(_NEGATION_WORDS.split())
+"""Words of degree stay behind a negation in the same clause: "not just slow" is slow."""
+_DROP = _DEGREES.union(_DROPPED.split())
+"""Whoever is meant beside the speaker, and what tells the past, stays; so do "be" and "by", without which
+"can be asked" and "blocked by it" say something else."""
+_OPENING = frozenset({"well", "ok", "okay"})
+"""Fillers where a clause begins; elsewhere they say how it went."""
+_CLOSING = frozenset({"in", "on", "at", "to", "of", "so", "pretty"})
+"""They stay where a clause ends with them: "turn it on", "I think so"."""
+_TOGETHER = frozenset({"a few", "a little", "at all", "as well", "so far", "just because"})
+"""The second word alone says something else."""
 _SHORTENED = {"i'll": "will", "i'd": "would"}
 """Contractions of the speaker whose verb is the tense."""
 
 _EDGE = ',.;:!?()"“”…~'
+_STOPS = ",.;:!?…)"
+"""A clause ends with one of them."""
 _TOKEN = re.compile(r'["“][^"“”\n]{1,120}["”]\S*|\S+')
 """A word, or a quotation, which stays as it is."""
 _CODE = re.compile(r"[`_/\\={}<>#@|]|\$[A-Za-z_{(]|[A-Za-z]\.[A-Za-z]|\w\(")
@@ -331,22 +349,29 @@ _GREETINGS = ("hey", "hi", "hello", "thanks", "wow", "bye", "congrats")
 def dense(sentence: str, forms_of_address: frozenset[str] = frozenset()) -> str:
     """`sentence` without what carries no fact: names, numbers, negations, tenses, other persons, quotations,
     code and all other words stay; articles, the speaker's own pronouns, copulas, prepositions outside of
-    names, fillers and interjections go. A reading model answers as well from this. `forms_of_address`:
-    lower-case names of those present, dropped only where set off by punctuation ("Thanks, Maria!")."""
+    names, fillers and interjections go, where what is said stays the same. A reading model answers as well
+    from this. `forms_of_address`: lower-case names of those present, dropped only where set off by
+    punctuation ("Thanks, Maria!")."""
     if _CODE.search(sentence):
         return sentence
     kept: list[str] = []
     tokens = _TOKEN.findall(_CHINESE_FILLERS.sub("", sentence.translate(_MARKS)))
+    begins, denied = True, False
     for position, token in enumerate(tokens):
         core = token.strip(_EDGE)
         low = core.lower()
-        if not core or (low in _DROP and _is_plain(core, position) and not _joins(tokens, position)):
+        small = low in _DROP and _is_plain(core, position)
+        goes = not core or (small and not _is_needed(tokens, position, begins=begins, denied=denied))
+        if goes:
             if kept and token[-1] in ";:," and kept[-1][-1] not in ",;:.":
                 kept[-1] += ","
         elif low in _SHORTENED and _is_plain(core, position):
             kept.append(_SHORTENED[low])
         elif low not in forms_of_address or not _is_address(tokens, position):
             kept.append(_trimmed(token, core))
+        ends = token[-1] in _STOPS
+        begins = ends or (begins and goes)
+        denied = not ends and (denied or low in _NEGATIONS or low.endswith("n't"))
     return " ".join(kept).strip(" ,;:.!?")
 
 
@@ -355,13 +380,39 @@ def _is_plain(core: str, position: int) -> bool:
     return core.islower() or core[:2] in ("I", "I'") or (position == 0 and core == core.capitalize())
 
 
+def _is_needed(tokens: Sequence[str], position: int, *, begins: bool, denied: bool) -> bool:
+    """A small word without which something else would be said. `begins`: nothing of its clause is said yet;
+    `denied`: there is a negation in it."""
+    before, word, after = (
+        tokens[at].strip(_EDGE).lower() if 0 <= at < len(tokens) else ""
+        for at in (position - 1, position, position + 1)
+    )
+    ends = not after or tokens[position][-1] in _STOPS
+    return (
+        (denied and word in _DEGREES)
+        or (not begins and (word in _OPENING or (ends and word in _CLOSING)))
+        or f"{word} {after}" in _TOGETHER
+        or f"{before} {word}" in _TOGETHER
+        or _joins(tokens, position)
+    )
+
+
 def _joins(tokens: Sequence[str], position: int) -> bool:
-    """A small word inside of a name, "Lord of the Rings", or of "Anna and I"."""
+    """A small word inside of a name, "Lord of the Rings", between two numbers, or of "Anna and I"."""
     before, after = tokens[:position], tokens[position + 1 :]
     if tokens[position] == "I":
         return before[-1:] == ["and"]
-    beside = (next((word for word in side if word not in _DROP), "") for side in (before[::-1], after))
-    return after[:1] == ["I"] or all(word[:1].isupper() for word in beside)
+    beside = [next((word for word in side if word not in _DROP), "") for side in (before[::-1], after)]
+    names, numbers = (all(map(alike, beside)) for alike in (_begins_large, _is_number))
+    return after[:1] == ["I"] or names or numbers
+
+
+def _begins_large(word: str) -> bool:
+    return word[:1].isupper()
+
+
+def _is_number(word: str) -> bool:
+    return word.lstrip("$€£(")[:1].isdigit()
 
 
 def _is_address(tokens: list[str], position: int) -> bool:

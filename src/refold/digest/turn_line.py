@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from refold.facts import abridged
-from refold.facts.call_text import telling
+from refold.facts.call_text import command_in_short, telling
 from refold.protocols import TokenCounter
 from refold.text.patterns import lazy_pattern
 from refold.text.redact import redact
@@ -82,7 +82,7 @@ def _done(groups: Sequence[abridged.Group]) -> str:
         more = f" +{len(paths) - 1}" if len(paths) > 1 else ""
         return redact(posixpath.basename(paths[-1].rstrip("/")))[0] + more
     commands = [command for group in groups for command in group.commands]
-    return one_line(redact(commands[-1][:_MAX_READ_CHARS])[0], 40) if commands else ""
+    return one_line(redact(command_in_short(commands[-1]))[0], 40) if commands else ""
 
 
 def _outcome(groups: Sequence[abridged.Group]) -> str:

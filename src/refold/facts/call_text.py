@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 from refold.facts.hunks import short_change
@@ -31,11 +32,11 @@ from refold.text.truncate import in_short
 
 SAID = 160
 """Characters of what was said with a call."""
-ARGUMENT = 120
+ARGUMENT, _FOLDER = 120, 40
 CONCLUSION, FINDING = 320, 240
 """Characters of a reply that ends a turn, and of what was said in the middle of one."""
-_READ = 4_000
-"""Characters of what was said that are looked at."""
+_READ, _COMMAND = 4_000, 2_000
+"""Characters of what was said, and of a command, that are looked at."""
 _LARGEST = 100_000
 """Characters of an answer in JSON that is read."""
 
@@ -46,7 +47,7 @@ _MARKUP = lazy_pattern(
     r"^(?:[#>*\-+•]{1,12}\s+|\d{1,3}[.)]\s+|\*\*|__|<\w[\w:-]{0,40}>)+|\*\*|`{3,}\w*"
     r"|</\w[\w:-]{0,40}>$|(?<=[^\W\d_][:;!?])1[.)]$"  # a tag around it; the number of what comes next
 )
-_FENCE = re.compile(r"^```[^\n]*\n(?s:.*?)(?:^```|\Z)", re.M)
+_FENCE = re.compile(r"^[ \t]*+```[^\n]*\n((?s:.*?))(?:^[ \t]*+```|\Z)", re.M)
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s")
 _NUMBER = re.compile(r"\W*(?:\d{1,3}[.)])?\W*")
 """The number of an item, or no more than its mark."""
@@ -69,12 +70,12 @@ _WEIGHTY = lazy_pattern(
     r"\b(?:because|since|instead|decid\w*|chose\w*|cause[ds]?|reason|means|turns out|actually|but|however"
     r"|fix\w*|fail\w*|pass(?:es|ed)?|work(?:s|ed)?|broken|wrong|bug|problem|issue|found|must|should|need\w*"
     r"|only|never|next|remain\w*|todo|open|blocked|done|not|now|so that|weil|statt\w*|soll\w*|nicht"
-    r"|fehl\w*)\b|\?$|[因决定改修错应该]",
+    r"|fehl\w*)\b|[因决定改修错应该]",
     re.I,
 )
 _LEADS_IN = re.compile(
     r"(?:Here(?:'s| is| are)|Let(?: me|'s| us)|I(?:'ll| will| need to|'m going to)|We(?:'ll| will| need to)"
-    r"|Now|Great|Perfect|Excellent|Sure)\b|.*:$",
+    r"|Now|Great|Perfect|Excellent|Sure)\b",
     re.I,
 )
 
@@ -82,41 +83,95 @@ _LEADS_IN = re.compile(
 _CORRECTS = re.compile(r"^(?:But|However|Actually|Wait|Though|No,)\b|\b(?:though|after all)\b")
 """A sentence with one of these may correct the one before: it comes first of the two."""
 _ANNOUNCES = 48
-"""Characters of a sentence that only announces the next."""
+"""Characters of a sentence that only announces the next, or a list."""
+_REFERS = lazy_pattern(
+    r"(?:… )?(?:(?:and|but|so|also|then|still|yet|however|therefore|hence),? )?(?:"
+    r"(?:this|that|these|those)\b"
+    r"|dies\w*|das (?:ist|war|heißt|bedeutet)\b|c'est\b|cela\b|ça\b|esto\b|eso\b|это\b|[这那它])",
+    re.I,
+)
+"""What a sentence is about that begins so was said before it."""
+_CHAIN = 3
+"""Sentences before one that are looked at for what it is about."""
+_ASKS = lazy_pattern(r"[?？][\"'”’)\]」』）`*_]{0,8}$")
+_TO_THE_USER = lazy_pattern(r"\b(?:you|me|i|we|du|sie|ich|wir|vous|usted)\b|[你您我]", re.I)
+"""In the list below such a question stands what there is to choose from."""
+_OFFERS = lazy_pattern(
+    r"(?:(?:do|would|could|can|will|may|should|shall) (?:you|we|i)|(?:want|like) me to)\b", re.I
+)
+_CODE_LINE, _MORE = 100, " …`"
+"""Characters of a line of code that was announced; how it ends where there are more lines."""
+_AGAIN = 40, 80
+"""A sentence so long is told already where it begins with the same characters, so many of them."""
 
 
 class _Piece(NamedTuple):
     """A sentence, or a row that is none."""
 
     text: str
-    item: bool
+    item: bool = False
     """It stands in a list."""
-    whole: bool
+    whole: bool = False
     """It ends like a sentence."""
+    bare: bool = False
+    """It announces what is not told: code, a drawing, nothing."""
+
+    @property
+    def states(self) -> bool:
+        return self.whole or self.item
 
 
 def telling(text: str) -> list[str]:
-    """The sentences and items of lists of a text that say something, without code, drawings, headings and
-    marks; at least the first row."""
+    """The sentences and items of lists of a text that say something, without drawings, headings and marks,
+    and of code no more than the first line, where it is announced; at least the first row."""
     found = _pieces(text)
-    return [piece.text for piece in found if piece.whole or piece.item] or [x.text for x in found[:1]]
+    return [x.text for x in found if x.states and _tells(x)] or [x.text for x in found[:1]]
 
 
 def _pieces(text: str) -> list[_Piece]:
     """What says something: all of a text but headings, code and drawings."""
+    rows, start = list[_Piece](), 0
+    text = text[: 2 * _READ]
+    for code in _FENCE.finditer(text):
+        rows += _rows(text[start : code.start()])
+        if rows and rows[-1].text.endswith(":"):
+            rows[-1] = _with_code(rows[-1], code[1])
+        start = code.end()
+    rows += _rows(text[start:])
+    found = list[_Piece]()
+    for piece, after in pairwise((*rows, _Piece(""))):
+        announces, told = piece.text.endswith(":"), after.states and _tells(after)
+        if _tells(piece) or (announces and told and after.item):
+            found.append(piece._replace(bare=piece.bare or (announces and not told)))
+    return found or rows[:1]
+
+
+def _rows(text: str) -> list[_Piece]:
+    """The sentences of each row of a text without code; a row may go on in the next."""
     wrapped: list[list[str]] = []
-    for row in _FENCE.sub("\n", text[: 2 * _READ]).split("\n"):
+    for row in text.split("\n"):
         if wrapped and _continues(row, wrapped[-1]):
             wrapped[-1].append(row)
         else:
             wrapped.append([row])
-    found = [
+    return [
         _Piece(line, _ITEM.match(row) is not None, (_WHOLE.search(line) or _ADDRESS.search(line)) is not None)
         for row in (" ".join([first.rstrip(), *map(str.strip, more)]) for first, *more in wrapped)
         if not _HEADING.match(row)
         for line in _sentences(row)
+        if not _NUMBER.fullmatch(line)
     ]
-    return [piece for piece in found if _tells(piece)] or found[:1]
+
+
+def _with_code(piece: _Piece, code: str) -> _Piece:
+    """What announces code, with its first line that is no drawing; not where that is one of many and they are
+    no more than shown."""
+    lines = [line.strip() for line in code.split("\n") if line.strip()]
+    first = next((x for x in lines if _LETTERS.search(x) and not x.startswith(_DRAWN)), "")
+    if not first or (len(lines) > 1 and _LEADS_IN.match(piece.text)):
+        return piece._replace(bare=True)
+    line = in_short(first, _CODE_LINE)
+    return piece._replace(text=f"{piece.text} `{line}{_MORE if len(lines) > 1 else '`'}")
 
 
 def _continues(row: str, before: Sequence[str]) -> bool:
@@ -130,62 +185,115 @@ def _continues(row: str, before: Sequence[str]) -> bool:
 def _joined(pieces: Sequence[_Piece]) -> str:
     """In one line; what does not end like a sentence is set apart."""
     told = ""
-    for at, (text, _, whole) in enumerate(pieces, 1):
-        space = "" if at == len(pieces) or _WIDE_END.search(text) else " " if whole else "; "
-        told += text + space
+    for at, piece in enumerate(pieces, 1):
+        space = "" if at == len(pieces) or _WIDE_END.search(piece.text) else " " if piece.whole else "; "
+        told += piece.text + space
     return told
 
 
 def _weight(line: str) -> int:
     words = {found.lower() for found in _WEIGHTY.findall(line)}
-    return 2 * bool(_CODE.search(line)) + 2 * min(len(words), 3) - 4 * bool(_LEADS_IN.match(line))
+    leads_in = line.endswith((":", _MORE)) or _LEADS_IN.match(line)
+    return 2 * bool(_CODE.search(line)) + 2 * min(len(words), 3) - 4 * bool(leads_in)
 
 
 @lru_cache(maxsize=1_024)
-def weight(text: str) -> int:
-    """How telling the most telling sentence of a text is that names something."""
-    named = (x.text for x in _pieces(text) if (x.whole or x.item) and _CODE.search(x.text))
+def weight(text: str, *, alone: bool = False, told: str = "") -> int:
+    """How telling the most telling sentence of a text is that names something; `alone`, of those that can be
+    read without what was said before the text. `told`: what was said already."""
+    pieces = [x for x in _stated(_pieces(text)) if x.states and not _is_told(x.text, told)]
+    named = (x.text for x in pieces[_referring(pieces) if alone else 0 :] if _CODE.search(x.text))
     return max(map(_weight, named), default=0)
 
 
-def conclusion(text: str, limit: int = CONCLUSION) -> str:
-    """The sentences that carry a reply, a plan or a report, in their order (R23): those that name something,
-    decide something or ask come before those that only lead in. Lists of words rank; none decides."""
+def conclusion(text: str, limit: int = CONCLUSION, *, alone: bool = False, told: str = "") -> str:
+    """The sentences that carry a reply, a plan or a report, in their order (R23): those that name something
+    or decide something come before those that only lead in; one that says nothing without the one before
+    comes with it. Questions are left out: the answer came after them. Lists of words rank; none decides.
+    `alone`: nothing stands before it that its first words could mean. `told`: what was said already."""
     pieces = _pieces(text)
-    found = [piece for piece in pieces if piece.whole or piece.item] if len(pieces) > 1 else pieces
+    found = [piece for piece in pieces if piece.states] if len(pieces) > 1 else pieces
     if len(pieces) > 1 and not any(piece.whole for piece in found):
         return ""  # headings and names of things say nothing of how it ended
-    found = _without_code(found) or found
+    found = [piece for piece in _stated(found) if not _is_told(piece.text, told)]
+    found = _without_announcements(found) or found
+    found = (found[_referring(found) :] or found) if alone else found
     if len(whole := _joined(found)) <= limit:
         return whole
     found = _with_what_they_announce(found)
-    weights = [_weight(piece.text) for piece in found]
+    chosen = sorted(_chosen(found, limit))
+    gaps = {at for before, at in pairwise(chosen) if at - before > 1}
+    return in_short(_joined([_behind_gap(found[at]) if at in gaps else found[at] for at in chosen]), limit)
+
+
+def _chosen(pieces: Sequence[_Piece], limit: int) -> set[int]:
+    """Which of several are told in so many characters: each with those that it needs."""
+    needs = _needs(pieces)
+    weights = [_weight(piece.text) for piece in pieces]
     weights[0] += 1
     weights[-1] += 1
-    for at, piece in enumerate(found[1:], 1):
+    for at, piece in enumerate(pieces[1:], 1):
         if _CORRECTS.search(piece.text):
             weights[at] = max(weights[at], weights[at - 1] + 1)
-    left, chosen = limit, set[int]()
-    for at in sorted(range(len(found)), key=lambda at: -weights[at]):
-        size = len(found[at].text) + 1
-        if not chosen or (size <= left and weights[at] >= 0):
-            chosen.add(at)
+    for at in range(_referring(pieces)):
+        weights[at] = -1  # what it is about is not there
+    order = sorted(range(len(pieces)), key=lambda at: -weights[at])
+    sizes = [len(piece.text) + len(" … ") for piece in pieces]
+    chosen, left = set[int](), limit
+    for at in order:
+        group = {at, *needs[at]} - chosen
+        size = sum(sizes[each] for each in group)
+        if size > left and _CORRECTS.search(pieces[at].text):
+            group, size = {at}, sizes[at]
+        if (size <= left and weights[at] >= 0) or not (chosen or group - {at}):
+            chosen |= group
             left -= size
-    told = [found[min(chosen)]]
-    for at in sorted(chosen)[1:]:
-        follows = at - 1 in chosen
-        told.append(found[at] if follows else _behind_gap(found[at]))
-    return in_short(_joined(told), limit)
+    return chosen or {order[0]}
 
 
-def _without_code(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Without what announces code or a drawing, which is not told; a gap stands for both."""
-    told, gap = list[_Piece](), False
+def _needs(pieces: Sequence[_Piece]) -> list[tuple[int, ...]]:
+    """For each piece those before it without which it says nothing: what "this" means, what a list is of."""
+    needs: list[tuple[int, ...]] = []
+    listed: tuple[int, ...] = ()
     for at, piece in enumerate(pieces):
-        announces = piece.text[-1:] == ":" and not any(x.item for x in pieces[at + 1 : at + 2])
-        if not announces:
+        if not piece.item:
+            listed = (at,) if piece.text.endswith(":") and len(piece.text) <= _ANNOUNCES else ()
+        refers = at > 0 and _REFERS.match(piece.text)
+        needs.append((*needs[-1][-_CHAIN:], at - 1) if refers else listed if piece.item else ())
+    return needs
+
+
+def _referring(pieces: Sequence[_Piece]) -> int:
+    """How many of the first are about what was said before them all."""
+    return next((at for at, piece in enumerate(pieces) if not _REFERS.match(piece.text)), len(pieces))
+
+
+def _stated(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Without questions, what is said of them, and what there is to choose from."""
+    stated = list[_Piece]()
+    asked = offered = False
+    for piece in pieces:
+        asks = _ASKS.search(piece.text) or (piece.text.endswith(":") and _OFFERS.match(piece.text))
+        asked = bool(asks or (asked and _REFERS.match(piece.text)))
+        if not piece.item:
+            offered = bool(asks and _TO_THE_USER.search(piece.text))
+        if not asked and not offered:
+            stated.append(piece)
+    return stated
+
+
+def _is_told(sentence: str, told: str) -> bool:
+    least, most = _AGAIN
+    return len(sentence) >= least and sentence[:most] in told
+
+
+def _without_announcements(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Without what announces something that is not told; a gap stands for both."""
+    told, gap = list[_Piece](), False
+    for piece in pieces:
+        if not piece.bare:
             told.append(_behind_gap(piece) if gap and told else piece)
-        gap = announces
+        gap = piece.bare
     return told
 
 
@@ -198,11 +306,18 @@ def _with_what_they_announce(pieces: Sequence[_Piece]) -> list[_Piece]:
     told = list[_Piece]()
     for piece in pieces:
         before = told[-1] if told else None
-        if before and before.whole and len(before.text) <= _ANNOUNCES and not _CODE.search(before.text):
+        lists = before and before.text.endswith(":") and piece.item  # it is for all of the items
+        short = before and before.whole and len(before.text) <= _ANNOUNCES and not lists
+        if before and short and not _CODE.search(before.text):
             told[-1] = piece._replace(text=_joined((before, piece)))
         else:
             told.append(piece)
     return told
+
+
+def questions(text: str) -> str:
+    """What a reply asks."""
+    return in_short(_joined([piece for piece in _pieces(text) if _ASKS.search(piece.text)]), CONCLUSION)
 
 
 def said(text: str) -> str:
@@ -235,7 +350,7 @@ def _values(text: str) -> str:
     """`status: ok, id: 12, items: 3 values`."""
     value = decoded_json(text, _LARGEST)
     if not isinstance(value, dict):
-        return _counted(cast("list[Any]", value), bare="") if isinstance(value, list) else ""
+        return _counted(cast("list[Any]", value), bare=False) if isinstance(value, list) else ""
     told: list[str] = []
     for name, one in cast("dict[str, Any]", value).items():
         if isinstance(one, list | dict):
@@ -245,8 +360,9 @@ def _values(text: str) -> str:
     return ", ".join(told[:12])
 
 
-def _counted(values: Sequence[Any], bare: str = "{} values") -> str:
-    """Where they are records with names: `12 values (one; another; a third; …)`; else `bare`."""
+def _counted(values: Sequence[Any], *, bare: bool = True) -> str:
+    """Where they are records with names: `12 values (one; another; a third; …)`; else no more than their
+    number, and only if `bare`."""
     named = [
         in_short(str(next(filter(None, map(cast("dict[str, Any]", record).get, _TITLES)), "")), 60)
         for record in [*values][:3]
@@ -254,7 +370,7 @@ def _counted(values: Sequence[Any], bare: str = "{} values") -> str:
     ]
     more = ["…"] if len(values) > len(named) else []
     names = f" ({'; '.join([*named, *more])})" if all(named) and named else ""
-    return f"{len(values)} values{names}" if names else bare.format(len(values))
+    return f"{counted(len(values), 'value')}{names}" if names or bare else ""
 
 
 def _sentences(text: str) -> list[str]:
@@ -275,11 +391,7 @@ def _tells(piece: _Piece) -> bool:
     line = piece.text[:400]
     if line.startswith(_DRAWN):
         return False
-    return (
-        (piece.item and not _NUMBER.fullmatch(line))
-        or len(_LETTERS.findall(line)) >= 2
-        or len(_WIDE.findall(line)) >= 4
-    )
+    return piece.item or len(_LETTERS.findall(line)) >= 2 or len(_WIDE.findall(line)) >= 4
 
 
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────
@@ -317,12 +429,21 @@ def _command(call: Call, cwd: str) -> str:
     if "*** Begin Patch" in line[:2_000] or line.startswith(("edit ", "insert ")):
         done = actions(call, "the open file")
         return f"{line.split(None, 1)[0]} {_changes(done)}" if done else line
+    line = line.replace("\\\n", " ").strip()
     folder = _folder(call, line, cwd)
-    line = without_folder(line)
+    if len(folder) > _FOLDER:
+        folder = f"…{folder[below:]}" if (below := folder.find("/", -_FOLDER)) > 0 else "…"
+    where = f" (in {folder})" if folder else ""
+    return in_short(command_in_short(without_folder(line)), ARGUMENT - len(where)) + where
+
+
+def command_in_short(line: str) -> str:
+    """A command in one line, `⏎` where one ended: without comments, and the body of a here-document."""
     start = line.find("<<")
     end = line.find("\n", start) if start >= 0 else -1
-    line = line if end < 0 else f"{line[:end]} …"  # without the body of its here-document
-    return line + (f" (in {folder})" if folder else "")
+    line = line[:_COMMAND] if end < 0 else f"{line[: min(end, _COMMAND)]} …"
+    rows = (row.strip() for row in line.replace("\\\n", " ").split("\n"))
+    return " ⏎ ".join(row for row in rows if row and not row.startswith("#")) or line.strip()
 
 
 def _folder(call: Call, line: str, cwd: str) -> str:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.facts.call_text import FINDING, conclusion, main_argument, report, said, weight
+from refold.facts.call_text import (
+    FINDING,
+    command_in_short,
+    conclusion,
+    main_argument,
+    questions,
+    report,
+    said,
+    weight,
+)
 from refold.facts.check_results import check_run, summary
 from refold.facts.shell import parse, without_folder
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
@@ -60,6 +70,8 @@ class MessageLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The call it is about; empty for words."""
     outcome: bool = False
     """How that call ended."""
+    asks: bool = False
+    """Nothing but questions was said: they stand in no list of what was done."""
 
 
 class EntryLines(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +88,8 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
     if isinstance(message, Assistant):
         text = spoken(message)
         words = said(text) if message.calls else conclusion(text)
+        if not (words or message.calls) and (asked := questions(text)):
+            return (MessageLine(asked, asks=True),)
         acts = (
             MessageLine(f"{one_line(call.name, 60)} {main_argument(call, cwd)}".rstrip(), call.id)
             for call in message.calls
@@ -86,7 +100,8 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
         text = _outcome(message, call, cwd) if call else ""
         return (MessageLine(text, message.call_id, outcome=True),) if text else ()
     if isinstance(message, Bash):
-        text, shown = _ran(message.command, outcome_of_run(message)), without_folder(message.command)
+        text = _ran(message.command, outcome_of_run(message))
+        shown = command_in_short(without_folder(message.command))
         return (MessageLine(f"The user ran {in_short(shown, SHOWN_CHARS)}" + (f" → {text}" if text else "")),)
     return ()
 
@@ -94,14 +109,26 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
 def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]:
     """The most telling of what was said between calls, newest first: what was found, and what follows from it
     (R23). Messages come with their numbers."""
-    replies = ((at, x, weight(spoken(x))) for at, x in messages if isinstance(x, Assistant))
-    telling = [(weighs, at, x) for at, x, weighs in replies if weighs >= _TELLING]
-    chosen = sorted(sorted(telling, key=lambda found: found[:2])[-_FINDINGS:], key=lambda found: -found[1])
-    return [EntryLines(at, 0, (MessageLine(_found(x)),)) for _, at, x in chosen]
+    replies = ((at, x, spoken(x)) for at, x in messages if isinstance(x, Assistant))
+    telling = [(_clear(words), weight(words), at, x) for at, x, words in replies if weight(words) >= _TELLING]
+    chosen = sorted(sorted(telling, key=lambda found: found[:3])[-_FINDINGS:], key=lambda found: found[2])
+    rows, told = list[EntryLines](), ""
+    for clear, _, at, message in chosen:
+        words = spoken(message)
+        if weight(words, told=told) >= _TELLING:
+            text = conclusion(words, FINDING, alone=clear, told=told)
+            rows.append(EntryLines(at, 0, (MessageLine(text + _tried(message)),)))
+            told += f"{text}\n"
+    return rows[::-1]
 
 
-def _found(message: Assistant) -> str:
-    """What was said, and the edits that were tried with it: one may have mended what is told."""
+def _clear(words: str) -> bool:
+    """Whether something telling is said that needs nothing before it."""
+    return weight(words, alone=True) >= _TELLING
+
+
+def _tried(message: Assistant) -> str:
+    """The edits that were tried with what was said: one may have mended what is told."""
     edits = (
         f"{one_line(call.name, 60)} {posixpath.basename(action.path)}"
         for call in message.calls
@@ -109,7 +136,7 @@ def _found(message: Assistant) -> str:
         if action.verb != "view"
     )
     tried = in_short(", ".join(dict.fromkeys(edits)), REPORT)
-    return conclusion(spoken(message), FINDING) + (f" (tried: {tried})" if tried else "")
+    return f" (tried: {tried})" if tried else ""
 
 
 def _outcome(result: Result, call: Call, cwd: str) -> str:
@@ -160,14 +187,23 @@ def _status(ended: ToolOutcome, said: str) -> str:
 def acts(messages: Sequence[Message]) -> Iterator[str]:
     """What was called and how it ended, a row each, the newest first; words are told elsewhere."""
     calls = {call.id: call for message in messages for call in message.calls}
+    folder = _usual_folder(calls.values())
     outcomes: dict[str, str] = {}
     before = ""
     for message in reversed(messages):
-        lines = [line for line in lines_of(message, calls.get) if line.call or isinstance(message, Bash)]
+        told = lines_of(message, calls.get, cwd=folder)
+        lines = [line for line in told if line.call or isinstance(message, Bash)]
         for row in reversed(list(_rows(lines, outcomes))):
             if row != before:
                 yield row
             before = row
+
+
+def _usual_folder(calls: Iterable[Call]) -> str:
+    """Where most calls say that they run; empty where they say nothing."""
+    stated = (call.arguments.get("workdir") for call in calls)
+    folders = Counter(x.rstrip("/") for x in stated if isinstance(x, str) and x.startswith("/"))
+    return max(folders, key=folders.__getitem__, default="")
 
 
 # ── many ────────────────────────────────────────────────────────────────────────────────────────
@@ -206,7 +242,7 @@ def _listed(blocks: Sequence[_Block]) -> list[Row]:
         if several and said_in != turn:
             listed.append(Row(f"Request #{said_in}"))
             turn = said_in
-        numbers = [block.number for block in same]
+        numbers = [number for _, _, number in same]
         again = f" ×{len(numbers)}" if numbers[1:] else ""
         entries = (numbers[0], numbers[-1])[: len(numbers)]
         text = "\n".join([f"- {first}{again} #{'–'.join(map(str, entries))}", *(f"  {row}" for row in rest)])
@@ -220,7 +256,7 @@ def _rows(lines: Sequence[MessageLine], outcomes: dict[str, str]) -> Iterator[st
     for line in lines:
         if line.outcome:
             outcomes[line.call] = line.text
-        else:
+        elif not line.asks:
             ended = outcomes.pop(line.call, "") if line.call else ""
             rows.append(f"{line.text} → {ended}" if ended else line.text)
     for row, same in groupby(rows):

@@ -82,6 +82,14 @@ _END = lazy_pattern(
     r"\n+|(?<=[.!?…])[\"'”’)\]]{0,4}[ \t]+|(?<=[。！？；])[”’」』）]{0,4}(?![。！？；”’」』）])"
 )
 
+_SENTENCE = lazy_pattern(r"(?:[^.!?…\n。！？]|\.(?=\S))+[.!?…。！？]*+")
+_TAKES_BACK = lazy_pattern(
+    r"\W{0,9}(?:(?:actually|no|nope|nah|wait|stop|revert|undo|instead|never ?mind|scratch that"
+    r"|forget (?:it|that)|nein|doch nicht|non|нет)\b|不|别|いや|아니)",
+    re.I,
+)
+"""A message that begins so may take back what was demanded in the one before."""
+
 Span = tuple[int, int]
 Demands = tuple[tuple[Span, ...], ...]
 """Sentences that forbid or require, first those that do so for good."""
@@ -178,10 +186,14 @@ def demands(text: str) -> Demands:
     return tuple(map(tuple, found)) if any(found) else ()
 
 
-def _rank(sentence: str) -> int | None:
-    words = _WORD.findall(sentence.lower().replace("’", "'"))
-    for rank, listed in enumerate(_DEMANDS):
-        if not listed.isdisjoint(words) or (not sentence.isascii() and _INSIDE[rank].search(sentence)):
+def _rank(text: str) -> int | None:
+    """Weaker words count outside of questions: "can't we …?" forbids nothing."""
+    stated = text
+    if "?" in text or "？" in text:
+        stated = " ".join(x for x in _SENTENCE.findall(text) if not x.endswith(("?", "？")))
+    for rank, part in enumerate((text, stated)):
+        words = _WORD.findall(part.lower().replace("’", "'"))
+        if not _DEMANDS[rank].isdisjoint(words) or (not part.isascii() and _INSIDE[rank].search(part)):
             return rank
     return None
 
@@ -258,11 +270,22 @@ def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
     newest = range(len(sayings) - 1, -1, -1)
     # The first request is what was said up to the first words of some length: `/mode` is none.
     request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
-    return [
+    queues = [
         (3, _ends(sayings, request)),
         (3, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
         (4, chain(_ends(sayings, newest, _EDGES), _ends(sayings, newest))),
     ]
+    return [(share, _with_what_takes_back(sayings, queue)) for share, queue in queues]
+
+
+def _with_what_takes_back(sayings: Sequence[Saying], pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Pieces; before those of a message with demands how the next one begins, where that may take them
+    back."""
+    for index, span in pieces:
+        after = sayings[index + 1].text if index + 1 < len(sayings) and sayings[index].demands else ""
+        if _TAKES_BACK.match(after):
+            yield index + 1, next(sentences(after))
+        yield index, span
 
 
 def _ends(sayings: Sequence[Saying], indices: Iterable[int], most: int = _ALL) -> Iterator[Piece]:
