@@ -128,6 +128,7 @@ def test_four_commands_lead_to_an_own_session_folded_and_resumed(
             .replace(" ID", f" {id}")
         )
         _, name, *words = shlex.split(typed)
+        words += ["--cwd", str(tmp_path)] if name == "export" else []
         said[name] = run(name, *words).output
         if name == "sessions":
             id = re.findall(r"(?m)^([0-9a-f]{8})-[0-9a-f-]+ ", said[name])[0]

@@ -215,7 +215,7 @@ class DoesNotFit(RefoldError):
         other = ', another preset or fallback="digest"' if design else ""
         super().__init__(
             f"{kept} needs {sum(parts.values()):,} tokens; the budget is {budget:,} ({listed}): "
-            f"shorten one of these, or use a larger window{other}"
+            f"shorten one of these, or use a larger budget or window{other}"
         )
         self.budget = budget
         self.parts = parts

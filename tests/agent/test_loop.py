@@ -103,7 +103,7 @@ def test_A22_every_request_has_an_id_of_its_own_and_a_snapshot_before_it() -> No
     asked = [event for event in bench.told if isinstance(event, events.RequestStarted)]
     assert [event.request for event in asked] == [note["request"] for note in noted]
     assert len({event.request for event in asked}) == 3
-    assert [event.attempt for event in asked] == [1, 1, 2]
+    assert [(event.attempt, event.failure) for event in asked] == [(1, ""), (1, ""), (2, "busy")]
 
 
 def test_C9_the_loop_is_bounded_and_ends_with_an_answer() -> None:
@@ -300,7 +300,9 @@ def test_a_reply_that_is_tried_again_is_in_the_log_once() -> None:
     assert asyncio.run(bench.agent.turn("Go.")).text == "The whole reply."
     said = [entry.message.text for entry in bench.session.path if isinstance(entry, MessageEntry)]
     assert said == ["Go.", "The whole reply."]
-    assert [event.attempt for event in bench.told if isinstance(event, events.RequestStarted)] == [1, 2]
+    asked = [event for event in bench.told if isinstance(event, events.RequestStarted)]
+    assert [event.attempt for event in asked] == [1, 2]
+    assert [event.failure for event in asked] == ["", "the reply was cut off before its end"]
 
 
 def test_an_overflow_in_the_middle_of_a_tool_loop_is_folded_and_asked_again() -> None:

@@ -427,6 +427,27 @@ def test_the_only_provider_with_a_key_answers(
     assert parse_configuration(file).chat_model() == chosen
 
 
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "both set; choose a model: pass --model NAME"),
+        (
+            {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1"},
+            "a base URL for openai is set, so name the",
+        ),
+        ({"OPENAI_BASE_URL": "http://h/v1"}, "(such as openai:MODEL)"),
+    ],
+)
+def test_keys_that_do_not_choose_a_model_are_not_asked_for(
+    variables: dict[str, str], sentence: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    output = chat("-p", "x").output.replace("\n", " ")
+    assert sentence in " ".join(output.split())
+    assert "set ANTHROPIC_API_KEY" not in output
+
+
 def test_without_a_model_one_sentence_says_what_to_set_and_where(folder: Path) -> None:
     done = chat("-p", "x")
     assert done.exit_code == 2 and "set ANTHROPIC_API_KEY or OPENAI_API_KEY" in done.output

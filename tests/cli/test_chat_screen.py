@@ -58,6 +58,14 @@ def test_a_block_is_shown_as_soon_as_it_ends() -> None:
     )
 
 
+def test_before_a_retry_the_reason_is_shown() -> None:
+    printer = Blocks()
+    printer(events.RequestStarted("r", 2, "m: 429 rate limit; try again later"))
+    printer(events.RequestStarted("r", 3, "m: 500 server error"))
+    shown = printer.screen.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert "m: 429 rate limit; retrying" in shown and "m: 500 server error; retrying" in shown
+
+
 def test_a_reply_that_came_without_pieces_is_shown() -> None:
     printer = Blocks()
     printer(events.RequestStarted("r", 1))

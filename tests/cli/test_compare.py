@@ -55,6 +55,18 @@ def test_the_table_has_all_presets_and_says_why_something_does_not_fit(file: str
     assert "without folding" in result.output and "to preserve: " in result.output
 
 
+def test_a_model_that_did_not_answer_is_said_in_the_table_and_the_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    sample = str(demo.unpack(tmp_path / "sample.jsonl"))
+    given = sample, "--budgets", "10k", "--presets", "refold", "--model", "openai:gpt-5"
+    printed, [row] = run(*given).output, json.loads(run(*given, "--json").stdout)["rows"]
+    assert row["requests"] and row["fits"]
+    assert re.search("refold: strateg.* summary.* failed: ", printed)
+    assert row["why"] == row["error"] and row["error"] in printed
+
+
 def test_A12_both_variants_of_augment_are_rows(file: str) -> None:
     from refold.cli.compare import _presets  # pyright: ignore[reportPrivateUsage]
 
@@ -63,7 +75,7 @@ def test_A12_both_variants_of_augment_are_rows(file: str) -> None:
     rows = json.loads(run(file, "--budgets", "3k", "--presets", f"augment,{nested}", "--json").stdout)["rows"]
     assert [row["preset"] for row in rows] == ["augment", nested]
     assert all(row["tokens"] for row in rows)
-    assert run(file, "--presets", "augment:colour=blue", "--json").exit_code == 1
+    assert run(file, "--presets", "augment:colour=blue", "--json").exit_code == 2
 
 
 def test_E15_compare_honours_the_environment(file: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import refold as library
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
+from tests.rights import ordinary_rights
 
 KEY = "sk-ant-api03-" + "Zq7Rt2Lp9X" * 8
 
@@ -86,6 +88,17 @@ def test_what_is_wrong_is_said_with_the_file_and_ends_with_1(home: Path) -> None
     }
     assert found["configuration"][0]["fix"].endswith("config.toml")
     assert found["store"][0]["fix"].endswith("sessions doctor --repair")
+
+
+@pytest.mark.parametrize("place", [".", "refold"])
+def test_a_store_folder_that_cannot_be_written_is_wrong(home: Path, place: str) -> None:
+    if place == ".":
+        shutil.rmtree(home / "refold")
+    (home / place).chmod(0o500)
+    with ordinary_rights():
+        [one] = findings(code=1)["store"]
+    assert one["state"] == "wrong" and "sessions.db cannot be written" in one["text"]
+    assert one["fix"] == f"chmod u+rwx {home / place}"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def test_at_the_end_it_says_what_was_folded_and_what_that_was_worth_net_of_cache
     session.append(m.user("On."))
     session.append(m.assistant("One."))
     dear = _account(spec, 0.0)
-    assert dear.startswith("1 fold, 90,000 tokens fewer sent, $0.01 spent net of cache"), dear
+    assert dear.startswith(
+        "1 fold, 90,000 tokens fewer sent, $0.01 more than without folding, net of cache"
+    ), dear
     for n in range(9):
         session.append(m.user("On."))
         session.append(m.assistant(f"Again {n}."))

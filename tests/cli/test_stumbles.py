@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -19,14 +20,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 import refold as library
-from refold import Session
+from refold import Session, loop, presets
 from refold import messages as m
 from refold.cli import main
 from refold.cli.console import Screen
 from refold.cli.options import WholeNumber
 from refold.presets import NAMES
 from refold.registry.sessions import save
+from refold.transcripts import read
 from tests.data import shared
+from tests.rights import ordinary_rights
 
 
 def refold(*arguments: str, **more: str) -> Result:
@@ -75,7 +78,9 @@ def test_what_cannot_be_folded_is_said_once(tmp_path: Path) -> None:
     done = refold("compact", str(path), "--budget", "1k")
     assert done.exit_code == 1
     assert done.output.count("newest user message") == 1
-    assert "does not fit, and nothing is left to fold" in done.output
+    assert "nothing is left to fold" not in done.output
+    assert "nothing was folded: what cannot be folded needs 5," in done.output
+    assert "or use a larger budget or window" in done.output
 
 
 def test_a_view_that_fits_is_not_followed_by_why_it_would_not(own: str) -> None:
@@ -90,6 +95,141 @@ def test_compact_says_where_nothing_was_written(tmp_path: Path) -> None:
     file.write_text(json.dumps([{"role": "user", "content": "hello"}]))
     assert "not saved: -o FILE saves the session" in refold("compact", str(file)).output
     assert "nothing was written" not in refold("compact", str(file), "-o", str(tmp_path / "out.jsonl")).output
+
+
+@pytest.mark.parametrize("preset", ["layered", "window"])
+def test_plan_shows_the_size_that_compact_reaches_and_whether_it_fits(preset: str, own: str) -> None:
+    asked = own, "--preset", preset, "--budget", "600"
+    text = refold("plan", *asked).output
+    planned = json.loads(refold("plan", *asked, "--json").stdout)
+    done = json.loads(refold("compact", *asked, "--json").stdout)
+    assert planned["strategy"] in [fold["strategy"] for fold in done["folds"]]
+    assert (planned["tokens_after"], planned["fits"]) == (done["view"]["tokens"], done["fits"])
+    verdict = "fits" if done["fits"] else "does not fit"
+    assert f"→ {done['view']['tokens']:,} tokens of 600: {verdict}" in text
+
+
+@pytest.mark.parametrize("preset", ["pi", "window"])
+def test_the_table_of_compact_counts_as_the_view_does(preset: str, own: str) -> None:
+    size = json.loads(refold("show", own, "--json").stdout)["tokens"]
+    done = refold("compact", own, "--preset", preset, "--budget", "1k")
+    sizes = [line.split()[2:4] for line in done.output.splitlines() if " summary " in line]
+    assert sizes[0][0] == f"{size:,}"
+    assert [before for before, _ in sizes[1:]] == [after for _, after in sizes[:-1]]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"[1]"])
+def test_params_that_are_no_json_object_are_refused(content: bytes, own: str, tmp_path: Path) -> None:
+    file = tmp_path / "bin.json"
+    file.write_bytes(content)
+    done = refold("compact", own, "--preset", "augment", "--params", str(file))
+    assert done.exit_code == 2
+    assert "params: must be a JSON object" in done.output
+
+
+def test_who_lost_a_race_is_told_to_run_the_command_again(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = Session.append
+
+    def late(session: Session, *said: object, **more: object) -> object:
+        library.open(f"jsonl:{own}").move(session.path[3].id)
+        return append(session, *said, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Session, "append", late)
+    done = refold("compact", own, "--budget", "1k")
+    assert (done.exit_code, "run the command again" in done.output) == (1, True)
+    assert "refresh()" not in done.output
+
+
+@pytest.mark.parametrize("place", ["x.json", "new/x.json"])
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(own: str, tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "read-only"
+    folder.mkdir(0o500)
+    with ordinary_rights():
+        done = refold("export", own, "--to", "openai", "-o", str(folder / place))
+    named = folder / place if place == "x.json" else folder / "new"
+    assert done.output == f"refold: {named} cannot be written: permission denied\n"
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("compact", "FILE", "--last"), "FILE and --last exclude each other: give one of them"),
+        (("show", "FILE#1"), "has no session '1': # is followed by the id of a session"),
+        (("import", "FILE/nowhere"), "FILE/nowhere: no such file or folder"),
+        (("import", "FILE", "--format", "nope"), "unknown transcript format 'nope'"),
+        (("compare", "FILE", "--presets", "pi,refold:nope=1"), "nope: no such setting"),
+        (("compare", "FILE", "--presets", "refold:window=much"), "window: must be a whole number"),
+    ],
+)
+def test_a_wrong_name_is_wrong_usage(own: str, arguments: tuple[str, ...], told: str) -> None:
+    done = refold(*(argument.replace("FILE", own) for argument in arguments))
+    assert done.exit_code == 2
+    assert told.replace("FILE/", f"{own}/") in done.output
+
+
+def test_forget_shows_the_calls_of_a_message_without_text(tmp_path: Path) -> None:
+    session = Session([])
+    session.append(m.user("look"))
+    bare = session.append(m.assistant("", m.call("c", "Read", path="src/auth.py")))
+    session.append(m.result("c", "code"))
+    save(session, tmp_path / "s.jsonl")
+    done = refold("forget", str(tmp_path / "s.jsonl"), bare.id, "--dry-run")
+    assert f"{bare.id}  assistant  Read src/auth.py\n" in done.output
+
+
+def test_a_move_to_the_same_place_is_no_move(own: str) -> None:
+    at = Session.of(read(own)).path[3].id
+    assert "moved from" in refold("branch", own, at).output
+    assert f"already at {at}; the view now has" in refold("branch", own, at).output
+
+
+def test_an_unknown_parameter_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text('{"colour": 1}')
+    done = refold("presets", "augment", "--params", str(tmp_path / "p.json"))
+    assert done.output.count("ignored") == 1
+    (tmp_path / "p.json").write_bytes(b"\xff")
+    assert refold("presets", "augment", "--params", str(tmp_path / "p.json")).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"\x00\xff" * 99, "binary file"), (b"", "is empty"), (b'{"a": 1}', "not a transcript")],
+)
+def test_explore_refuses_a_file_that_is_no_transcript(tmp_path: Path, content: bytes, told: str) -> None:
+    file = tmp_path / "other.json"
+    file.write_bytes(content)
+    done = refold("explore", str(file), "--no-browser", "--port", "0")
+    assert done.exit_code == 1 and told in done.output and "http" not in done.output
+
+
+def test_a_file_that_is_hardly_in_the_format_named_is_not_imported(own: str, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path}/s.db"
+    done = refold("import", own, "--format", "codex", "--to", store)
+    assert done.exit_code == 1 and "is not in the format codex" in done.output
+    assert json.loads(refold("sessions", "--store", store, "--json").stdout)["total"] == 0
+    assert refold("import", own, "--format", "refold", "--to", store).exit_code == 0
+
+
+def test_a_summary_that_took_too_long_says_who_was_asked(own: str) -> None:
+    class Slow:
+        name, uses_model = "slow:model", True
+
+        async def answer(self, ask: object) -> object:
+            await asyncio.sleep(60)
+
+    session = library.load(own)
+    engine = library.Engine(presets.get("augment", summary_seconds=0.05), summariser=Slow())  # type: ignore[arg-type]
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, library.Plan)
+    outcome = loop.run(engine.apply(session, plan))
+    assert isinstance(outcome, library.Failed)
+    assert outcome.text == "slow:model did not answer in time"
+
+
+def test_plan_says_about_of_a_size_that_was_not_counted_exactly(own: str) -> None:
+    assert "due, about " in refold("plan", own, "--budget", "500").output
+    assert "about" not in refold("plan", own, "--budget", "3k").output
 
 
 @pytest.mark.parametrize("command", ["compact", "plan"])
@@ -323,6 +463,31 @@ def test_at_a_terminal_a_session_is_a_line_with_as_much_of_its_id_as_is_needed(
         assert len(row) <= 80
         assert "  Please repa" in row
     assert {row.split()[0] for row in rows} == {"01a1e28e-00f3-7602-a", "01a1e28e-00f3-7602-b"}
+
+
+def test_on_a_narrow_terminal_columns_are_left_out_and_no_id_or_number_is_cut(
+    store: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def narrow() -> Screen:
+        screen = Screen()
+        screen.is_piped, screen.soft_wrap, screen.width = False, False, 40
+        return screen
+
+    place = f"sqlite:{store}/s.db"
+    for end in ("a", "b"):
+        library.open(place, id=f"swe-project-00f3-7602-{end}").append(m.user("words " * 40))
+    monkeypatch.setattr("refold.cli.sessions.console", narrow)
+    monkeypatch.setattr("refold.cli.compare.console", narrow)
+    listed = refold("sessions", "--store", place).output
+    assert all(f"swe-project-00f3-7602-{end}" in listed for end in "ab")
+    given = own, "--presets", "refold,pi", "--budgets", "1k"
+    rows = json.loads(refold("compare", *given, "--json").stdout)["rows"]
+    compared = refold("compare", *given).output
+    assert "…" not in compared
+    for row in rows:
+        assert any(
+            line.startswith(row["preset"]) and f" {row['tokens']:,}" in line for line in compared.splitlines()
+        )
 
 
 def test_where_nothing_matches_that_is_said_and_not_that_there_is_nothing(store: str) -> None:
@@ -699,7 +864,7 @@ def test_parameters_for_a_preset_that_takes_none_are_refused(own: str, tmp_path:
 
 
 def test_conditions_that_nothing_meets_are_not_called_words(own: str) -> None:
-    assert "Nothing found; no entry meets these conditions" in refold("recall", own, "--tool", "Nope").output
+    assert "Nothing found; no entry meets --tool\n" in refold("recall", own, "--tool", "Nope").output
     assert "Nothing found; try other words" in refold("recall", own, "qwertyuiop").output
 
 

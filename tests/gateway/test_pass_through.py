@@ -199,6 +199,7 @@ def test_an_upstream_that_is_not_there_is_an_error_in_the_callers_dialect(path: 
             assert reply.status == 502
             told = await reply.json()
             assert told["error"]["type"] == "api_error"
+            assert "the upstream http://127.0.0.1:1 cannot be reached" in told["error"]["message"]
             assert (told.get("type") == "error") == path.startswith("/v1/messages")
 
     run(work)

@@ -82,6 +82,7 @@ def test_what_is_too_long_is_not_sent_wherever_it_stands(place: str) -> None:
             async with client.post(PATHS[dialect], json=asked) as reply:
                 told = reply.headers["x-refold"]
                 assert told == "refused context_length_exceeded" or told.startswith("fold"), told
+                assert "larger window" not in (text := await reply.text()) or "[gateway.models]" in text
                 assert (reply.status, reply.headers["x-refold"]) != (200, "pass")
 
     run(work)

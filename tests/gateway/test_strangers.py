@@ -193,6 +193,7 @@ def test_nothing_but_what_is_served_reaches_the_upstream(path: str) -> None:
             for method in ("GET", "POST", "DELETE"):
                 got = await raw(port, post(path, "Connection: close").replace(b"POST", method.encode(), 1))
                 assert b" 404 " in got.partition(b"\r\n")[0] + b" " and b"served" in got, got
+                assert got.count(b"/v1/models/{name}") == got.count(b"/v1/responses/{id},") == 1
             assert reached == []
 
     run(work)

@@ -196,6 +196,18 @@ def test_sessions_are_listed_and_what_fills_one_is_told(collections: Collections
     assert "results of Read" in told
 
 
+def test_a_message_of_nothing_but_calls_is_shown_by_its_calls(collections: Collections) -> None:
+    own = collections.session("refold:own-parser", writing=True)
+    own.append(m.assistant("", m.call("c2", "Grep", pattern="cache")))
+    assert "Grep(pattern=cache)" in ask(collections, "context", session="refold:own-parser")
+
+
+def test_the_server_says_the_version_of_refold(collections: Collections) -> None:
+    from refold.mcp.server import server
+
+    assert server(collections).version == refold.__version__
+
+
 def test_a_session_can_be_asked_for_by_the_id_that_was_listed(collections: Collections) -> None:
     id = "talk.7025e075d5e2f6cde3cc051a31f07660"  # as the gateway makes them
     store = collections.by_name["refold"].store

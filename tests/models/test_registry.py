@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 
 import pytest
 
@@ -183,6 +184,26 @@ def test_where_the_file_is(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("REFOLD_CONFIG", str(tmp_path))  # a folder cannot be read
     with pytest.raises(SettingError):
         configuration.load_configuration()
+
+
+def test_a_file_that_is_named_and_does_not_exist_is_said(tmp_path, monkeypatch, caplog) -> None:
+    monkeypatch.setenv("REFOLD_CONFIG", str(tmp_path / "no.toml"))
+    for _ in range(2):
+        assert configuration.load_configuration() == Configuration()
+    assert caplog.messages == [f"REFOLD_CONFIG: {tmp_path}/no.toml does not exist; the defaults are used"]
+
+
+@pytest.mark.parametrize(
+    ("text", "section"),
+    [
+        ('permission = "ask"', "[chat]"),
+        ("compact_tool = true", "[chat] or [gateway]"),
+        ("[chat]\nport = 1", "[gateway]"),
+    ],
+)
+def test_a_key_without_its_section_is_told_where_it_belongs(text: str, section: str) -> None:
+    with pytest.raises(SettingError, match=f"it belongs below {re.escape(section)}$"):
+        configuration.parse_configuration(text)
 
 
 def test_plug_ins(monkeypatch) -> None:

@@ -68,6 +68,43 @@ def test_exit_codes(session: tuple[str, Session]) -> None:
     assert result.exit_code == 1 and json.decode(result.stdout)["unknown"] == ["nosuchkey"]
 
 
+def test_a_query_that_is_a_key_is_the_key(session: tuple[str, Session]) -> None:
+    file, talk = session
+    third = talk.entries[2].id
+    for query in (key(third), third, "#2"):
+        hits = json.decode(call(file, query, "--json").stdout)["hits"]
+        assert [hit["entry_id"] for hit in hits] == [third]
+    talk.append(m.user("see issue #4471"))
+    assert "issue #4471" in call(file, "#4471").stdout
+
+
+@pytest.mark.parametrize("query", ["a", "the", "Is it the"])
+def test_a_query_of_function_words_finds_nothing_and_says_why(
+    session: tuple[str, Session], query: str
+) -> None:
+    result = call(session[0], query)
+    assert result.exit_code == 1 and not result.stdout
+    assert f"Nothing found; {query!r} has no word to search for" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--since", "2130-01-01"), "no entry meets --since"),
+        (("--tool", "Nope"), "no entry meets --tool"),
+        (("--path", "nope.py"), "no entry meets --path"),
+        (("--turns", "2", "--tool", "Read"), "no entry with these words meets --turns and --tool"),
+        (("--budget", "1"), "the first hit is larger than --budget 1"),
+    ],
+)
+def test_the_condition_that_leaves_nothing_is_named(
+    session: tuple[str, Session], more: tuple[str, ...], why: str
+) -> None:
+    result = call(session[0], "token", *more)
+    assert result.exit_code == 1
+    assert f"refold: Nothing found; {why}\n" in result.stderr
+
+
 def test_entries_of_another_process_are_found(session: tuple[str, Session], tmp_path: Path) -> None:
     file, talk = session
     late = talk.make(type(talk.entries[0]), message=m.assistant("The pelican is ready."))

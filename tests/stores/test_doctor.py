@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from refold import format as fmt
+from refold.errors import FormatError
 from refold.protocols import Finding, SessionInfo
 from refold.stores import doctor
 from refold.stores.jsonl import JsonlStore
@@ -164,6 +165,29 @@ def test_from_a_damaged_database_the_rest_is_salvaged(database: SqliteStore) -> 
     saved = SqliteStore(found[-1].where)
     entries = saved.load(S).entries
     assert 150 < len(entries) < 200 and all(kit.is_intact(entry) for entry in entries)
+
+
+def test_a_damaged_database_names_the_store_and_the_doctor_does_not_name_itself(
+    database: SqliteStore,
+) -> None:
+    database.close()
+    with database.path.open("r+b") as file:
+        file.truncate(4096 * 30)
+    with pytest.raises(FormatError, match=f"refold sessions doctor --store sqlite:{database.path}`"):
+        database.sessions()
+    found = doctor.examine(SqliteStore(database.path))
+    assert states(found) == ["lasting"] and "with --repair" in found[0].text
+    found += doctor.examine(SqliteStore(database.path), repair=True)
+    assert not any("sessions doctor" in each.text for each in found)
+
+
+def test_an_entry_that_is_missing_is_not_said_to_have_bytes_somewhere(file: JsonlStore) -> None:
+    file.append(S, [kit.said("c", "b")], after="b")
+    lines = file.path.read_bytes().splitlines(keepends=True)
+    file.path.write_bytes(b"".join([*lines[:2], b"garbage\n", *lines[3:]]))
+    texts = [each.text for each in doctor.examine(file)]
+    assert "entry 'b' is missing: only what refers to it is left" in texts, texts
+    assert any(text.startswith("1 line without an entry (") for text in texts), texts
 
 
 def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_a_lost_row_does_not_take_the_tip_from_a_session() -> None:
     tally.add(found)
     tally.tip = "b"
     assert [finding.text for finding in doctor.check_tally("s", tally, found, None)] == [
-        "1 rows are not entries (" + found[1].why + "); their bytes are kept where they are"
+        "1 row without an entry (" + found[1].why + "); their bytes stay where they are"
     ]
     put: list[rows.SessionTally] = []
     wrong = rows.SessionTally(id="s", tip="b", name="n", cwd="/c", entries=7)

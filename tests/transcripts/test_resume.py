@@ -413,6 +413,27 @@ def test_the_command_puts_it_into_the_programs_folder_and_says_how_to_go_on(
     assert unsound(file.read_bytes(), program, answer["id"]) == []
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_command_that_cannot_work_is_not_printed(
+    program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The program looks only into its own folder, and the session's folder may be on another machine."""
+    monkeypatch.setenv(writer(program).home_variable, str(tmp_path / "own"))
+    away = folded()
+    away.info = msgspec.structs.replace(away.info, cwd=str(tmp_path / "away"))
+    source = tmp_path / "s.jsonl"
+    source.write_bytes(export(away, "jsonl").data)
+
+    def printed(*more: str) -> str:
+        done = CliRunner().invoke(main, ["export", str(source), "--to", program, *more])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert f"next: cd {tmp_path} && " in printed("--cwd", str(tmp_path))
+    assert "next: " not in printed("--cwd", str(tmp_path), "-o", str(tmp_path / "elsewhere.jsonl"))
+    assert f"there is no folder {tmp_path / 'away'}; choose another with --cwd DIR" in printed()
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     found = exported(folded(), "codex")
     install_session(found, tmp_path)

@@ -18,6 +18,8 @@ class RequestStarted(msgspec.Struct, frozen=True):
 
     request: str
     attempt: int
+    failure: str = ""
+    """Why the attempt before failed."""
 
 
 class ReplyStreamed(msgspec.Struct, frozen=True):

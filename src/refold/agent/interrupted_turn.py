@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from refold import entries as e
+from refold.errors import ModelError
 from refold.messages import Assistant, Call, Content, Result, Text, Thinking
 from refold.models.reply import Collector, closing
 from refold.models.retry import Wrapped
@@ -25,36 +26,41 @@ INTERRUPTED = "interrupted: the reply is not complete"
 
 class Overheard(Wrapped):
     """A model whose replies are heard and noted as they come. Keeps what has come of the reply under way.
-    `begin` is awaited before each attempt, with its number since the last whole reply, and gives the id of
-    the request."""
+    `begin` is awaited before each attempt, with its number since the last whole reply and why the one before
+    failed, and gives the id of the request."""
 
     def __init__(
         self,
         model: Model,
         session: Session,
-        begin: Callable[[int], Awaitable[str]],
+        begin: Callable[[int, str], Awaitable[str]],
         hear: Callable[[Event], None],
     ) -> None:
         super().__init__(model)
         self._session, self._begin, self._hear = session, begin, hear
         self.clock = time.monotonic
-        self._attempts = 0
+        self._attempts, self._failure = 0, ""
         self._collector: Collector | None = None
         self._request, self._text, self._due = "", "", 0.0
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         self._attempts += 1
         self._collector = None
-        self._request = await self._begin(self._attempts)
+        self._request = await self._begin(self._attempts, self._failure)
         self._text, self._due = "", self.clock() + SECONDS
         self._collector = collector = Collector()
-        async with closing(self.model.stream(request)) as events:
-            async for event in events:
-                collector.add(event)
-                if isinstance(event, TextDelta):
-                    self._note(event.text)
-                self._hear(event)
-                yield event
+        self._failure = "the reply was cut off before its end"
+        try:
+            async with closing(self.model.stream(request)) as events:
+                async for event in events:
+                    collector.add(event)
+                    if isinstance(event, TextDelta):
+                        self._note(event.text)
+                    self._hear(event)
+                    yield event
+        except ModelError as error:
+            self._failure = str(error)
+            raise
 
     def _note(self, piece: str) -> None:
         self._text += piece
@@ -67,12 +73,13 @@ class Overheard(Wrapped):
 
     def whole(self) -> None:
         """The reply is in the log."""
-        self._attempts, self._collector = 0, None
+        self._attempts, self._failure, self._collector = 0, "", None
 
     def partial(self) -> Assistant | None:
         """What was said of a reply that is not to come any more, marked; None where that is nothing. Its
         calls were never run and are left out, so is thinking, which is only valid with all it led to."""
-        collector, self._collector, self._attempts = self._collector, None, 0
+        collector = self._collector
+        self.whole()
         parts: Content = () if collector is None else collector.content
         said = tuple(part for part in parts if not isinstance(part, Call | Thinking))
         return Assistant(said, stop="aborted", error=INTERRUPTED) if said else None

@@ -117,7 +117,7 @@ class Agent:
         self.tell(events.ReplyFinished(reply))
         return reply
 
-    async def _begin(self, attempt: int) -> str:
+    async def _begin(self, attempt: int, failure: str) -> str:
         """Before each request: its id, and the workspace as it is."""
         request = self.session.new_id()
         taken = await self.snapshot(request) if self.snapshot else None
@@ -126,7 +126,7 @@ class Agent:
             self.session.append(
                 self.session.make(e.State, target=self.session.leaf, name="snapshot", value=noted)
             )
-        self.tell(events.RequestStarted(request, attempt))
+        self.tell(events.RequestStarted(request, attempt, failure))
         return request
 
     async def _run_calls(self, calls: Sequence[Call]) -> AsyncGenerator[Result]:

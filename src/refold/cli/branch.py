@@ -66,7 +66,8 @@ def branch_json(done: Branched, tokens: int) -> dict[str, Any]:
 
 def _told(done: Branched, tokens: int) -> str:
     place, origin = done.leaf or "the beginning", done.origin or "the beginning"
-    told = f"moved from {origin} to {place}; the view now has {tokens:,} tokens"
+    moved = f"already at {place}" if place == origin else f"moved from {origin} to {place}"
+    told = f"{moved}; the view now has {tokens:,} tokens"
     if done.summary is not None:
         told += f"\n\nsummary of the branch, by {done.summary.author}:\n\n{done.summary.summary}"
     return told if done.text is None else f"{told}\n\nyour message:\n\n{done.text}"

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from refold.registry.configuration import Configuration
     from refold.session import Session
 
-NO_MODEL = (
-    "No model is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY (one is enough), pass --model NAME "
-    '(such as anthropic:claude-sonnet-5-5), or put model = "NAME" into {file}.'
-)
 OFFER = (
     "Type /model local:smollm2 for a small model on this machine, /model demo for a scripted demonstration."
 )
@@ -130,7 +126,7 @@ def command(
         if as_json or output_format == "json":
             raise click.UsageError("--json needs a prompt; give one with -p, or pipe one in")
         if model is None and config.chat_model() is None:
-            echo(NO_MODEL.format(file=configuration.configuration_path()))
+            echo(_no_model(config))
             echo(OFFER)
         files = rule_files(
             Path.cwd().resolve(), config.chat.rules, own_files(configuration.configuration_path())
@@ -144,17 +140,35 @@ def command(
 def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as_json: bool) -> None:
     from refold.cli import chat_once
     from refold.cli.chat_screen import Printer
-    from refold.registry import configuration
 
     if chat.model is None:
-        sentence = NO_MODEL.format(file=configuration.configuration_path())
-        raise click.UsageError(f"{sentence} To try it without a model: --model demo")
+        without_key = "--model local:smollm2 (a small model on this machine) or --model demo (a script)"
+        raise click.UsageError(f"{_no_model(chat.config)} Without a key: {without_key}.")
     if not words.strip():
         raise click.UsageError("No prompt. Give one with -p, or pipe one in")
     printer = None if as_json else Printer(console(), verbosity)
     if printer:
         chat.tell = printer
     chat_once.run_once(chat, words, attached or "", printer=printer)
+
+
+def _no_model(config: Configuration) -> str:
+    """Why there is no default model, and how to choose one."""
+    from refold.registry.configuration import USUAL_MODELS, configuration_path
+
+    providers = {name: config.provider(name) for name in USUAL_MODELS}
+    elsewhere = next((name for name, provider in providers.items() if provider.base_url), None)
+    example = f"{elsewhere}:MODEL" if elsewhere else USUAL_MODELS["anthropic"]
+    if elsewhere:
+        start = f"a base URL for {elsewhere} is set, so name the model: pass"
+    elif all(provider.api_key for provider in providers.values()):
+        start = "keys for Anthropic and OpenAI are both set; choose a model: pass"
+    else:
+        start = "set ANTHROPIC_API_KEY or OPENAI_API_KEY (one is enough), pass"
+    return (
+        f"No model is configured: {start} --model NAME (such as {example}), "
+        f'or put model = "NAME" into {configuration_path()}.'
+    )
 
 
 def _piped(prompt: str | None) -> str | None:

@@ -79,8 +79,8 @@ class Printer:
 
     def _show(self, event: events.TurnEvent) -> None:
         match event:
-            case events.RequestStarted(attempt=attempt):
-                self._asking(attempt)
+            case events.RequestStarted(attempt=attempt, failure=failure):
+                self._asking(attempt, failure)
             case events.ReplyStreamed(event=TextDelta(text)):
                 self.wait("writing")
                 self._hear(text)
@@ -162,10 +162,11 @@ class Printer:
 
     # ── the reply ───────────────────────────────────────────────────────────────────────────────
 
-    def _asking(self, attempt: int) -> None:
+    def _asking(self, attempt: int, failure: str) -> None:
         if attempt > 1:
             self.broken()
-            self.note("the connection was lost; retrying")
+            why = re.sub(r"; try again\b.*", "", failure)  # it is tried again by itself
+            self.note(f"{why or 'the connection was lost'}; retrying")
         self._text, self._printed = "", False
         self.wait("waiting for the model")
 

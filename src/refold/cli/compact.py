@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -107,7 +108,7 @@ def command(
     session = place.session if place else open_session(file)
     writer = named_model(model or preset.settings.summary_model)
     engine = Engine(preset, model=writer, summariser="same", hooks=Hooks.installed())
-    done = loop.run(_perform(engine, session, passes, focus))
+    done = loop.run(fold_to_fit(engine, session, passes, focus))
     if output:
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         save(done.session, output, replace=force)
@@ -123,7 +124,7 @@ def command(
         emit({**fold_json(done, view, limit, passes or 1, fits, why), **more})
     else:
         tell_problems(session)
-        _print(done, view, forms, limit, output, fits, why)
+        _print(engine, done, view, forms, limit, output, fits, why)
         if written is not None:
             echo(f"folded {written.file}; backup: {written.backup}\nnext: {written.command}")
         elif new is not None:
@@ -167,7 +168,7 @@ def _exported(session: Session, program: str) -> dict[str, str]:
     return {"id": made.id, "file": str(install_session(made)), "command": made.command}
 
 
-async def _perform(engine: Engine, session: Session, passes: int | None, focus: str | None) -> Replayed:
+async def fold_to_fit(engine: Engine, session: Session, passes: int | None, focus: str | None) -> Replayed:
     if passes is None:
         with waiting("summarising …" if engine.model else "folding …"):
             known = len(session.annotations(Fold))
@@ -203,7 +204,18 @@ def fold_json(
     }
 
 
+def _sizes_before(engine: Engine, done: Replayed) -> Iterator[int]:
+    """Tokens of the view before each fold, as the view counts; a preset may store its own measure."""
+    entries = done.session.entries
+    numbers = {entry.id: number for number, entry in enumerate(entries)}
+    for fold in done.folds:
+        earlier = Session(entries[: numbers[fold.id]])
+        earlier.share_counts(done.session)
+        yield engine.view(earlier).tokens
+
+
 def _print(
+    engine: Engine,
     done: Replayed,
     view: View,
     forms: Counter[MessageForm],
@@ -215,9 +227,9 @@ def _print(
     out = console()
     if done.folds:
         rows = (
-            (fold.id, fold.strategy, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}",
+            (fold.id, fold.strategy, f"{before:,}", f"{fold.tokens_after:,}",
              "no model" if fold.author == "rule" else fold.author)
-            for fold in done.folds
+            for fold, before in zip(done.folds, _sizes_before(engine, done), strict=True)
         )  # fmt: skip
         right = ("before", "after")
         out.print(text_table(("fold", "strategy", "before", "after", "by"), rows, right=right))
@@ -227,7 +239,7 @@ def _print(
             out.print(styled((where, "yellow"), f": {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
-    verdict = ("fits", "green") if fits else (f"does not fit, {_last_strategy(done)}", "red")
+    verdict = ("fits", "green") if fits else (f"does not fit{_last_strategy(done)}", "red")
     if forms["whole"] < sum(forms.values()):
         out.print(forms_sentence(forms))
     out.print(styled(f"view: {view.tokens:,} tokens of {limit:,}: ", verdict))
@@ -241,4 +253,6 @@ def _last_strategy(done: Replayed) -> str:
     tried = [failed.strategy for failed in done.failures if failed.strategy] or [
         fold.strategy for fold in done.folds
     ]
-    return f"after strategy {tried[-1]}" if tried else "and nothing is left to fold"
+    if tried:
+        return f", after strategy {tried[-1]}"
+    return "" if done.failures else ", and nothing is left to fold"

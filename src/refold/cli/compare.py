@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from refold import loop, presets
+from refold import loop, presets, registry
 from refold.cli.batch import BatchTally, batch_options, followed, keeping, working
 from refold.cli.options import (
     force_option,
@@ -17,8 +18,18 @@ from refold.cli.options import (
     preset_names,
     refuse_existing,
     session_names,
+    warned,
 )
-from refold.cli.output import console, echo, emit, first_line, progress_bar, waiting, write_private
+from refold.cli.output import (
+    console,
+    drop_columns,
+    echo,
+    emit,
+    first_line,
+    progress_bar,
+    waiting,
+    write_private,
+)
 from refold.cli.session_argument import open_session, tell_problems
 from refold.compare.budgets import parse_budgets
 from refold.compare.forms import FORM_WORDS
@@ -50,7 +61,7 @@ from refold.errors import UnknownName
 from refold.text.plural import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from refold.cli.console import Screen
 
 MAX_SHOWN_FILES = 20
 """Number of transcripts up to which each has its own table, and of unread files that are listed."""
@@ -183,7 +194,7 @@ def write_report(done: Comparison, path: str) -> None:
     write_private(Path(path), document)
 
 
-def print_tables(out: Console, done: Compared) -> None:
+def print_tables(out: Screen, done: Compared) -> None:
     """Prints a table per transcript if there are few, the totals if there are several, and the verdict."""
     for file, error in done.unread[:MAX_SHOWN_FILES]:
         named = error if error.startswith(str(file)) else f"{file}: {error}"
@@ -204,7 +215,7 @@ def print_tables(out: Console, done: Compared) -> None:
             out.print(f"  {line}")
 
 
-def _print_transcript(out: Console, about: About, cells: Sequence[Cell]) -> None:
+def _print_transcript(out: Screen, about: About, cells: Sequence[Cell]) -> None:
     holds = [f"{about.holds[name]:,} {words}" for name, (_, words) in MEASURES.items() if about.holds[name]]
     out.print(f"\n{first_line(about.file, 120)}", style="bold")
     told = (
@@ -224,7 +235,7 @@ def _fitting_as_is(cells: Sequence[Cell], asked: str, rows: Sequence[PresetGroup
     return f"; {len(small):,} {'fits as it is' if len(small) == 1 else 'fit as they are'}" if small else ""
 
 
-def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
+def _print_groups(out: Screen, cells: Sequence[Cell]) -> None:
     """A table for each budget and number of passes."""
     listed = preset_groups(cells)
     for asked, passes in dict.fromkeys((cell.asked, cell.passes) for cell in cells):
@@ -237,11 +248,13 @@ def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
         for group in rows:
             for name in group.same:
                 out.print(f"{name}: the same as {group.preset}", style="dim")
-            if group.cells[0].error and len(group.cells) == 1:
-                out.print(f"{group.preset}: {first_line(group.cells[0].error, 300)}", style="yellow")
+            errors = Counter(cell.error for cell in group.cells if cell.error)
+            for error, count in errors.most_common(1):
+                where = f" ({count:,} of {len(group.cells):,} transcripts)" if len(group.cells) > 1 else ""
+                out.print(f"{group.preset}{where}: {first_line(error, 300)}", style="yellow")
 
 
-def _print_table(out: Console, rows: Sequence[PresetGroup]) -> None:
+def _print_table(out: Screen, rows: Sequence[PresetGroup]) -> None:
     """One row per preset, best first; presets that do not fit have no shares."""
     from rich.table import Table
     from rich.text import Text
@@ -259,7 +272,8 @@ def _print_table(out: Console, rows: Sequence[PresetGroup]) -> None:
         "cost",
         "",
     ):
-        table.add_column(heading, justify="left" if heading == "preset" else "right", no_wrap=True)
+        is_name = heading == "preset"
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=not is_name)
     for group in rows:
         style = "" if len(group.fitting) == len(group.cells) else "yellow" if group.good else "red"
         size = f"{len(group.fitting)} of {len(group.cells)}" if many else f"{group.tokens:,}"
@@ -273,6 +287,7 @@ def _print_table(out: Console, rows: Sequence[PresetGroup]) -> None:
             dollars(group.cost) if group.good else "–",
             change(group.cost, group.cost_unfolded) if group.good else "",
         )
+    drop_columns(table, out, ("numbers", "calls", "gone", "whole", "", "names", "files", "words", "cost"))
     out.print(table)
 
 
@@ -286,8 +301,11 @@ def _presets(text: str) -> tuple[str, ...]:
     if chosen == ("all",):
         return (*known, *VARIANTS)
     for name in chosen:
-        if variant(name)[0] not in known:
+        preset, settings = variant(name)
+        if preset not in known:
             raise UnknownName("preset", name, known)
+        if settings:
+            warned(lambda preset=preset, settings=settings: registry.preset(preset, settings))
     if not chosen:
         raise click.UsageError("--presets names no preset")
     return chosen

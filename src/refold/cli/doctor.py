@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
+from tempfile import TemporaryFile
 from typing import Literal, TypeAlias
 
 import click
@@ -114,6 +116,13 @@ def _python() -> Iterator[CheckResult]:
 
 def _store() -> Iterator[CheckResult]:
     path = default_database()
+    folder = next(folder for folder in path.parents if os.path.exists(folder))  # noqa: PTH110  (never raises)
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        text = f"{path} cannot be written: {folder}: {(error.strerror or str(error)).lower()}"
+        yield CheckResult("store", "wrong", text, f"chmod u+rwx {quote(str(folder))}")
+        return
     if not path.exists():
         yield CheckResult("store", "absent", f"{path}: no sessions yet", f"{program()} import")
         return

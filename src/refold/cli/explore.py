@@ -21,7 +21,7 @@ from refold.explorer.session_list import SessionList
 from refold.mcp.collections import Collection, Collections
 from refold.mcp.synced_sessions import SyncedSessions
 from refold.registry import configuration
-from refold.registry.sessions import find_session
+from refold.registry.sessions import find_session, load
 from refold.stores import is_store, open_store, without_password
 from refold.stores.memory_file import MemoryFile
 
@@ -81,6 +81,8 @@ def _session_list(place: str | None, own: bool, stack: ExitStack) -> tuple[Sessi
         named = id or open_store(spec).session
         first = f"refold:{find_session(collections.by_name['refold'].store, named).id}" if named else ""
         return SessionList(collections, {"refold": without_password(spec)}), first
+    if Path(place).is_file():
+        load(place)  # what is no transcript is refused before the page is served
     if Path(place).exists():
         return SessionList(_synced(Path(place), stack)), ""
     collections = open_collections((), own)

@@ -68,6 +68,7 @@ def command(
     if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
         raise click.UsageError(f"{output} is the source file; choose another name")
     refuse_existing(output, force)
+    installed = None
     session = open_session(file)
     with waiting("writing …"):
         server = _server() if with_mcp else ()
@@ -75,7 +76,7 @@ def command(
     if output:
         write_private(Path(output), exported.data)
     elif isinstance(exported, Resumable):
-        output = str(install_session(exported))
+        installed = output = str(install_session(exported))
     if as_json:
         said: dict[str, object] = {} if output else {"data": exported.data.decode("utf-8", "replace")}
         if isinstance(exported, Importable):
@@ -93,7 +94,12 @@ def command(
     if output:
         echo(f"written to {output}")
     if isinstance(exported, Resumable):
-        echo(f"next: {exported.command}")
+        if installed and Path(exported.folder).is_dir():
+            echo(f"next: {exported.command}")
+        elif installed:
+            echo(
+                f"cannot be resumed here: there is no folder {exported.folder}; choose another with --cwd DIR"
+            )
     elif isinstance(exported, Importable):
         file = shlex.quote(output or "FILE")
         echo(f"next: {exported.command.replace('FILE', file, 1)}", err=not output)

@@ -14,6 +14,7 @@ from refold.cli.options import json_option, own_argument
 from refold.cli.output import echo, emit, first_line, say_next
 from refold.cli.session_argument import own_session
 from refold.entries import Fold
+from refold.messages import Message, argument_text
 from refold.protocols import Placed
 from refold.session import Session
 from refold.session.edits import said_by
@@ -70,10 +71,14 @@ def _remains(session: Session) -> list[str]:
     return sorted(str(each) for each in beside if each.exists())
 
 
+def _calls(message: Message) -> str:
+    return ", ".join(f"{call.name} {argument_text(call)}" for call in message.calls)
+
+
 def _tell(session: Session, found: Forgotten) -> None:
     for id in found.entries:
         message = said_by(session[id])
-        text = redact(message.text)[0] if message else ""
+        text = redact(message.text or _calls(message))[0] if message else ""
         echo(f"{id}  {message.role if message else session[id].__class__.__name__}  {first_line(text)}")
     if found.folds:
         contain = "contains" if len(found.folds) == 1 else "contain"

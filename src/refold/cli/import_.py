@@ -20,7 +20,16 @@ from refold.cli.output import console, print_answer, text_table
 from refold.protocols import Placed, Store
 from refold.registry.client_sessions import folders
 from refold.stores import open_store, without_password
-from refold.transcripts.importing import Importer, ImportJob, ImportOutcome, find_transcripts, read_for_import
+from refold.text.plural import counted
+from refold.transcripts import format_of
+from refold.transcripts.importing import (
+    Importer,
+    ImportJob,
+    ImportOutcome,
+    Parcel,
+    find_transcripts,
+    read_for_import,
+)
 
 _SHOWN = 20
 _STATES = ("imported", "grown", "unchanged", "skipped", "failed")
@@ -53,6 +62,11 @@ def command(
     machine. Folders are read recursively. Run it again at any time: known sessions are skipped, and
     those that grew get the rest. Sources are never changed. Workers read; this process alone writes.
     """
+    if format is not None:
+        format_of(format)  # a wrong name is reported before the work
+    for path in paths:
+        if not Path(path).exists():
+            raise click.UsageError(f"{path}: no such file or folder")
     files = find_transcripts(paths or _found())
     target = open_store(store).store
     tally = BatchTally(on or usual_executor(len(files)))
@@ -102,7 +116,9 @@ def _imported(
     importer = Importer(target)
 
     def finish(job: Job, found: Any) -> Any:
-        return msgspec.to_builtins(list(importer.put(job.argument.file, found)))
+        file = job.argument.file
+        read = [_of_that_format(file, one) if format else one for one in found]
+        return msgspec.to_builtins(list(importer.put(file, read)))
 
     def outcomes(value: Any) -> list[ImportOutcome]:
         return msgspec.convert(value, list[ImportOutcome])
@@ -131,6 +147,14 @@ def _imported(
             else:
                 told += map(_as_it_was, outcomes(ending.value))
     return told
+
+
+def _of_that_format(file: Path, one: Parcel | ImportOutcome) -> Parcel | ImportOutcome:
+    """A failure for a file that can hardly be read in the format that the user named."""
+    if isinstance(one, ImportOutcome) or 2 * one.problems < len(one.lines):
+        return one
+    text = f"{file} is not in the format {one.format}: {counted(one.problems, 'problem')} while reading"
+    return ImportOutcome(file=str(file), state="failed", text=text)
 
 
 def _as_it_was(then: ImportOutcome) -> ImportOutcome:

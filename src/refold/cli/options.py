@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -107,13 +107,18 @@ def with_newest(command: click.Command | None, arguments: list[str]) -> list[str
         at = arguments.index("--")
         options, rest = arguments[:at], arguments[at:]
     names = {param.name for param in command.params} if command else set[str | None]()
-    if "--last" not in options or names.isdisjoint(("last", "last_own")):
+    if command is None or "--last" not in options or names.isdisjoint(("last", "last_own")):
         return arguments
+    made = [option for option in options if option != "--last"]
+    context = click.Context(command, resilient_parsing=True)
+    _, extra, _ = command.make_parser(context).parse_args(["FILE", *made, *rest])
+    if extra:
+        raise click.UsageError("FILE and --last exclude each other: give one of them")
     from refold.registry.sessions import newest_session
 
     name = newest_session(own="last_own" in names)
     echo(f"refold: the newest session is {name}", err=True)
-    return [name, *(option for option in options if option != "--last"), *rest]
+    return [name, *made, *rest]
 
 
 class NameChoice(TextType):
@@ -196,7 +201,7 @@ def preset_options(function: F) -> F:
 
         given = dict(pair(text) for text in settings)
         given |= {"window": window} if window is not None else {}
-        given |= {"params": params.read()} if params is not None else {}
+        given |= {"params": read_params(params)} if params is not None else {}
         if params is not None and all(setting.name != "params" for setting in presets.settings_of(preset)):
             raise click.UsageError(f"the preset {preset} has no --params; use --set KEY=VALUE")
         if budget and window and budget > window:
@@ -217,6 +222,13 @@ def preset_options(function: F) -> F:
         click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
         click.option("--budget", type=Tokens(), help="Size of the view in tokens: 8000, 8k."),
     )(made)
+
+
+def read_params(file: TextIO) -> str:
+    try:
+        return file.read()
+    except UnicodeDecodeError:
+        raise SettingError("params", "must be a JSON object") from None
 
 
 def preset_option(help: str) -> Callable[[F], F]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from refold.errors import EntryNotFound, RefoldError, UsageError
+from refold.errors import Conflict, EntryNotFound, RefoldError, SessionExists, UsageError
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line, tail
 
@@ -152,6 +152,15 @@ def text_table(
     return made
 
 
+def drop_columns(table: Table, out: Screen, headings: Sequence[str]) -> None:
+    """Leaves out these columns one by one until the terminal has room for the others in full."""
+    unbounded = out.options.update_width(10_000)
+    for heading in headings:
+        if out.measure(table, options=unbounded).maximum <= out.width:
+            return
+        table.columns = [column for column in table.columns if column.header != heading]
+
+
 @contextmanager
 def guarded() -> Generator[None]:
     """Turns errors into one sentence and an exit code: 2 for wrong usage, 1 for failure."""
@@ -162,6 +171,10 @@ def guarded() -> Generator[None]:
     except click.ClickException as error:
         vars(error)["message"] = clean(error.message)  # declared final, and shown by click itself
         raise
+    except Conflict as error:
+        lost = "another process wrote to this session at the same time: run the command again"
+        echo(f"refold: {error if isinstance(error, SessionExists) else lost}", err=True)
+        sys.exit(1)
     except RefoldError as error:
         hint = "; `refold show FILE --tree` lists ids" if isinstance(error, EntryNotFound) else ""
         echo(f"refold: {error}{hint}", err=True)
@@ -169,9 +182,21 @@ def guarded() -> Generator[None]:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
-    except (OSError, MemoryError) as error:
+    except OSError as error:
+        echo(f"refold: {_failed_access(error)}", err=True)
+        sys.exit(1)
+    except MemoryError as error:
         echo(f"refold: {error}", err=True)
         sys.exit(1)
+
+
+def _failed_access(error: OSError) -> str:
+    """`out/x.json cannot be written: permission denied`."""
+    if not error.strerror or not isinstance(error.filename, str):
+        return str(error)
+    path = Path(error.filename)
+    can = "read" if path.is_file() and not os.access(path, os.R_OK) else "written"
+    return f"{path} cannot be {can}: {error.strerror[:1].lower()}{error.strerror[1:]}"
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import click
 import msgspec
 
+from refold import loop
+from refold.cli.compact import fold_to_fit
 from refold.cli.options import file_argument, json_option, preset_options
 from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.cli.session_argument import open_session, tell_problems
@@ -14,6 +16,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.compaction.plan_context import Due
 from refold.compaction.planning import Money, cost
 from refold.compaction.preset import Preset
+from refold.compare.replay import Replayed
 from refold.entries import Files
 from refold.messages import Assistant
 from refold.registry.engine import Engine
@@ -37,12 +40,40 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
     with waiting("counting …"):
         plan = engine.plan(session, force=True, instructions=focus)
         natural = engine.plan(session, instructions=focus)
+        if isinstance(plan, Reason) and isinstance(natural, Plan):
+            plan = natural  # maintenance, which `compact` does without being asked
+        rehearsed = _rehearsed(engine, session, plan, focus)
     due = _trigger(session, plan, natural.reason if isinstance(natural, Plan) else natural)
     if as_json:
-        emit(redacted.values(msgspec.to_builtins(plan_json(engine, session, plan, due))))
+        emit(redacted.values(msgspec.to_builtins(plan_json(engine, session, plan, due, rehearsed))))
         return
     tell_problems(session)
     print_plan(engine, session, plan, due)
+    if rehearsed is not None:
+        _print_rehearsal(engine, session, rehearsed)
+
+
+def _rehearsed(engine: Engine, session: Session, plan: Plan | Reason, focus: str | None) -> Replayed | None:
+    """What `compact` does to a copy, without a model; None where the plan is all it does."""
+    tokens = plan.tokens_after if isinstance(plan, Plan) else engine.view(session).tokens
+    if tokens <= engine.preset.budget and not engine.preset.maintains:
+        return None
+    copy = Session(session.entries, id=session.id, info=session.info)
+    copy.share_counts(session)
+    return loop.run(fold_to_fit(engine, copy, None, focus))
+
+
+def _print_rehearsal(engine: Engine, session: Session, rehearsed: Replayed) -> None:
+    view, limit = engine.view(rehearsed.session), engine.preset.budget
+    fits, why = rehearsed.verdict(engine, view, limit)
+    sizes = f"{engine.view(session).tokens:,} → {view.tokens:,} tokens of {limit:,}: "
+    verdict = ("fits", "green") if fits else ("does not fit", "red")
+    out = console()
+    out.print(
+        styled(f"all in all {counted(len(rehearsed.folds), 'fold')}, without a model: {sizes}", verdict)
+    )
+    if why is not None and not fits:
+        out.print(why.removeprefix("does not fit; "))
 
 
 def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | Reason:
@@ -63,7 +94,13 @@ def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | 
     )
 
 
-def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
+def plan_json(
+    engine: Engine,
+    session: Session,
+    plan: Plan | Reason,
+    due: Due | Reason,
+    rehearsed: Replayed | None = None,
+) -> dict[str, Any]:
     """The documented JSON of a plan, with the same keys if there is nothing to do."""
     tokens = engine.view(session).tokens
     told: dict[str, Any] = {
@@ -99,6 +136,10 @@ def plan_json(engine: Engine, session: Session, plan: Plan | Reason, due: Due | 
     after, limit = told["tokens_after"], engine.preset.budget
     told["fits"] = after <= limit
     told["why"] = None if after <= limit else f"the view may keep {after:,} tokens; the limit is {limit:,}"
+    if rehearsed is not None:
+        view = engine.view(rehearsed.session)
+        told["tokens_after"] = view.tokens
+        told["fits"], told["why"] = rehearsed.verdict(engine, view, limit)
     told["rung"] = told["strategy"]  # its old name
     told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
     return told

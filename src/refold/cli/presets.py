@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from refold import presets
-from refold.cli.options import json_option, preset_names, warned
+from refold.cli.options import json_option, preset_names, read_params, warned
 from refold.cli.output import console, echo, emit, first_line, print_answer, styled, text_table
 from refold.compaction.preset import Settings
 from refold.errors import UsageError
@@ -29,7 +29,7 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
     if (params is not None or check) and name is None:
         raise click.UsageError("--params and --check need the name of a preset")
     if check:
-        _check(name or "", params.read() if params else "", as_json)
+        _check(name or "", read_params(params) if params else "", as_json)
         return
     rows = [_row(name, params)] if name else list(_all_rows())
     print_answer({"presets": rows}, lambda: _print(rows, full=name is not None), as_json)
@@ -51,7 +51,7 @@ def _row(name: str, params: Any) -> dict[str, Any]:
         "settings": presets.settings_of(name),
     }
     if params is not None:
-        chosen, ignored = _chosen(name, params.read())
+        chosen, ignored = _chosen(name, read_params(params))
         row["values"] = {setting.name: getattr(chosen, setting.name) for setting in row["settings"]}
         row["ignored"] = ignored
     return row
@@ -72,7 +72,7 @@ def _check(name: str, text: str, as_json: bool) -> None:
         emit({"preset": name, "ok": not items, "items": items, "ignored": ignored})
     else:
         for note in ignored:
-            echo(f"ignored: {note}")
+            echo(note)
         for item in items:
             echo(f"{item.key}: {item.text}")
         if not items:
@@ -93,4 +93,4 @@ def _print(rows: list[dict[str, Any]], *, full: bool) -> None:
         )
         out.print(text_table(("setting", "value" if values else "default", "meaning", "rule"), cells))
         for note in row.get("ignored", ()):
-            out.print(f"ignored: {note}", style="yellow")
+            out.print(note, style="yellow")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 import msgspec
@@ -13,7 +13,7 @@ from refold.cli.options import Tokens, WholeNumber, file_argument, json_option
 from refold.cli.output import console, echo, emit, styled, waiting
 from refold.cli.session_argument import open_session, tell_problems
 from refold.recall import Hit, LogIndex, index_of, search, within_budget
-from refold.recall.query import DEFAULT_HITS, MAX_HITS
+from refold.recall.query import DEFAULT_HITS, MAX_HITS, Filters, has_only_function_words
 from refold.session import redacted
 from refold.text.dates import in_utc
 from refold.text.terminal import clean
@@ -22,6 +22,8 @@ from refold.text.words import search_words, stem
 if TYPE_CHECKING:
     from rich.text import Text
 
+_OPTIONS = {"file": "--path"}
+"""Options with another name than their filter."""
 _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "magenta"}
 
 
@@ -68,20 +70,16 @@ def command(
     with waiting("reading the conversation …"):
         index = index_of(session)
     named = [key.strip() for given in keys for key in given.split(",") if key.strip()]
+    if index.by_key(query):
+        named, query = [*named, query.strip()], ""
     numbers = [number for given in turns for number in _turns(given)]
     whole = (numbers or named) and not query.strip()
-    hits = search(
-        index,
-        query,
-        keys=named,
-        turns=numbers,
-        since=_day(since),
-        until=_day(until, end=True),
-        tool=tool,
-        file=path,
-        limit=limit or (MAX_HITS if whole else DEFAULT_HITS),
+    limit = limit or (MAX_HITS if whole else DEFAULT_HITS)
+    filters = Filters(
+        keys=named, turns=numbers, since=_day(since), until=_day(until, end=True), tool=tool, file=path
     )
-    hits = within_budget([_whole(hit, index) for hit in hits] if full else hits, budget)
+    found = search(index, query, limit=limit, **filters)
+    hits = within_budget([_whole(hit, index) for hit in found] if full else found, budget)
     unknown = [key for key in named if index.by_key(key) is None]
     missing = [number for number, docs in index.of_turns(numbers).items() if not docs]
     if as_json:
@@ -90,14 +88,28 @@ def command(
         tell_problems(session)
         print_hits(hits, query)
         if not hits and not missing and not unknown:
-            again = "try other words" if query else "no entry meets these conditions"
-            echo(f"refold: Nothing found; {again}", err=True)
+            too_small = f"the first hit is larger than --budget {budget}"
+            why = too_small if found else _why_nothing(index, query, filters)
+            echo(f"refold: Nothing found; {why}", err=True)
     for key in unknown:
         echo(f"refold: no entry has the key {key}", err=True)
     if missing:
         echo(f"refold: {index.no_turns(missing)}", err=True)
     if not hits:
         raise SystemExit(1)
+
+
+def _why_nothing(index: LogIndex, query: str, filters: Filters) -> str:
+    """Which condition no entry meets."""
+    if has_only_function_words(query):
+        return f"{query!r} has no word to search for"
+    given = {_OPTIONS.get(name, f"--{name}"): (name, value) for name, value in filters.items() if value}
+    for option, (name, value) in given.items():
+        if not search(index, limit=1, **cast("Filters", {name: value})):
+            return f"no entry meets {option}"
+    if query and not search(index, query, limit=1):
+        return "try other words"
+    return f"no entry {'with these words ' if query else ''}meets {' and '.join(given)}"
 
 
 def print_hits(hits: list[Hit], query: str) -> None:

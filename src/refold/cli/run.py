@@ -130,7 +130,8 @@ def _account(spec: str, since: float) -> str:
     where = id if spec == "sqlite:" else f"{spec}#{id}"
     if not folds:
         return f"nothing was folded; `refold show {where}` shows the session"
-    saved = f", ${abs(money):.2f} {'saved' if money >= 0 else 'spent'} net of cache" if money else ""
+    more = "saved" if money >= 0 else "more than without folding,"
+    saved = f", ${abs(money):.2f} {more} net of cache" if money else ""
     return (
         f"{counted(folds, 'fold')}, {tokens:,} tokens fewer sent{saved}; "
         f"`refold show {where} --ledger` (`refold undo {where}` takes the last one back)"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from shlex import quote
 
 import click
 
 from refold.cli.output import echo, first_line, progress, waiting
 from refold.entries import MessageEntry
+from refold.errors import UnknownName
 from refold.facts.words import typed
 from refold.registry import sessions as opening
 from refold.session import Session
@@ -33,7 +35,16 @@ def open_session(file: str) -> Session:
     """A session from any supported file or store. Refold's own are opened for writing. If a file has several,
     a user at a terminal chooses."""
     with waiting(f"reading {file} …"):
-        session = opening.named_session(file)
+        try:
+            session = opening.named_session(file)
+        except UnknownName as error:
+            path, mark, id = file.rpartition("#")
+            if not mark:
+                raise
+            raise click.UsageError(
+                f"{path} has no session {id!r}: # is followed by the id of a session; "
+                f"`refold sessions --store {quote(path)}` lists them"
+            ) from error
     several = any(problem.where == SEVERAL_CONVERSATIONS for problem in session.problems)
     if several and is_interactive():
         return opening.named_session(f"{file}#{_picked(file)}")

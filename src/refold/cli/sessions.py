@@ -20,6 +20,7 @@ from refold.cli.options import WholeNumber, json_option, session_names
 from refold.cli.output import (
     byte_size,
     console,
+    drop_columns,
     echo,
     emit,
     first_line,
@@ -283,7 +284,7 @@ _FIXED = 48
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
     """On a terminal, one line each: the shortest unambiguous id, and as much of the rest as fits."""
-    headings = ("session", "last entry", "entries", "size", "title", "folder")
+    headings = ("session", "updated", "entries", "size", "title", "folder")
     out = console()
     ids = [row["id"] for row in rows]
     long = next((n for n in range(8, 40) if len({id[:n] for id in ids}) == len(ids)), 40)
@@ -294,7 +295,9 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
          byte_size(row["bytes"]), first_line(row["title"], title), path_end(row["cwd"] or "", folder))
         for row in rows
     )  # fmt: skip
-    out.print(text_table(headings, cells, right=("entries", "size")))
+    table = text_table(headings, cells, right=("entries", "size"))
+    drop_columns(table, out, ("folder", "size", "updated", "entries", "title"))
+    out.print(table)
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:

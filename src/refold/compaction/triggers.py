@@ -72,14 +72,14 @@ class FillLevel:
     def due(self, s: PlanContext, /) -> Due | Reason:
         if due := overflow(s, HALF, silent=False):
             return due
-        tokens = max(s.sizes.anchored(ROUGH), s.sizes.rough)
+        tokens, about = max(s.sizes.anchored(ROUGH), s.sizes.rough), "about "
         if tokens > self.usable / 4 and not s.sizes.far_beyond(self.usable):
-            tokens = s.sizes.provider
+            tokens, about = s.sizes.provider, ""
         if tokens > self.usable:
-            return Due("full", f"{tokens:,} tokens; {self.usable:,} fit")
+            return Due("full", f"{about}{tokens:,} tokens; {self.usable:,} fit")
         if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):
             return Due("cache_expiring", "the cache is cold: folding costs less than sending everything")
-        return Reason("below_threshold", f"{tokens:,} tokens of {self.usable:,}")
+        return Reason("below_threshold", f"{about}{tokens:,} tokens of {self.usable:,}")
 
 
 def fold_beats_cold_cache(s: PlanContext, before: int, after: int) -> bool:

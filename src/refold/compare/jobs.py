@@ -148,7 +148,9 @@ def endings(
     """Each file with its `Compared`, as they finish. Failures of a model are retried by the next run."""
 
     def keeps(value: Any) -> bool:
-        return plan.model is None or all(cell["tokens"] is not None for cell in value["cells"])
+        return plan.model is None or not any(
+            cell["tokens"] is None or (cell["fits"] and cell["error"]) for cell in value["cells"]
+        )
 
     for ending in Batch(work, keeps=keeps).run(given, on, kept):
         if ending.error is not None:  # there is nothing of the file but a reason

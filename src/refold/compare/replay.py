@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import count
 
@@ -36,6 +37,18 @@ class Replayed(msgspec.Struct, frozen=True):
     def all_folds(self) -> Sequence[e.Fold]:
         """All folds, including the preset's maintenance."""
         return self.session.annotations(e.Fold)
+
+    @property
+    def failed_strategies(self) -> list[str]:
+        """`strategy summary failed: …`, once per cause, of strategies that others stood in for."""
+        causes = defaultdict[str, dict[str, None]](dict)
+        for failed in self.failures:
+            if failed.strategy:
+                causes[failed.text][failed.strategy] = None
+        return [
+            f"{'strategy' if len(names) == 1 else 'strategies'} {', '.join(names)} failed: {text}"
+            for text, names in causes.items()
+        ]
 
     def verdict(self, engine: Engine, view: View, limit: int) -> tuple[bool, str | None]:
         """Whether the view fits, and why not, or the preset's remark."""

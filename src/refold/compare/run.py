@@ -48,7 +48,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     requests: int | None = None
     error: str | None = None
-    """Why there are no figures, why the view does not fit, or the preset's remark."""
+    """Why there are no figures, why the view does not fit, the preset's remark, which strategies failed."""
     paid: Paid | None = None
     done: Replayed | None = None
     """The folded session itself."""
@@ -268,6 +268,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
         summaries = money.summarising(done.all_folds, model.name if model else "", t.model)
         paid = money.pay(t.steps, t.model.prices, t.none, limit, shape, summaries)
     fits, why = done.verdict(engine, view, limit)
+    failures = done.failed_strategies if done.all_folds else ()  # without a fold `why` says it
     asked = (*done.all_folds, *done.session.annotations(e.Failure))
     return replace(
         blank,
@@ -278,7 +279,7 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
         requests=sum(one.requests for one in asked),
-        error=why,
+        error="; ".join(filter(None, (why, *failures))) or None,
         paid=paid,
         done=done,
     )

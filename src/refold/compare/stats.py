@@ -22,6 +22,7 @@ from refold.session import Projection, Session
 from refold.session.edits import said_by
 from refold.session.toolnames import MANY_PATHS, PATHS, canonical_tool_name, command_line, kind
 from refold.session.wire_size import WireOverhead
+from refold.text.plural import counted
 from refold.text.truncate import one_line
 
 TOP = 10
@@ -361,7 +362,8 @@ def large_results(stats: Stats) -> Iterator[Suggestion]:
     if big:
         yield Suggestion(
             "large-results",
-            f"{len(big):,} tool results hold {_percent(tokens, stats.tokens)} of all tokens; "
+            f"{counted(len(big), 'tool result')} {'holds' if len(big) == 1 else 'hold'} "
+            f"{_percent(tokens, stats.tokens)} of all tokens; "
             "limit what tools print (head, offset and limit, quieter flags)",
             tokens,
         )

@@ -113,6 +113,8 @@ async def make_fold(
         requests = sum(answer.requests for answer in answers) or limits.quota.spent - spent
         if isinstance(error, StalePlan):
             return stale(proposal, requests)
+        if isinstance(error, TimeoutError) and not str(error):
+            error = TimeoutError(f"{summariser.name} did not answer in time")
         return failed_by(error, proposal.strategy, requests)
 
 

@@ -185,7 +185,9 @@ class RequestRewriter:
         try:
             view = await engine.prepare(opened.session, system=asked.beside, model=asked.model)
         except (DoesNotFit, OverflowAgain) as error:
-            text = f"prompt is too long: {error}"
+            text = (
+                f"prompt is too long: {error}; a gateway's window is --window, or window in [gateway.models]"
+            )
             raise RequestRefused(400, text, "invalid_request_error", code=code) from error
         window = engine.preset_for(opened.session, asked.model).window
         if view.tokens > window:

@@ -241,7 +241,8 @@ class Gateway:
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         if request.headers.get("upgrade"):  # who knows this answer (Codex does) goes on without
             raise RequestRefused(426, "this gateway speaks plain HTTP only", "invalid_request_error")
-        served = ", ".join((*DIALECT_OF_PATH, COMPACT_PATH, *(path for _, path in PASSED)))
+        passed = (path.replace(":.+", "") for _, path in PASSED)
+        served = ", ".join(dict.fromkeys((*DIALECT_OF_PATH, COMPACT_PATH, *passed)))
         raise RequestRefused(404, f"this address is not served; served are {served}", "not_found_error")
 
     async def _health(self, _: web.Request) -> web.Response:

@@ -137,7 +137,7 @@ class Upstream:
                 request.method, url, headers=headers, data=data, allow_redirects=False
             )
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            text = f"the upstream cannot be reached ({type(error).__name__})"
+            text = f"the upstream {URL(self.base).origin()} cannot be reached ({type(error).__name__})"
             raise RequestRefused(502, text, "api_error", code="upstream") from None
         self._open.add(answered)
         try:

@@ -23,6 +23,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 
 from mcp import MCPError, types
+from refold import __version__
 from refold.errors import RefoldError, UsageError
 from refold.mcp.collections import Collections
 from refold.mcp.lenient_stream import LenientStream
@@ -74,6 +75,7 @@ def server(collections: Collections) -> Server[Any]:
 
     return Server(
         "refold",
+        version=__version__,
         instructions=SERVER_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,

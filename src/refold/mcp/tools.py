@@ -234,7 +234,7 @@ def _context(collections: Collections, given: ToolArguments) -> str:
         ),
         *(
             f"largest: {counted(size, 'token')}, {item.message.role}, key {e.key(item.entries[0])}: "
-            f"{one_line(item.message.text, 80)}"
+            f"{one_line(item.message.text or m.in_full(item.message, thoughts=False), 80)}"
             for item, size in largest
             if item.entries
         ),

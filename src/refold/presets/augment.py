@@ -30,8 +30,8 @@ MIN_CHARS_PER_TOKEN = 3
 
 
 class Augment(Settings, frozen=True, kw_only=True):
-    """Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
-    versioned node of abridged history and summary."""
+    """Counts characters: past a threshold, or shortly before the cache expires, the oldest exchanges become
+    one versioned node with an abridged history and a summary."""
 
     trigger_on_history_size_chars: Annotated[int, about("characters at which to fold; 0: off", "A2, A5")] = 0
     trigger_on_history_size_chars_when_cache_expiring: Annotated[
@@ -41,16 +41,16 @@ class Augment(Settings, frozen=True, kw_only=True):
         int, about("characters of newest exchanges that stay", "A2, A7", ge=0)
     ] = 0
     prompt: Annotated[
-        str, about("asks for the summary; blank: no new ones, nodes that are there stay", "A2, A3, A18")
+        str, about("asks for the summary; blank: write none, keep existing nodes", "A2, A3, A18")
     ] = ""
     cache_ttl_ms: Annotated[int, about("how long the provider's cache lives", "A2, A6", ge=0)] = 0
     buffer_time_before_cache_expiration_ms: Annotated[
-        int, about("how long before its end the timer fires", "A2, A6", ge=0)
+        int, about("how long before that the timer fires", "A2, A6", ge=0)
     ] = 0
-    min_tail_exchanges: Annotated[int, about("so many exchanges stay anyway", "A2, A7", ge=0)] = 1
+    min_tail_exchanges: Annotated[int, about("number of exchanges that always stay", "A2, A7", ge=0)] = 1
     summary_version: Annotated[int, about("only nodes of this version count", "A2, A11")] = 3
     summary_node_request_message_template: Annotated[
-        str, about("with {abridged_history} and {summary}", "A2, A4, A10")
+        str, about("text of the node, with {abridged_history} and {summary}", "A2, A4, A10")
     ] = NODE_PROMPT
     summary_node_response_message: Annotated[str, about("the acknowledgement", "A2, A10")] = (
         "Ok. I will continue the conversation from this point."
@@ -58,14 +58,16 @@ class Augment(Settings, frozen=True, kw_only=True):
     abridged_history_params: Annotated[OutlineLimits, about("limits of the outline", "A2, A13–A15")] = (
         OutlineLimits()
     )
-    tool_kinds: Annotated[
-        dict[str, ToolKind], about("what further tools do, as a JSON object of name and kind", "A16")
-    ] = {}
+    tool_kinds: Annotated[dict[str, ToolKind], about("kinds of further tools, as a JSON object", "A16")] = {}
     history_summary_min_version: Annotated[str, about("minimum version; empty: off", "A1, A3")] = "0"
     bot_type: Annotated[int | str, about("review bots do not fold", "A3")] = ""
-    memories_params: Annotated[MemoryParams, about("of memory compression", "A1, A19")] = MemoryParams()
+    memories_params: Annotated[MemoryParams, about("settings of memory compression", "A1, A19")] = (
+        MemoryParams()
+    )
     carry_previous_summary: Annotated[bool, about("nest summaries instead of replacing them", "A12")] = False
-    head_segment_chars: Annotated[int, about("JSON in a segment of the head", "A8", gt=0)] = SEGMENT
+    head_segment_chars: Annotated[int, about("characters of JSON in a segment of the head", "A8", gt=0)] = (
+        SEGMENT
+    )
     summary_tokens: Annotated[int, about("length of a summary without a model", "A18", gt=0)] = 2_000
     params: Annotated[str, about("all of these as one JSON object, or feature flags", "A1")] = ""
 

@@ -17,30 +17,31 @@ from refold.shrink import Limits
 
 
 class Layered(Settings, frozen=True, kw_only=True):
-    """Reason with everything, remember the essence: tool results are shortened as rounds end, old rounds
-    become archives that are never folded again."""
+    """Tool results are shortened as rounds end; old rounds become archives that are never folded again."""
 
     window: Annotated[int, about("context window of the model", "E8, E15", gt=0)] = 200_000
-    threshold: Annotated[float, about("part of the window at which to archive", "E8, E15", gt=0, le=1)] = 0.8
+    threshold: Annotated[float, about("share of the window at which to archive", "E8, E15", gt=0, le=1)] = 0.8
     min_messages: Annotated[int, about("messages below which nothing is archived", "E8", ge=0)] = 3
     keep_rounds: Annotated[int, about("newest finished rounds that stay", "E7, E15", ge=0)] = 10
-    layers: Annotated[bool, about("put CODE_LAW.md of the project and open todos around it", "E1, E2")] = True
+    layers: Annotated[bool, about("add the project's CODE_LAW.md and open todos", "E1, E2")] = True
     shrink: Annotated[bool, about("shorten tool results once their round has ended", "E3")] = True
     limits: Annotated[Limits, about("what is left of a tool result, as a JSON object", "E4, E15")] = Limits()
-    rules: Annotated[
-        dict[ToolKind, Any], about("rules of one's own, by kind of tool (Python only)", "E4")
-    ] = {}
+    rules: Annotated[dict[ToolKind, Any], about("your own rules, by kind of tool (Python only)", "E4")] = {}
     archive_tokens: Annotated[int, about("length of an archive", "E9", gt=0)] = 4_000
     archive_prompt: Annotated[
-        str, about("asks for an archive, with {{conversation}} and {{period}}; empty: the shipped one", "E9")
+        str, about("asks for an archive, with {{conversation}} and {{period}}; empty: the built-in one", "E9")
     ] = ""
-    summary_model: Annotated[str, about("who writes archives; empty: the current model", "E10, E15")] = ""
+    summary_model: Annotated[str, about("model that writes archives; empty: the current one", "E10, E15")] = (
+        ""
+    )
     summary_timeout: Annotated[float, about("seconds an archive may take", "E10", gt=0)] = 120.0
 
     def check(self) -> None:
         for kind, rule in self.rules.items():
             if not callable(rule):
-                raise SettingError(f"rules.{kind}", "is no function of a call, its result's text and limits")
+                raise SettingError(
+                    f"rules.{kind}", "must be a function of a call, its result's text and limits"
+                )
 
     def fitted(self, budget: int) -> Self:
         """Archives take at most an eighth each. How many rounds stay is the design's own choice."""

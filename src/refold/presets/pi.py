@@ -27,8 +27,8 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Pi(Settings, frozen=True, kw_only=True):
-    """A session tree, a token-budgeted cut, an iterative summary; turns that are cut through are summarised
-    at their beginning."""
+    """A session tree, a cut by token budget, one summary that is updated by every fold; if the cut falls
+    inside a turn, the first part of the turn is summarised, too."""
 
     window: Annotated[int, about("context window of the model", "B4", gt=0)] = 200_000
     enabled: Annotated[bool, about("fold automatically", "B5")] = True
@@ -36,7 +36,7 @@ class Pi(Settings, frozen=True, kw_only=True):
         int, about("room for the reply; sets the summary's length", "B5, B13", ge=0)
     ] = 16_384
     keep_recent_tokens: Annotated[int, about("newest part that stays verbatim", "B5, B8", ge=0)] = 20_000
-    models: Annotated[dict[str, Override], about("other values for models, by name", "B5")] = {}
+    models: Annotated[dict[str, Override], about("different values for some models, by name", "B5")] = {}
 
     def check(self) -> None:
         for own in self.models.values():

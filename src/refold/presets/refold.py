@@ -16,62 +16,69 @@ from refold.errors import SettingError
 
 
 class Refold(Settings, frozen=True, kw_only=True):
-    """The default: fidelity that falls with age, the user's own words and the state of the work in every
-    fold, summaries that are checked, and a deterministic end, so that the view always fits."""
+    """The default: older messages are clipped harder, your own words and the state of the work stay,
+    summaries are checked, and the last strategy needs no model and always fits."""
 
     window: Annotated[int, about("context window of the model", "R12", gt=0)] = 200_000
     output_reserve: Annotated[
-        int | None, about("room for the reply; default 16384 or 20 %, the smaller", "R12")
+        int | None, about("room for the reply; default: 16384 or 20 % of the window, the smaller", "R12")
     ] = None
     calibrate: Annotated[
-        bool, about("judge what fits by the provider's counts, where its usage is known", "R12")
+        bool, about("judge what fits by the provider's own counts, if it reports them", "R12")
     ] = True
     auto: Annotated[bool, about("fold without being asked", "R14")] = True
-    soft: Annotated[float, about("part of the usable window at which to prepare", "R12", gt=0, le=1)] = 0.75
+    soft: Annotated[
+        float, about("share of the usable window at which to start preparing", "R12", gt=0, le=1)
+    ] = 0.75
     target: Annotated[
         float,
         about(
-            "part that a fold aims at of what system prompt and tools leave of the usable window",
+            "size a fold aims at, as a share of the usable window without system prompt and tools",
             "R2",
             gt=0,
             le=1,
         ),
     ] = 0.5
     summary_tokens: Annotated[
-        int, about("length of a summary: at most, and an eighth of the view", "strategy 3", gt=0)
+        int,
+        about(
+            "maximum length of a summary; asked for is an eighth of the goal, if that is less",
+            "strategy 3",
+            gt=0,
+        ),
     ] = 4_000
     state_tokens: Annotated[
-        int, about("room for the state of the work; never over 18 % of the goal", "R10, R25", ge=0)
+        int, about("maximum room for the state of the work; never over 18 % of the goal", "R10, R25", ge=0)
     ] = 1_500
     lines_share: Annotated[
-        float, about("least room for lines, as part of what messages get in their place", "R11", ge=0, le=1)
+        float, about("minimum room for lines, as a share of the room for messages", "R11", ge=0, le=1)
     ] = 0.13
     words_share: Annotated[
         float,
         about(
-            "part of the goal for the user's own words; at least 1000 tokens, at most a quarter",
+            "share of the goal for your own words; at least 1000 tokens, at most a quarter",
             "R8",
             ge=0,
             le=0.25,
         ),
     ] = 0.1
-    min_gain: Annotated[float, about("part of the view that a fold must free", "R2", ge=0, lt=1)] = 0.1
+    min_gain: Annotated[float, about("share of the view that a fold must free", "R2", ge=0, lt=1)] = 0.1
     cache_ttl: Annotated[
         float, about("seconds a provider keeps its cache; 0: never fold early", "R13", ge=0)
     ] = 300.0
-    cache_buffer: Annotated[float, about("seconds before that at which to fold", "R13", ge=0)] = 30.0
+    cache_buffer: Annotated[float, about("how many seconds before that to fold", "R13", ge=0)] = 30.0
     unverified: Annotated[Literal["mark", "remove"], about("what to do with unsupported claims", "R5")] = (
         "mark"
     )
     summary_request: Annotated[
         Wanted,
         about(
-            "ask with a transcript (stand-alone) or continue the chat, whose history the "
-            "provider has cached (cached-prefix); auto: the latter where the chat's own model writes it",
+            "ask with a transcript (stand-alone), or continue the chat, which the provider has cached "
+            "(cached-prefix); auto: continue if the chat's own model writes the summary",
             "R15",
         ),
     ] = "auto"
-    redact: Annotated[bool, about("take secrets out of what a summariser gets", "R17")] = True
+    redact: Annotated[bool, about("remove secrets from what a summariser gets", "R17")] = True
 
     def check(self) -> None:
         if self.output_reserve is not None and not 0 <= self.output_reserve < self.window:

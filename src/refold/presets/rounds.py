@@ -15,8 +15,7 @@ from refold.errors import SettingError
 
 
 class Rounds(Settings, frozen=True, kw_only=True):
-    """One line per finished round, accumulated; only the newest rounds stay verbatim, the rest is
-    recalled."""
+    """One line per finished round; only the newest rounds stay verbatim, and recall finds the rest."""
 
     history_strategy: Annotated[
         Literal["recent-only", "summary-only", "compressed"], about("what stays beside the lines", "D2, D9")
@@ -29,21 +28,21 @@ class Rounds(Settings, frozen=True, kw_only=True):
     )
     compressed_budget: Annotated[int, about("`compressed`: tokens of whole rounds", "D2", ge=0)] = 2_000
     compressed_result_chars: Annotated[
-        int, about("`compressed`: what is left of older tool results", "D2", gt=0)
+        int, about("`compressed`: characters left of older tool results", "D2", gt=0)
     ] = 200
     summaries_budget: Annotated[int, about("tokens of all lines together", "D7", gt=0)] = 1_200
     line_tokens: Annotated[int, about("length of one line", "D1", ge=4)] = 50
     lines: Annotated[
-        Literal["model", "rule"], about("who writes lines: a model where there is one, or code", "D1")
+        Literal["model", "rule"], about("what writes lines: a model if there is one, or code", "D1")
     ] = "model"
     workspace_tokens: Annotated[int, about("room for files and state", "D4", ge=0)] = 150
-    workspace: Annotated[
-        Any, about("a function of the session that gives the text for it (Python only)", "D4")
-    ] = None
+    workspace: Annotated[Any, about("function of the session that returns this text (Python only)", "D4")] = (
+        None
+    )
 
     def check(self) -> None:
         if self.workspace is not None and not callable(self.workspace):
-            raise SettingError("workspace", "is no function of a session that gives a text")
+            raise SettingError("workspace", "must be a function of the session that returns a text")
 
     def fitted(self, budget: int) -> Self:
         """A quarter of the budget for lines, half for whole rounds where these are chosen by size. Where they

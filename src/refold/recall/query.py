@@ -87,7 +87,8 @@ def search(
         question = parse_question(index, query)
         terms = list(question.terms)
         found = rank(index, question, limit=limit, allowed=allowed) if terms else []
-        found = found or _literally(index, query, limit, allowed)
+        if not (found or has_only_function_words(query)):
+            found = _literally(index, query, limit, allowed)
     else:
         chosen = [i for i in range(len(index)) if allowed is None or allowed(i)] if tests else []
         found = [(i, 1.0) for i in chosen[-limit:]]
@@ -96,6 +97,12 @@ def search(
         doc, text = index.docs[i], _shown(index, i, terms)
         hits.append(Hit(doc.entry_id, doc.key, doc.turn, round(score, 4), text, doc.message.role, doc.time))
     return within_budget(hits, budget, counter)
+
+
+def has_only_function_words(query: str) -> bool:
+    """True for a query such as `the`, which nearly every entry has."""
+    asked = query.lower().split()
+    return bool(asked) and words.STOP.issuperset(asked)
 
 
 def _all(tests: Sequence[Test]) -> Test | None:

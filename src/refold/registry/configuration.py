@@ -5,10 +5,12 @@ Keys are never shown: `Provider.__repr__` does not print them.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
@@ -180,12 +182,19 @@ def load_configuration() -> Configuration:
     try:
         text = file.read_text("utf-8")
     except FileNotFoundError:
+        if os.environ.get("REFOLD_CONFIG"):
+            _warn_of_missing(file)
         return Configuration()
     except OSError as error:
         raise SettingError(str(file), error.strerror or "cannot be read") from None
     except UnicodeDecodeError:
         raise SettingError(str(file), "not UTF-8 text: save it as UTF-8") from None
     return parse_configuration(text, str(file))
+
+
+@cache
+def _warn_of_missing(file: Path) -> None:
+    logging.getLogger("refold").warning("REFOLD_CONFIG: %s does not exist; the defaults are used", file)
 
 
 def parse_configuration(text: str, where: str = "configuration") -> Configuration:
@@ -238,9 +247,12 @@ def _check_presets(config: Configuration) -> None:
 
 
 def _unknown_key(key: str, section: str) -> str:
-    """Message for a key that its section does not have, with the closest one."""
+    """Message for a key that its section does not have, with its own section or the closest key."""
+    belongs = [f"[{name}]" for name in ("chat", "gateway") if key in _type_at(name).__struct_fields__]
     meant = nearest(key, _type_at(section).__struct_fields__)
     hint = f'; did you mean "{meant}"?' if meant else ""
+    if belongs:
+        hint = f"; it belongs below {' or '.join(belongs)}"
     return f'{_place(section.replace("[...]", ".*"))}unknown key "{key}"{hint}'
 
 

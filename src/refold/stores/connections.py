@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import threading
 import time
 import weakref
@@ -336,7 +337,8 @@ def translated(error: apsw.Error, path: Path, *, tainted: bool = False) -> Refol
     if isinstance(error, apsw.FullError):
         return StorageError(f"the disk with {path} is full, nothing was added: free some space and try again")
     if isinstance(error, apsw.CorruptError):
-        return FormatError(f"{path} is damaged ({error}): run `refold sessions doctor`")
+        store = shlex.quote(f"sqlite:{path}")
+        return FormatError(f"{path} is damaged ({error}): run `refold sessions doctor --store {store}`")
     if isinstance(error, apsw.NotADBError):
         return FormatError(f"{path} is not a SQLite database: choose another file")
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):

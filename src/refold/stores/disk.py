@@ -134,7 +134,14 @@ def os_errors_translated(path: Path) -> Generator[None]:
 def place_file(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
     """Writes a whole new file at `path`, durably and atomically. Without `replace`, an existing file is a
     `FileExistsError`."""
-    path = target(path)
+    try:
+        _place(disk, target(path), data, replace=replace)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # instead of the temporary name
+        raise
+
+
+def _place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
     temporary = path.with_name(f".{path.name[:180]}.{secrets.token_hex(4)}.new")
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:

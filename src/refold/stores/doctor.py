@@ -13,8 +13,9 @@ from typing import Literal
 
 from refold.entries import Hole
 from refold.protocols import Examinable, Finding, Store
-from refold.session.repair import Repaired, repaired
+from refold.session.repair import WHY_MISSING, Repaired, repaired
 from refold.stores.rows import SessionTally, StoredLine
+from refold.text.plural import counted
 
 MAX_NAMED_LOSSES = 20
 """Number of lost entries that are listed one by one."""
@@ -47,7 +48,7 @@ def check_tally(
     """Problems of a session in a database, by its own row and the rows of its entries; `put` repairs the
     former."""
     if bad := [row for row in found if row.why]:
-        text = f"{len(bad):,} rows are not entries ({bad[0].why}); their bytes are kept where they are"
+        text = f"{counted(len(bad), 'row')} without an entry ({bad[0].why}); their bytes stay where they are"
         yield Finding(here, text, "lost")
     tree = repaired(row.entry for row in found if row.entry is not None)
     yield from lost_entries(here, tree, "what is left of it is in its row")
@@ -69,9 +70,16 @@ def _counts(tally: SessionTally) -> tuple[object, ...]:
 def lost_entries(where: str, tree: Repaired, bytes_at: str) -> Iterator[Finding]:
     """What is lost, and where remains of it may be."""
     holes = [entry for entry in tree.entries if isinstance(entry, Hole)]
-    texts = [f"entry {hole.id!r} {hole.role}".strip() + f" is lost: {hole.why}; {bytes_at}" for hole in holes]
+    texts = [_loss(hole, bytes_at) for hole in holes]
     named = {f"entry {hole.id}" for hole in holes}
     texts += [f"{problem.where}: {problem.text}" for problem in tree.problems if problem.where not in named]
     if len(texts) > MAX_NAMED_LOSSES:
         texts[MAX_NAMED_LOSSES:] = [f"… and {len(texts) - MAX_NAMED_LOSSES} more"]
     return (Finding(where, text, "lost") for text in texts)
+
+
+def _loss(hole: Hole, bytes_at: str) -> str:
+    name = f"entry {hole.id!r} {hole.role}".strip()
+    if hole.why == WHY_MISSING:
+        return f"{name} {WHY_MISSING.removeprefix('it ')}"
+    return f"{name} is lost: {hole.why}; {bytes_at}"

@@ -15,6 +15,7 @@ from refold.session.repair import repaired
 from refold.stores.damage import INTERRUPTED_APPEND, is_torn
 from refold.stores.doctor import done, lost_entries, rights
 from refold.stores.rows import StoredLine
+from refold.text.plural import counted
 
 HEADER_PREFIX = "the header"
 STALE_SECONDS = 3600.0
@@ -61,12 +62,12 @@ def _lines(
     where = f"in {path.name}.bad" if repair else "still in the file"
     torn = [row for row in unused if row.entry is None and _says_nothing(row)]
     if torn:
-        text = f"{len(torn)} of its lines are empty or torn ({torn[0].why}); their bytes are {where}"
+        text = f"{counted(len(torn), 'empty or torn line')} ({torn[0].why}); their bytes are {where}"
         yield Finding(str(path), text, done(repair))
     bad = [row for row in unused if row not in torn]
     if bad:
         why = bad[0].why or "its place or its id is taken"
-        text = f"{len(bad)} of its lines are not entries ({why}); their bytes are {where}"
+        text = f"{counted(len(bad), 'line')} without an entry ({why}); their bytes are {where}"
         yield Finding(str(path), text, "lost" if repair else "repairable")
     yield from lost_entries(
         str(path), tree, f"its bytes are {where if bad else f'in {path.name}.bad, if anywhere'}"

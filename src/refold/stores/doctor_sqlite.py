@@ -19,6 +19,7 @@ from refold.stores.doctor import check_tally, done, rights
 from refold.stores.schema import decoded_text
 
 _ENTRIES = f"SELECT row, {schema.VERSION_COLUMN}, {schema.LINE_COLUMN} FROM entries"
+_REPAIR = "; with --repair, what can be read is saved"
 _LINE = f"SELECT {schema.LINE_COLUMN} FROM entries WHERE row = ?"
 
 
@@ -46,14 +47,21 @@ def _database(store: Database, repair: bool, create: Callable[[Path], Target]) -
                 yield from _sessions(connection, where, repair)
                 yield from _words(connection, where, repair, words_broken)
                 return
-        yield Finding(where, f"damaged: {'; '.join(broken[:3])}", "lasting")
+        yield Finding(where, f"damaged: {'; '.join(broken[:3])}{'' if repair else _REPAIR}", "lasting")
     except FormatError as error:
-        yield Finding(where, str(error), "lasting")
+        hint = _REPAIR if isinstance(error.__cause__, apsw.CorruptError) and not repair else ""
+        yield Finding(where, _without_advice(error) + hint, "lasting")
     except StorageError as error:
         yield Finding(where, str(error), "lasting")
         return
     if repair:
         yield from _salvage(store, create)
+
+
+def _without_advice(error: RefoldError) -> str:
+    """The error without the advice to call this doctor."""
+    damage = error.__cause__
+    return f"damaged: {damage}" if isinstance(damage, apsw.CorruptError) else str(error)
 
 
 def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
@@ -131,7 +139,7 @@ def _salvage(store: Database, create: Callable[[Path], Target]) -> Iterator[Find
                 target.append_lines(session, lines, after=None)
                 saved, lost = saved + len(lines), lost + missing
     except RefoldError as error:
-        yield Finding(str(store.path), f"no more could be saved: {error}", "lasting")
+        yield Finding(str(store.path), f"no more could be saved: {_without_advice(error)}", "lasting")
     finally:
         target.close()
     if saved:

@@ -32,6 +32,8 @@ class Resumable(Exported, frozen=True, kw_only=True):
     program: str
     id: str
     place: PurePosixPath
+    folder: str
+    """Where it is resumed; on this machine it may not exist."""
     command: str
     """What a user types to go on, in the folder of the session."""
 
@@ -77,6 +79,7 @@ def resumable(
         data=data,
         id=ticket.id,
         place=chosen.place(ticket),
+        folder=folder,
         command=f"cd {shlex.quote(folder)} && {chosen.resume_command(ticket.id)}{started}",
         lost=tuple(lost),
     )
