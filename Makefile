@@ -29,7 +29,7 @@ help:
 	@echo "make check   ruff, pyright (strict), import-linter, docs, known vulnerabilities"
 	@echo "make lock    write the lock files (requirements/*.txt) anew; OPTIONS=--upgrade takes newer versions"
 	@echo "make dist    wheel, source and bill of materials, from the locked environment"
-	@echo "make bench   measure, and rewrite the tables of the README"
+	@echo "make bench   measure, and rewrite the tables in docs"
 	@echo "make bench-compactions  refold beside Claude Code, at its real compactions"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
 	@echo "make torture the long fault and fuzz runs, property tests at random, timings"
