@@ -56,8 +56,7 @@ class Curve(NamedTuple):
     """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
     call: float = 0.45
     """Calls of one reply may have so much of the scale; a step with larger ones is quoted."""
-    written: float = 0.6
-    written_decay: float = 0.6
+    written_decay: float = 0.9
     """What its calls say in a quotation fades faster than the agent's words: mostly it is on disk."""
 
     def share(self, item: ItemStats, age: float) -> float:
@@ -68,7 +67,7 @@ class Curve(NamedTuple):
 
     def quoted(self, item: ItemStats, age: float, scale: float) -> float:
         """Tokens for a reply in a quotation."""
-        written = self.written * max(age / self.bend, 1.0) ** -self.written_decay
+        written = self.said * max(age / self.bend, 1.0) ** -self.written_decay
         return item.now - item.written + scale * written * (_SUPERSEDED_SHARE if item.void else 1.0)
 
 
