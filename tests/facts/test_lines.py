@@ -646,6 +646,7 @@ def test_R23_an_item_comes_with_what_its_list_is_of() -> None:
         "Which one do you want?\n- delete `old.py`\n- keep `old.py`",
         "Would you like me to:\n1. delete `old.py`\n2. keep `old.py`",
         "Shall I push `main`? That would start the release.",
+        "Questions for you:\n1. Is it red?\n2. Is it as blue as `old.py`?",
     ],
 )
 def test_R23_what_the_agent_asked_is_not_told_when_it_was_answered(question: str) -> None:

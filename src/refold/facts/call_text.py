@@ -97,7 +97,7 @@ _ASKS = lazy_pattern(r"[?？][\"'”’)\]」』）`*_]{0,8}$")
 _TO_THE_USER = lazy_pattern(r"\b(?:you|me|i|we|du|sie|ich|wir|vous|usted)\b|[你您我]", re.I)
 """In the list below such a question stands what there is to choose from."""
 _OFFERS = lazy_pattern(
-    r"(?:(?:do|would|could|can|will|may|should|shall) (?:you|we|i)|(?:want|like) me to)\b", re.I
+    r"(?:(?:are|do|did|would|could|can|will|may|should|shall) (?:you|we|i)|(?:want|like) me to)\b", re.I
 )
 _CODE_LINE, _MORE = 100, " …`"
 """Characters of a line of code that was announced; how it ends where there are more lines."""
@@ -279,6 +279,8 @@ def _stated(pieces: Sequence[_Piece]) -> list[_Piece]:
             offered = bool(asks and _TO_THE_USER.search(piece.text))
         if not asked and not offered:
             stated.append(piece)
+        elif stated and stated[-1].text.endswith(":"):
+            stated.pop()  # it announced them
     return stated
 
 
