@@ -12,6 +12,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.metadata import version
 from typing import Any, TypeVar
 from urllib.parse import quote as quoted
 from urllib.parse import unquote
@@ -23,7 +24,6 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 
 from mcp import MCPError, types
-from refold import __version__
 from refold.errors import RefoldError, UsageError
 from refold.mcp.collections import Collections
 from refold.mcp.lenient_stream import LenientStream
@@ -75,7 +75,7 @@ def server(collections: Collections) -> Server[Any]:
 
     return Server(
         "refold",
-        version=__version__,
+        version=version("refold"),
         instructions=SERVER_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
