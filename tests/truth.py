@@ -211,6 +211,8 @@ def switches(one: Done) -> list[tuple[str, bool]]:
 
 # ── the text ────────────────────────────────────────────────────────────────────────────────────
 
+OUTSIDE = re.compile(r"(/private)?/tmp/|/var/folders/|(/(Users|home)/[^/]+|/root|~)/\.[^/]+/")
+"""Of no project."""
 HEADING = re.compile(r"^([A-Z][^\n]*?)(?: \((?:(\d+)(?:, )?)?(?:relative to (.+?))?\))?:$")
 
 
@@ -280,7 +282,8 @@ class Judge:
     def why(self, one: Statement) -> str:
         heads = {
             "Files changed before another branch": self._left, "Files changed": self._changed, "Files created": self._created, "Files deleted": self._deleted,
-            "Files set back": self._set_back, "Files read": self._read, "Tried": self._tried,
+            "Files that a sub-agent may have changed": self._delegated, "Files whose changes git stash": self._stashed,
+            "Files whose changes were thrown away": self._thrown_away, "Files set back": self._set_back, "Files read": self._read, "Tried": self._tried,
             "Newest changes": self._change, "Builds and tests": self._check, "Last error": self._error,
             "Open todos": self._todo, "Plan": self._plan, "Running": self._running, "Names": self._named,
         }  # fmt: skip
@@ -301,7 +304,40 @@ class Judge:
 
     def _changed(self, one: Statement) -> str:
         path, how = self._known(one)
-        return "" if how in ("changed", "created") else f"no edit tool changed it ({how or path})"
+        return (
+            ""
+            if how in ("changed", "created") or self._moved(path)
+            else f"no edit tool changed it ({how or path})"
+        )
+
+    def _moved(self, path: str) -> bool:
+        """Whether a command moved a file there that an edit tool had changed."""
+        base, mine = posixpath.basename(path), {posixpath.basename(p) for x in self.done for p in edited(x)}
+        for x in self.done:
+            for rest in re.findall(r"\bmv\s+([^;&|\n]*)", x.command) if not x.failed else ():
+                words = [posixpath.basename(word.rstrip("/")) for word in rest.split()]
+                if len(words) > 1 and words[-2] in mine and base in words[-2:]:
+                    return True
+        return False
+
+    def _delegated(self, one: Statement) -> str:
+        """A sub-agent was told of it, or tells of it; no edit tool changed it."""
+        base = posixpath.basename(one.text.rstrip("/"))
+        if self._known(one)[1] in ("changed", "created"):
+            return "an edit tool changed it"
+        agents = (x for x in self.done if x.call.name.lower() in ("task", "agent", "spawn_agent"))
+        told = (" ".join([*map(str, x.call.arguments.values()), x.text]) for x in agents)
+        notices = (message.text for message in self.log if isinstance(message, m.User))
+        return "" if any(base in quote(text) for text in (*told, *notices)) else "no sub-agent names it"
+
+    def _stashed(self, one: Statement) -> str:
+        path, how = self._known(one)
+        stashes = [x for x in self.done if re.search(r"\bgit stash\b", x.command)]
+        return "" if how == "gone" and stashes else f"nothing put its changes away ({how or path})"
+
+    def _thrown_away(self, one: Statement) -> str:
+        dropped = any(re.search(r"\bgit stash (drop|clear)\b", x.command) for x in self.done)
+        return self._stashed(one) or ("" if dropped else "no stash was dropped")
 
     def _left(self, one: Statement) -> str:
         path, how = self._known(one)
@@ -309,7 +345,9 @@ class Judge:
 
     def _created(self, one: Statement) -> str:
         path, how = self._known(one)
-        return "" if how == "created" else f"no tool says that it made it ({how or path})"
+        return (
+            "" if how == "created" or self._moved(path) else f"no tool says that it made it ({how or path})"
+        )
 
     def _deleted(self, one: Statement) -> str:
         path, how = self._known(one)
@@ -374,7 +412,7 @@ class Judge:
 
     def _check(self, one: Statement) -> str:
         row = one.text.split("\n")[0]
-        found = re.match(r"(?P<command>.+?)(?: \(in (?P<folder>[^)]+)\))?: (?P<said>(?:passed|FAILED|exit|failed|unknown|\").*) #(?P<number>\d+)(?P<since>, files changed since)?(?P<left>, before another branch was checked out)?$", row)  # fmt: skip
+        found = re.match(r"(?P<command>.+?)(?: \(in (?P<folder>[^)]+)\))?: (?P<said>(?:passed|FAILED|exit|failed|unknown|\").*) #(?P<number>\d+)(?P<since>, files changed since)?(?P<agent>, a sub-agent worked since)?(?P<left>, before another branch was checked out)?$", row)  # fmt: skip
         if not found:
             return "no such row"
         run = self.at.get(int(found["number"]))
@@ -392,7 +430,9 @@ class Judge:
         later = [x for x in ended if x.answered > run.answered and shell(x.call)]
         if all(any(self._same(x, part, found["folder"] or "", run) for x in later) for part in parts):
             return "it ran again later"
-        changed = any(number > run.answered for how, number in self.changes.values() if how not in ("gone", "left"))  # fmt: skip
+        changed = any(number > run.answered for path, (how, number) in self.changes.items() if how not in ("gone", "left") and not OUTSIDE.match(path))  # fmt: skip
+        if found["agent"] and not any(x.answered > run.answered and x.call.name.lower() in ("task", "agent", "spawn_agent") for x in self.done):  # fmt: skip
+            return "no sub-agent worked since"
         elsewhere = any(leaves for x in self.done if x.asked > run.answered for _, leaves in switches(x))
         if elsewhere != bool(found["left"]):
             return "another branch was checked out since" if elsewhere else "no other branch was checked out"

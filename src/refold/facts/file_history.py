@@ -143,7 +143,7 @@ class FileHistory:
         if action.verb == "delete":
             fate = "deleted"
         elif action.verb == "create" or (action.verb == "write" and created):
-            fate = "modified" if before in ("read", "modified", "deleted") else "created"
+            fate = "modified" if before in ("read", "delegated", "modified", "deleted") else "created"
         text, taken_out, put_in = summarise_edit(action)
         stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*stay, *put_in)[-_NAMES:]

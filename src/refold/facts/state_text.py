@@ -41,7 +41,7 @@ _FILES = 0.45
 _CHANGES, _CHECKS, _PLAN = 24, 10, 800
 """Changed files and checks that are told of; characters of a plan."""
 _STALE = 100
-"""Entries after which a check is not told any more where files were changed since; of the newest two only a
+"""Entries after which a check is not told any more where files were changed since; of the newest three only a
 failure."""
 
 Shows: TypeAlias = Callable[[int, str], bool]
@@ -129,7 +129,7 @@ class Catalogue:
             if not note.committed or newest - note.number < _STALE
         ]
         latest = [*reversed(state.checks)]
-        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:2] and not _fails(x)))
+        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not _fails(x)))
         checks = [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
         opened = [(x.number, CHECKS, _check(x, state)) for x in checks[:2]]
         if state.error and not shows(state.error.number, state.error.error):
