@@ -122,6 +122,10 @@ def edited(one: Done) -> dict[str, str]:
     return {}
 
 
+KEPT = "The stash entry is kept"
+"""What git says where it could not bring back all of it."""
+
+
 def taken_back(one: Done, path: str) -> bool:
     """Whether a command may have removed, moved or set back the file."""
     if not shell(one.call) or one.refused:
@@ -129,7 +133,9 @@ def taken_back(one: Done, path: str) -> bool:
     bare = re.sub(r"-m (\"|')(?s:.*?)\1(?=\s|$)", "", one.command)
     for verb, rest in re.findall(r"\b(rm|mv|git (?:checkout|restore|rm|mv|reset --hard|stash))\b([^;&|\n)]*)", bare):  # fmt: skip
         if verb == "git stash":
-            if not re.search(r"\b(pop|apply|list|drop|show)\b", rest) and "stash pop" not in bare:
+            if not re.search(r"\b(pop|apply|list|drop|show)\b", rest) and (
+                "stash pop" not in bare or KEPT in one.text
+            ):
                 return True
         elif verb == "git reset --hard" or (verb in ("git checkout", "git restore") and re.search(r"(^|\s)\.\s*$", rest)):  # fmt: skip
             return True
@@ -155,7 +161,7 @@ def changes(log: Log) -> dict[str, tuple[str, int]]:
             added.discard(path)
             before = found.get(path, ("", 0))[0]
             found[path] = ("created" if before == "created" and how == "changed" else how), one.asked
-        if re.search(r"\bgit stash (pop|apply)", one.command) and not one.failed:
+        if re.search(r"\bgit stash (pop|apply)", one.command) and not one.failed and KEPT not in one.text:
             found |= {path: was for path, was in stashed.items() if found[path][0] == "gone"}
             stashed = {}
         if re.search(r"\bgit\b.*\badd\b", one.command):
