@@ -230,8 +230,8 @@ def test_the_bundled_sample_holds_the_files_that_its_script_changes(tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "counted"),
     [
-        # Seven messages and an answer of 113 words; a plan and six files written, .gitignore only by the shell.
-        ("claude-code/session-share-general-tool-calls.jsonl", {"words": 113, "files": 7}),
+        # Seven messages, an answer and a command of his own, 114 words; a plan and six files written, .gitignore only by the shell.
+        ("claude-code/session-share-general-tool-calls.jsonl", {"words": 114, "files": 7}),
         # The files that the results of its patches list ("Success. Updated the following files").
         ("codex/rollout-2025-09-24T19-22-20-01997e76-d124-7592-9cac-2ec05abbca08.jsonl", {"files": 8}),
         # Nothing was changed: it read, and answered with findings.
