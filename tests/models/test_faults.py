@@ -133,7 +133,7 @@ def test_a_stall_is_ended_and_the_connection_freed(kind) -> None:
             model = make(kind, server)
             await model.client()  # importing an SDK takes longer than the limit below
             with pytest.raises(Transient, match="no whole answer"):
-                await complete(model, ASK, timeout=0.5, retries=NO_RETRY)
+                await complete(model, ASK, timeout=3, retries=NO_RETRY)
             freed = await asyncio.to_thread(server.hung_up.wait, 60)
             assert freed, "the connection was left open"
             await model.aclose()
