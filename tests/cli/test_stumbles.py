@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(own: str, tmp_pa
     with ordinary_rights():
         done = refold("export", own, "--to", "openai", "-o", str(folder / place))
     named = folder / place if place == "x.json" else folder / "new"
-    assert done.output == f"refold: {named} cannot be written: permission denied\n"
+    assert done.output == f"refold: {named}: permission denied\n"
     assert done.exit_code == 1
 
 

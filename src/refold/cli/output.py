@@ -191,12 +191,10 @@ def guarded() -> Generator[None]:
 
 
 def _failed_access(error: OSError) -> str:
-    """`out/x.json cannot be written: permission denied`."""
+    """`out/x.json: permission denied`."""
     if not error.strerror or not isinstance(error.filename, str):
         return str(error)
-    path = Path(error.filename)
-    can = "read" if path.is_file() and not os.access(path, os.R_OK) else "written"
-    return f"{path} cannot be {can}: {error.strerror[:1].lower()}{error.strerror[1:]}"
+    return f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
 
 
 def write_private(path: Path, data: bytes) -> None:
