@@ -318,12 +318,14 @@ class Judge:
 
     def _moved(self, path: str) -> bool:
         """Whether a command moved a file there that an edit tool had changed."""
-        base, mine = posixpath.basename(path), {posixpath.basename(p) for x in self.done for p in edited(x)}
+        mine = {posixpath.basename(p) for x in self.done for p in edited(x)}
         for x in self.done:
             for rest in re.findall(r"\bmv\s+([^;&|\n]*)", x.command) if not x.failed else ():
                 words = [posixpath.basename(word.rstrip("/")) for word in rest.split()]
-                if len(words) > 1 and words[-2] in mine and base in words[-2:]:
-                    return True
+                if len(words) > 1 and words[-2] in mine:
+                    mine.add(words[-1])
+                    if posixpath.basename(path) in words[-2:]:
+                        return True
         return False
 
     def _delegated(self, one: Statement) -> str:
@@ -390,8 +392,9 @@ class Judge:
         for other in filter(None, same.split(", ")):
             if why := self._change(Statement(one.heading, "\n".join([other, *rows]), one.root)):
                 return f"{other}: {why}"
-        base = posixpath.basename(found[1])
-        mine = [x for x in self.done if any(posixpath.basename(path) == base for path in edited(x))]
+        came = "\n".join(rows).partition("moved from ")[2]
+        bases = {posixpath.basename(x) for x in (found[1], came) if x}
+        mine = [x for x in self.done if any(posixpath.basename(path) in bases for path in edited(x))]
         changed = [quote(line) for x in mine for line in changed_lines(x.call)]
         if strange := [
             name
@@ -405,9 +408,12 @@ class Judge:
         answered = next((x for x in self.done if x.asked == int(found[2])), None)
         if not said or answered is None:
             return "no call with an answer there"
+        if came:
+            told = any(re.search(rf"\bmv\b.*{re.escape(quote(came))}", whole) for whole in said)
+            return "" if told and self._moved(found[1]) else "no edited file was moved from there"
         for row in rows:
             text = spaced(re.sub(r"^[+-] ", "", row)).removesuffix(" …").removesuffix("…").strip()
-            about = re.fullmatch(r"\d+ lines?|after line -?\d+|\d+ (places|changes)\b.*|(moved|copied) from .*|sed .*|perl.*|by a script|output of .*|appended to|lines \d+.*|last edit undone", text)  # fmt: skip
+            about = re.fullmatch(r"\d+ lines?|after line -?\d+|\d+ places\b.*|last edit undone", text)
             if about or "[redacted" in text:
                 continue
             if not any(text in whole for whole in said):

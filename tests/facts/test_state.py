@@ -270,6 +270,8 @@ def test_R22_what_was_read_and_a_sub_agent_tells_of_may_have_changed() -> None:
     checked = bash("pytest -q", "4 passed in 0.1s")
     made = done(read, checked, task)
     assert told(made, "Files that a sub-agent may have changed (1)") == ["src/a.py"]
+    assert made.files().read == ("src/a.py",)
+    assert told(done(read, task, read), "Files that a sub-agent may have changed (1)") == ["src/a.py"]
     assert told(made, CHECKS) == ['pytest -q: "4 passed" #3, a sub-agent worked since']
     assert told(done(read, task, EDIT), "Files changed (1)") == ["src/a.py"]
     looks: Step = ("Task", {"subagent_type": "Explore", "prompt": "Look at a.py"}, "It is fine.")
@@ -306,14 +308,14 @@ def test_R10_what_git_put_away_is_told(steps: list[Step], title: str) -> None:
 
 
 def test_R10_a_file_that_was_moved_takes_its_changes_along() -> None:
-    for command, name in (
-        ("mv src/a.py src/b.py", "/w/src/b.py"),
-        ("cd src && mv a.py ../", "/w/a.py"),
-        ("git mv src/a.py lib/", "/w/lib/a.py"),
+    for command, name, came in (
+        ("mv src/a.py src/b.py", "/w/src/b.py", "src/a.py"),
+        ("cd src && mv a.py ../", "/w/a.py", "a.py"),
+        ("git mv src/a.py lib/", "/w/lib/a.py", "src/a.py"),
     ):
         made = done(EDIT, bash(command), cwd="/w")
         assert made.files().modified == (name,)
-        assert told(made, "Newest changes")[1:] == ["    - a", "    + b"]
+        assert told(made, "Newest changes")[1:] == [f"    moved from {came}"]
     assert done(EDIT, bash("mv src/a.py src/b.py", "no such file\nExit code: 1")).files() == done().files()
 
 

@@ -1,9 +1,10 @@
 """What edit tools did to each file of a session, and which of it still holds.
 
 A file counts once however it is spelled, where the directory is known that relative paths start from. Command
-lines change nothing here; they take back: what one removed, moved away or let git set back is not told any
-more. It may have asked first, or another command may have made the file anew, so it is not told as deleted
-either. What was committed before another branch was checked out is told as that.
+lines change nothing here; they take back: what one removed or let git set back is not told any more. It may
+have asked first, or another command may have made the file anew, so it is not told as deleted either. What
+was changed in a file that one moved is told at the new place. What was committed before another branch was
+checked out, and what git put away, is told as that.
 """
 
 from __future__ import annotations
@@ -24,12 +25,10 @@ from refold.facts.shell import CommandLine, Simple, folder_before, operands
 from refold.facts.tool_outcome import ToolOutcome
 from refold.facts.tools import Action, tidy
 
-Fate: TypeAlias = Literal[
-    "read", "modified", "created", "deleted", "delegated", "left", "stashed", "dropped", "gone"
-]
-"""Last known state of a file. `delegated`: it was read, and a sub-agent that may have changed it was told of
-it, or tells of it. `left`: it was changed on a branch that was left. `stashed`, `dropped`: its changes were
-put away, or that was thrown away. `gone`: it may be deleted, moved or set back; nothing is told of it."""
+Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "left", "stashed", "dropped", "gone"]
+"""Last known state of a file. `left`: it was changed on a branch that was left. `stashed`, `dropped`: git put
+its changes away, or threw away what it had put away. `gone`: it may be deleted, moved or set back; nothing is
+told of it."""
 _CHANGED: tuple[Fate, ...] = ("modified", "created", "deleted")
 _NAMES = 6
 """Names of what changed in a file that are kept: the newest."""
@@ -38,7 +37,7 @@ _KEPT = re.compile(r"^The stash entry is kept", re.M)
 _DROPPED = re.compile(r"^Dropped (?:refs/)?stash@", re.M)
 """What git says of a stash, whatever the command line ended with."""
 _UNTRACKED = frozenset({"-u", "--include-untracked", "-a", "--all"})
-_PARTLY = frozenset({"PATH", "--", "-p", "--patch", "-k", "--keep-index", "-S", "--staged"})
+_PARTLY = frozenset({"--", "-p", "--patch", "-k", "--keep-index", "-S", "--staged"})
 OUTSIDE = re.compile(r"(?:/private)?/tmp/|/var/folders/|(?:/(?:Users|home)/[^/]+|/root|~)/\.[^/]+/")
 """Beginnings of paths that are of no project: temporary files, and what programs keep of their own."""
 _SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '([^'\n]{1,200})'", re.M)
@@ -73,7 +72,7 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     committed: bool = False
     """Git has the newest change."""
     delegated: bool = False
-    """A sub-agent that was told of it, or tells of it, has worked since: what stands there is not known."""
+    """A sub-agent that was told of it, or tells of it, has worked since: it may have changed it."""
 
 
 class FileHistory:
@@ -136,14 +135,15 @@ class FileHistory:
         known = self.notes.get(path)
         if action.verb == "view":
             if known is None or known.fate in ("read", "deleted", "dropped", "gone"):
-                self._put(path, FileNote(known.name if known else action.path, "read", 0, number))
+                name, delegated = (known.name, known.delegated) if known else (action.path, False)
+                self._put(path, FileNote(name, "read", 0, number, delegated=delegated))
             return
         before = known.fate if known else ""
         fate: Fate = "created" if before == "created" else "modified"
         if action.verb == "delete":
             fate = "deleted"
         elif action.verb == "create" or (action.verb == "write" and created):
-            fate = "modified" if before in ("read", "delegated", "modified", "deleted") else "created"
+            fate = "modified" if before in ("read", "modified", "deleted") else "created"
         text, taken_out, put_in = summarise_edit(action)
         stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
         names = (*stay, *put_in)[-_NAMES:]
@@ -158,8 +158,7 @@ class FileHistory:
         """A sub-agent has worked: what it was told, and what it tells."""
         for path, note in self._of(*_CHANGED, "read").items():
             if posixpath.basename(path) in said:
-                fate = "delegated" if note.fate == "read" else note.fate
-                self.notes[path] = msgspec.structs.replace(note, fate=fate, delegated=True)
+                self.notes[path] = msgspec.structs.replace(note, delegated=True)
                 self.delegated_at = number
 
     def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
@@ -206,7 +205,8 @@ class FileHistory:
             untracked: tuple[Fate, ...] = ("created",) if _UNTRACKED & {*words} else ()
             pending = self._pending("modified", "deleted", *untracked)
             self._stashes.append(pending)
-            away = (sure or kept or _SAVED.search(said)) and not _PARTLY & {*words}
+            partly = any(word in _PARTLY or not word.startswith("-") for word in words)
+            away = (sure or kept or _SAVED.search(said)) and not partly
             self._forget(pending, fate="stashed" if away else "gone")
             self._stashed_at = number if pending else -1
         elif verb != "stash" and words:
@@ -271,8 +271,8 @@ class FileHistory:
         to = posixpath.join(target, posixpath.basename(source)) if inside else target
         path = absolute(tidy(to), folder)
         fate: Fate = "created" if known.fate == "created" and path not in self.notes else "modified"
-        note = msgspec.structs.replace(known, name=path, fate=fate, number=number, committed=False)
-        self._put(path, note)
+        moved = msgspec.structs.replace(known, name=path, fate=fate, number=number, committed=False)
+        self._put(path, msgspec.structs.replace(moved, change=f"moved from {source}"))
 
     def _of(self, *fates: Fate) -> dict[str, FileNote]:
         return {path: note for path, note in self.notes.items() if note.fate in fates}
@@ -339,14 +339,10 @@ def _verb(simple: Simple) -> tuple[str, list[str]]:
 
 
 def _stash_words(words: Sequence[str]) -> list[str]:
-    """What a command on the stash is told beside its verb and a message: options; PATH for a path or the
-    name of a stash."""
-    verb, options = next((word for word in words if not word.startswith("-")), "push"), list[str]()
-    before = ""
-    for word in words if verb not in ("save", "clear") else ():
-        if word.startswith("-"):
-            options.append(word)
-        elif word != verb and before not in ("-m", "--message"):
-            options.append("PATH")
-        before = word
-    return [word for word in options if word not in ("-q", "--quiet", "-m", "--message", "--index")]
+    """What a command on the stash is told beside its verb and a message: options, paths, the name of one."""
+    verb = next((word for word in words if not word.startswith("-")), "push")
+    if verb in ("save", "clear"):
+        return []
+    quiet = ("-m", "--message", "-q", "--quiet", "--index")
+    said = zip(words, ("", *words), strict=False)
+    return [x for x, before in said if x != verb and x not in quiet and before not in quiet[:2]]

@@ -28,7 +28,14 @@ from refold.facts.todos import Todo, plan, todos, with_task
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import actions, printed_files
 from refold.messages import Bash, Call, Message, Result, User, compact_json
-from refold.session.toolnames import SUB_AGENTS, canonical_tool_name, command_line, kind, text_argument
+from refold.session.toolnames import (
+    READING_AGENTS,
+    SUB_AGENTS,
+    canonical_tool_name,
+    command_line,
+    kind,
+    text_argument,
+)
 from refold.session.toolstatus import stopped
 from refold.text.truncate import in_short, one_line
 
@@ -291,7 +298,7 @@ class WorkState:
                 self._worked(step.call, text, at)
 
     def _worked(self, call: Call, report: str, at: At) -> None:
-        if text_argument(call, ("subagent_type",)) not in _LOOKERS:
+        if canonical_tool_name(text_argument(call, ("subagent_type",))) not in READING_AGENTS:
             told = text_argument(call, ("prompt", "message", "task"))
             self.history.delegate(f"{told[:_TOLD]}\n{report[:_TOLD]}", at[0])
 
@@ -344,8 +351,8 @@ def of(messages: Iterable[Message]) -> WorkState:
     return WorkState().extend(messages)
 
 
-_LOOKERS, _TOLD = ("Explore", "Plan"), 20_000
-"""Sub-agents that can change nothing; characters of what one is told, and tells, that are looked at."""
+_TOLD = 20_000
+"""Characters of what a sub-agent is told, and tells, that are looked at."""
 _NOT_STARTED = (126, 127)
 """Exit codes of a shell that found no such program, or may not start it: nothing was checked."""
 _STARTED = re.compile(

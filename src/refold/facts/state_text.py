@@ -10,7 +10,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
@@ -22,7 +22,7 @@ from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest
 
-_LISTS: dict[Fate, str] = {
+_LISTS: dict[Fate | Literal["delegated"], str] = {
     "modified": "Files changed",
     "created": "Files created",
     "deleted": "Files deleted",
@@ -67,9 +67,9 @@ class Catalogue:
         """How many share their last part."""
         self.root = _root(names, state.home)
         """The folder, with its slash, that names are given below."""
-        self._fates = Counter(note.fate for note in self.notes)
+        self._fates = Counter(map(_told_as, self.notes))
         # Where not all fit, those that were changed come before those that were only read.
-        ranked = sorted(self.notes, key=lambda note: note.fate == "read")
+        ranked = sorted(self.notes, key=lambda note: _told_as(note) == "read")
         self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
         self._listed: dict[tuple[int, str], Listed] = {}
 
@@ -97,7 +97,7 @@ class Catalogue:
         for fate, title in _LISTS.items():
             folders = dict[str, list[tuple[str, int]]]()
             for note, folder, base in self._ranked[:count]:
-                if note.fate == fate:
+                if _told_as(note) == fate:
                     folders.setdefault(folder, []).append((base, note.number))
             if not folders:
                 continue
@@ -218,6 +218,10 @@ class _Sheet:
         self.left -= size
         self.statements.append((title, rows))
         return True
+
+
+def _told_as(note: FileNote) -> Fate | Literal["delegated"]:
+    return "delegated" if note.delegated and note.fate == "read" else note.fate
 
 
 def _begin(change: Sequence[str], count: int) -> list[str]:

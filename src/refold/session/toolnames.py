@@ -57,6 +57,8 @@ _NAMES: Mapping[ToolKind, str] = {
 
 SUB_AGENTS = frozenset({"task", "agent", "subagent", "newtask", "spawnagent", "delegate", "delegatetask"})
 """Tools, by their canonical names, that let another agent work, which may change files."""
+READING_AGENTS = frozenset({"explore", "plan"})
+"""Kinds of such agents that have no tool to change a file."""
 
 
 @lru_cache(maxsize=1024)
