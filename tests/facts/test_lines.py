@@ -643,8 +643,6 @@ def test_R23_an_item_comes_with_what_its_list_is_of() -> None:
     "question",
     [
         "Want me to delete the old files?",
-        "Which one do you want?\n- delete `old.py`\n- keep `old.py`",
-        "Would you like me to:\n1. delete `old.py`\n2. keep `old.py`",
         "Shall I push `main`? That would start the release.",
         "Questions for you:\n1. Is it red?\n2. Is it as blue as `old.py`?",
     ],
@@ -653,6 +651,12 @@ def test_R23_what_the_agent_asked_is_not_told_when_it_was_answered(question: str
     done = "The exporter in `out.py` streams its rows now."
     path = [m.user("Stream."), m.assistant(f"{done}\n\n{question}"), m.user("yes"), m.assistant(question)]
     assert shown(*path) == f"- {done} #1"
+
+
+@pytest.mark.parametrize("question", ["Which one do you want?", "Would you like me to:"])
+def test_R23_what_there_was_to_choose_from_comes_with_the_question(question: str) -> None:
+    told = conclusion(f"The exporter is done.\n\n{question}\n- delete `old.py`\n- keep `old.py`")
+    assert told == f"The exporter is done. {question} delete `old.py`; keep `old.py`"
 
 
 def test_R23_a_sentence_that_was_told_is_no_other_finding() -> None:

@@ -24,7 +24,7 @@ from refold.compaction.plan_context import PlanContext, is_over, may_leave, newe
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
-from refold.facts.lines import EntryLines, Row, joined, render
+from refold.facts.lines import EntryLines, Row, from_root, joined, render
 from refold.messages import (
     Assistant,
     Message,
@@ -214,8 +214,10 @@ class Composer:
 
     @property
     def request(self) -> int:
-        """Tokens of the request at hand among the own words."""
-        return self.s.counter.text(self.index.sayings[-1].text) + QUOTED if self.index.sayings else 0
+        """Tokens of the request at hand among the own words, and at most of all that its message says."""
+        session, said = self.s.session, self.index.sayings[-1:]
+        messages = ((x.id, said_by(session[x.id])) for x in said)
+        return sum(session.cached_count(id, x, self.s.counter) + QUOTED for id, x in messages if x)
 
     def _composed(
         self,
@@ -521,7 +523,7 @@ def doing(index: PathIndex) -> list[Row]:
         return []
     called = next((line for line in reversed(newest.lines) if line.call), None)
     what, text = ("Last step", called.text) if called else ("Last said", newest.lines[0].text)
-    text = text.replace(index.catalogue.root, "") if index.catalogue.root else text
+    text = from_root(index.catalogue.root)(text)
     return [Row(f"{what}: {in_short(text, STANDS)} #{newest.number}", (newest.number,))]
 
 

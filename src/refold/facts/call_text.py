@@ -94,11 +94,6 @@ _REFERS = lazy_pattern(
 _CHAIN = 3
 """Sentences before one that are looked at for what it is about."""
 _ASKS = lazy_pattern(r"[?？][\"'”’)\]」』）`*_]{0,8}$")
-_TO_THE_USER = lazy_pattern(r"\b(?:you|me|i|we|du|sie|ich|wir|vous|usted)\b|[你您我]", re.I)
-"""In the list below such a question stands what there is to choose from."""
-_OFFERS = lazy_pattern(
-    r"(?:(?:are|do|did|would|could|can|will|may|should|shall) (?:you|we|i)|(?:want|like) me to)\b", re.I
-)
 _CODE_LINE, _MORE = 100, " …`"
 """Characters of a line of code that was announced; how it ends where there are more lines."""
 _AGAIN = 40, 80
@@ -209,7 +204,7 @@ def weight(text: str, *, alone: bool = False, told: str = "") -> int:
 def conclusion(text: str, limit: int = CONCLUSION, *, alone: bool = False, told: str = "") -> str:
     """The sentences that carry a reply, a plan or a report, in their order (R23): those that name something
     or decide something come before those that only lead in; one that says nothing without the one before
-    comes with it. Questions are left out: the answer came after them. Lists of words rank; none decides.
+    comes with it. Questions are left out, unless they head a list. Lists of words rank; none decides.
     `alone`: nothing stands before it that its first words could mean. `told`: what was said already."""
     pieces = _pieces(text)
     found = [piece for piece in pieces if piece.states] if len(pieces) > 1 else pieces
@@ -257,7 +252,8 @@ def _needs(pieces: Sequence[_Piece]) -> list[tuple[int, ...]]:
     listed: tuple[int, ...] = ()
     for at, piece in enumerate(pieces):
         if not piece.item:
-            listed = (at,) if piece.text.endswith(":") and len(piece.text) <= _ANNOUNCES else ()
+            short = piece.text.endswith(":") and len(piece.text) <= _ANNOUNCES
+            listed = (at,) if short or _ASKS.search(piece.text) else ()
         refers = at > 0 and _REFERS.match(piece.text)
         needs.append((*needs[-1][-_CHAIN:], at - 1) if refers else listed if piece.item else ())
     return needs
@@ -269,15 +265,13 @@ def _referring(pieces: Sequence[_Piece]) -> int:
 
 
 def _stated(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Without questions, what is said of them, and what there is to choose from."""
-    stated = list[_Piece]()
-    asked = offered = False
-    for piece in pieces:
-        asks = _ASKS.search(piece.text) or (piece.text.endswith(":") and _OFFERS.match(piece.text))
+    """Without questions and what is said of them; one that heads a list stays: the list says nothing without
+    it."""
+    stated, asked = list[_Piece](), False
+    for piece, after in pairwise((*pieces, _Piece(""))):
+        asks = _ASKS.search(piece.text) and (piece.item or not after.item)
         asked = bool(asks or (asked and _REFERS.match(piece.text)))
-        if not piece.item:
-            offered = bool(asks and _TO_THE_USER.search(piece.text))
-        if not asked and not offered:
+        if not asked:
             stated.append(piece)
         elif stated and stated[-1].text.endswith(":"):
             stated.pop()  # it announced them

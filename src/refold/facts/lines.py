@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
@@ -221,16 +222,22 @@ def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter, *,
     """The lines of consecutive entries, which come newest first, in their order, under a heading per turn
     where there are several turns: as many of the newest as fit the budget, in tokens of `counter`. Paths
     below `root` are given from there."""
-    below = re.compile(rf"(?<![\w./~-]){re.escape(root)}(?=[\w.])") if root else None
+    short = from_root(root)
     blocks, outcomes, left = list[_Block](), dict[str, str](), budget
     for entry in entries:
-        rows = tuple(below.sub("", row) if below else row for row in _rows(entry.lines, outcomes))
+        rows = tuple(map(short, _rows(entry.lines, outcomes)))
         left -= counter.text("\n".join(rows)) + 1 if rows else 0
         if left < 0:
             break
         blocks += [_Block(entry.turn, rows, entry.number)] if rows else []
     fit = largest(len(blocks), lambda count: counter.text(joined(_listed(blocks[:count]))) <= budget)
     return _listed(blocks[:fit])
+
+
+def from_root(root: str) -> Callable[[str], str]:
+    """Gives paths below `root`, which ends with a slash, from there."""
+    below = re.compile(rf"(?<![\w./~-]){re.escape(root)}(?=[\w.])")
+    return partial(below.sub, "") if root else str
 
 
 def _listed(blocks: Sequence[_Block]) -> list[Row]:

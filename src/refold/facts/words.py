@@ -83,12 +83,8 @@ _END = lazy_pattern(
 )
 
 _SENTENCE = lazy_pattern(r"(?:[^.!?…\n。！？]|\.(?=\S))+[.!?…。！？]*+")
-_TAKES_BACK = lazy_pattern(
-    r"\W{0,9}(?:(?:actually|no|nope|nah|wait|stop|revert|undo|instead|never ?mind|scratch that"
-    r"|forget (?:it|that)|nein|doch nicht|non|нет)\b|不|别|いや|아니)",
-    re.I,
-)
-"""A message that begins so may take back what was demanded in the one before."""
+_REACTION = 60
+"""Characters of a message that may take back what was demanded in the one before."""
 
 Span = tuple[int, int]
 Demands = tuple[tuple[Span, ...], ...]
@@ -275,16 +271,15 @@ def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
         (3, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
         (4, chain(_ends(sayings, newest, _EDGES), _ends(sayings, newest))),
     ]
-    return [(share, _with_what_takes_back(sayings, queue)) for share, queue in queues]
+    return [(share, _with_reactions(sayings, queue)) for share, queue in queues]
 
 
-def _with_what_takes_back(sayings: Sequence[Saying], pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Pieces; before those of a message with demands how the next one begins, where that may take them
-    back."""
+def _with_reactions(sayings: Sequence[Saying], pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Pieces; before those of a message with demands the next one, if it is short: it may take them back."""
     for index, span in pieces:
         after = sayings[index + 1].text if index + 1 < len(sayings) and sayings[index].demands else ""
-        if _TAKES_BACK.match(after):
-            yield index + 1, next(sentences(after))
+        if 0 < len(after) <= _REACTION:
+            yield index + 1, (0, len(after))
         yield index, span
 
 

@@ -25,7 +25,7 @@ def blank(message: Message) -> bool:
             if part.text and not part.text.isspace():
                 return False
         elif type(part) is not Thinking and (type(part) is not Call or isinstance(message, Assistant)):
-            return False  # nobody but the assistant calls
+            return False  # only an assistant calls
     return True
 
 
