@@ -76,6 +76,39 @@ def test_failures(kind, answer, error) -> None:
     assert caught.value.__context__ is None
 
 
+PAGE = "<!DOCTYPE html>\n<html><head><title>502 Bad&nbsp;Gateway</title></head><body>" + "x" * 900
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            Http.error(400, "temperature: range"),
+            "the request was refused: HTTP 400: temperature: range",
+        ),
+        (Http(400, PAGE), "the request was refused: HTTP 400: "),
+        (Http(502, PAGE), "HTTP 502: "),
+    ],
+    ids=["error", "page", "later"],
+)
+def test_a_failure_names_the_status_and_shows_no_page(kind, answer, said) -> None:
+    with pytest.raises(ModelError) as caught:
+        ask(kind, answer)
+    assert str(caught.value).partition(":m-test: ")[2].startswith(said)
+    assert "<" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failure_to_connect_names_the_address(kind) -> None:
+    with WireServer() as server:
+        pass
+    with pytest.raises(Transient) as caught:
+        asyncio.run(complete(make(kind, server), ASK, retries=NO_RETRY))
+    assert f":m-test: Connection error at {server.url}: " in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_overflow_learns_the_window(kind) -> None:
     with pytest.raises(Overflow) as caught:

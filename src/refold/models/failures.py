@@ -8,6 +8,7 @@ one: an SDK's error holds the request, and the request the key.
 from __future__ import annotations
 
 import email.utils
+import html
 import re
 import time
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ _LATER_KINDS = {
     "server_error",
 }
 _NO_CREDIT = re.compile(r"insufficient_quota|credit balance|requires more credits|billing", re.IGNORECASE)
+_PAGE = re.compile(r"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title>([^<]{1,200})</title>", re.IGNORECASE)
 
 
 class Secrets:
@@ -56,10 +59,11 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
     """The `ModelError` for an exception of an SDK."""
     if isinstance(error, ModelError):
         return error
-    text = secrets.hide(_text(error))
-    line = one_line(text, MAX_ERROR_CHARS).rstrip(".")
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) else None
+    text = secrets.hide(_text(error))
+    answered = f"HTTP {status}: " if status else ""
+    line = answered + one_line(_of_page(text), MAX_ERROR_CHARS).removeprefix(f"{status} ").rstrip(".")
     if sign := overflow.in_error(f"{status} {text}" if status and not text.startswith(str(status)) else text):
         said = f"{name}: the request is larger than the model's window: {line}"
         return Overflow(said, sign.window, certain=sign.certain)
@@ -105,8 +109,19 @@ def _text(error: Exception) -> str:
         message, code = holder.get("message"), holder.get("code")
         if isinstance(message, str) and message:
             return f"{message} ({code})" if isinstance(code, str) and code else message
-    said = str(error).strip()
-    return said or type(error).__name__
+    said, response = str(error).strip(), getattr(error, "response", None)
+    if response is not None and said in ("", f"Error code: {response.status_code}"):
+        return response.reason_phrase
+    if (request := vars(error).get("request")) is None or response is not None:
+        return said or type(error).__name__
+    reached, cause = f"{request.url.scheme}://{request.url.netloc.decode()}", str(error.__cause__ or "")
+    return f"{said.rstrip('.')} at {reached}" + (f": {cause}" if cause else "")
+
+
+def _of_page(text: str) -> str:
+    """What a page of a proxy says that came instead of an answer; any other text as it is."""
+    title = _TITLE.search(text) if _PAGE.match(text) else None
+    return html.unescape(title[1]) if title else "a web page" if _PAGE.match(text) else text
 
 
 def _kind(error: Exception) -> str | None:
