@@ -97,6 +97,10 @@ def test_compact_last_resume_makes_a_session_and_prints_its_command(home: Path) 
     done = refold("compact", "--last", "--resume", "claude", "--budget", "3k")
     (new,) = set((home / ".claude").rglob("*.jsonl")) - before
     assert done.exit_code == 0 and f"next: cd /p && claude --resume {new.stem}" in done.output
+    assert "there is no folder /p on this machine" in done.stderr
+    refused = refold("compact", "--last", "--resume", "claude", "--run")
+    assert refused.exit_code == 2 and "no folder /p, where this session goes on" in refused.stderr
+    assert {new} == set((home / ".claude").rglob("*.jsonl")) - before
     assert refold("compact", "--last", "--resume", "claude", "--in-place").exit_code == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,6 +42,17 @@ def test_a_directory(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no session or file"):
         t.read(tmp_path / "none.jsonl")
+
+
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_bytes(HEADER + LINE % b"hello")
+    (tmp_path / "s.jsonl.gz").write_bytes(gzip.compress(HEADER + LINE % b"hello"))
+    for file in sorted(tmp_path.iterdir()):
+        reader, writer = os.pipe()
+        os.write(writer, file.read_bytes())
+        os.close(writer)
+        assert t.read(f"/dev/fd/{reader}").entries == t.read(file).entries
+        os.close(reader)
 
 
 def test_a_compressed_file_is_read_like_another(tmp_path: Path) -> None:

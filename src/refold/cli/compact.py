@@ -106,6 +106,10 @@ def command(
     refuse_existing(output, force)
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
+    folder = session.info.cwd
+    here = not resume or not folder or Path(folder).is_dir()
+    if run and not here:
+        raise click.UsageError(f"there is no folder {folder}, where this session goes on: leave out --run")
     writer = named_model(model or preset.settings.summary_model)
     engine = Engine(preset, model=writer, summariser="same", hooks=Hooks.installed())
     done = loop.run(fold_to_fit(engine, session, passes, focus))
@@ -129,6 +133,8 @@ def command(
             echo(f"folded {written.file}; backup: {written.backup}\nnext: {written.command}")
         elif new is not None:
             echo(f"written to {new['file']}\nnext: {new['command']}")
+            if not here:
+                echo(f"there is no folder {folder} on this machine", err=True)
         elif place is not None:
             echo(f"{file} was not changed")
         elif not output and session.store is None:

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import BinaryIO, cast
 
 from refold.errors import FormatError, NotJson, StorageError, UnknownName, expect
@@ -153,6 +155,16 @@ class _Unpacked(gzip.GzipFile):
         return data
 
 
+def _seekable(stream: BinaryIO) -> BinaryIO:
+    """The stream, or what comes out of a pipe as one."""
+    if stream.seekable():
+        return stream
+    saved = cast("BinaryIO", TemporaryFile())  # noqa: SIM115, the caller closes it
+    copyfileobj(stream, saved)
+    saved.seek(0)
+    return saved
+
+
 @contextmanager
 def _opened(path: Path) -> Generator[BinaryIO]:
     try:
@@ -164,7 +176,7 @@ def _opened(path: Path) -> Generator[BinaryIO]:
     try:
         if path.is_dir():
             raise StorageError(f"{path} is a folder: name a file, or import all of it with `refold import`")
-        with path.open("rb", buffering=1 << 20) as stream:
+        with path.open("rb", buffering=1 << 20) as opened, _seekable(opened) as stream:
             magic = stream.read(len(MAGIC))
             stream.seek(0)
             if magic.startswith(b"\x1f\x8b"):
