@@ -423,6 +423,15 @@ def test_R10_the_line_that_says_what_went_wrong_is_the_last_of_a_log_to_go(
     assert COUNTER.text(small) <= size + 4
 
 
+@pytest.mark.parametrize("size", [24, 34, 48, 68, 96])
+def test_R10_tests_that_passed_are_told_as_that_whatever_they_printed(size: int) -> None:
+    printed = f"{STEPS}\nError: Database connection failed\n{STEPS}\n"
+    passed = "      Tests  245 passed (245)\n   Start at  20:03:14\n   Duration  2.34s (setup 8.05s, collect 3.93s)"
+    assert "Tests  245 passed (245)" in clip(f"> app@0 test\n{printed}{passed}", size, "bash")
+    then = "src/a.ts(9,5): error TS2322: Type 'unknown' fits nothing.\nDone."
+    assert "error TS2322" in clip(f"> app@0 test\n{STEPS}\n{passed}\n{then}", size, "bash")
+
+
 @pytest.mark.parametrize("size", [24, 34, 48, 68])
 def test_R10_a_log_that_only_speaks_of_errors_keeps_its_ends(size: int) -> None:
     """`0 errors` and the like are no reason to drop what a command printed first and last."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -90,7 +90,7 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     salient: SalientLines
     line: int
     """Characters of a line that is told whole or not at all."""
-    error: LineSpan | None
+    outcome: LineSpan | None
     """The line of a log that says what went wrong: it is the last to go."""
 
 
@@ -127,8 +127,8 @@ class Texts:
             refused = kind in _CHANGES and speaks_of_failure(_opening(plain))
             failed = refused or _reports_failure(plain)
             salient = SalientLines(plain, "other" if refused else kind)
-            error = salient.error(failed=failed) if failed or kind == "bash" else None
-            body = self._bodies[text] = Body(plain, size, salient, line, error)
+            outcome = salient.outcome(failed=failed) if failed or kind == "bash" else None
+            body = self._bodies[text] = Body(plain, size, salient, line, outcome)
         return body
 
 
@@ -245,11 +245,11 @@ def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
     edges = _edges(body, room - between, counter, kind)
-    error = _unseen_error(body, edges)
-    if error is not None:
-        between = max(between, min(counter.text(text[slice(*error)]) + _GAP_TOKENS, room))
-        edges = _beside(error, _edges(body, room - between, counter, kind), text, counter)
-    places, told = _between(body, edges, between, counter, error)
+    outcome = _unseen_outcome(body, edges)
+    if outcome is not None:
+        between = max(between, min(counter.text(text[slice(*outcome)]) + _GAP_TOKENS, room))
+        edges = _beside(outcome, _edges(body, room - between, counter, kind), text, counter)
+    places, told = _between(body, edges, between, counter, outcome)
     if between and not places:
         edges = _edges(body, room, counter, kind)
     mark = _MARK.format(cut=max(size - edges.tokens - told, 1), key=key) if key else _GAP
@@ -286,12 +286,12 @@ class Edges(NamedTuple):
     tokens: int
 
 
-def _unseen_error(body: Body, edges: Edges) -> LineSpan | None:
-    """The line that says what went wrong, unless the edges do."""
-    if body.error is None:
+def _unseen_outcome(body: Body, edges: Edges) -> LineSpan | None:
+    """The line that says how it ended, unless the edges do."""
+    if body.outcome is None:
         return None
-    place = body.error[0] + failure_at(body.text[slice(*body.error)])
-    return body.error if edges.head <= place < edges.tail else None
+    place = body.outcome[0] + failure_at(body.text[slice(*body.outcome)])
+    return body.outcome if edges.head <= place < edges.tail else None
 
 
 def _beside(line: LineSpan, edges: Edges, text: str, counter: TokenCounter) -> Edges:
@@ -307,7 +307,7 @@ def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> Edge
     text, size, longest = body.text, body.size, body.line
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
     line = _last_line(text) if kind == "bash" else ""
-    if body.error is not None:
+    if body.outcome is not None:
         line = line[_details(text, len(text) - len(line)) :]
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
@@ -315,7 +315,7 @@ def _edges(body: Body, room: int, counter: TokenCounter, kind: ToolKind) -> Edge
         last = _whole_tail(text, chars - begins, longest)
         if not any(map(str.isalnum, last)):
             last = ""  # the brackets at the end of a file tell nothing
-        if body.error is not None:
+        if body.outcome is not None:
             details = _details(text, len(text) - len(last))
             begins, last = begins + details, last[details:]
         first = _whole_head(text, begins, longest)
@@ -392,19 +392,21 @@ def _whole_tail(text: str, chars: int, longest: int) -> str:
 
 
 def _between(
-    body: Body, edges: Edges, room: int, counter: TokenCounter, error: LineSpan | None
+    body: Body, edges: Edges, room: int, counter: TokenCounter, outcome: LineSpan | None
 ) -> tuple[list[LineSpan], int]:
     """The lines that tell most, in their order, and their tokens, gaps between them included; whole lines
-    only, but for the one that tells the error."""
+    only, but for the one that tells how it ended."""
     text, sizes, kept, used = body.text, body.salient.sizes, list[LineSpan](), 0
     start, end = text.find("\n", edges.head) + 1, text.rfind("\n", edges.head, edges.tail)
-    if error is not None:
-        start, end = min(start, error[0]), max(end, error[1])
-    for place in body.salient.ranked(start, end) if room and start < end else ():
+    if outcome is not None:
+        start, end = min(start, outcome[0]), max(end, outcome[1])
+    ranked = body.salient.ranked(start, end) if room and start < end else ()
+    first = (outcome,) if outcome is not None and room else ()
+    for place in chain(first, (x for x in ranked if x != outcome)):
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(text[place[0] : place[1]])
-        if size + _GAP_TOKENS > room and place == error:
+        if size + _GAP_TOKENS > room and place == outcome:
             place, size = _part(text, place, room - _GAP_TOKENS, counter)
         room -= size + _GAP_TOKENS
         if room < 0 or not size:

@@ -84,8 +84,11 @@ class SalientLines:
         `_MAX_LINES` lines, those that are there as a whole."""
         return (place for _, place in self._ranked(start, end))
 
-    def error(self, *, failed: bool) -> LineSpan | None:
-        """The line of a log that says what went wrong; of one that `failed`, at least that something did."""
+    def outcome(self, *, failed: bool) -> LineSpan | None:
+        """The line of a log that says what went wrong; of one that `failed`, at least that something did; of
+        one that ends with tests that passed, that they did."""
+        if not failed and (passed := _passed(self._text)):
+            return passed
         rank, place = next(self._ranked(0, len(self._text)), (0, None))
         return place if rank <= (_SPEAKS if failed else _NAMES) else None
 
@@ -149,6 +152,19 @@ def failure_at(line: str) -> int:
         return line.rfind(" ", 0, found.start()) + 1
     place = _PLACE.search(line)
     return place.end() if place else 0
+
+
+def _passed(log: str) -> LineSpan | None:
+    """The number of what passed, where a log ends with it, and with nothing that failed: errors before that
+    were printed by what was tested."""
+    total, start = None, max(len(log) - _DATA, 0)
+    for row in log[start:].split("\n"):
+        if _FAILURE.search(row) and not _SUCCESS.search(row):
+            return None
+        if "pass" in row and _TOTAL.search(row):
+            total = start, start + len(row)
+        start += len(row) + 1
+    return total
 
 
 def speaks_of_failure(line: str) -> bool:
