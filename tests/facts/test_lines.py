@@ -82,7 +82,7 @@ def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
         (
             "Here's the complete structure:\n\n```\na/\nb/\n```\nI kept `Ledger` in one file because two modules"
             " would import each other.\nShall I also move the tests?",
-            "I kept `Ledger` in one file because two modules would import each other.",
+            "I kept `Ledger` in one file because two modules would import each other. Shall I also move the tests?",
         ),
         ("Perfect! The login works now. All 12 tests pass.", "The login works now. All 12 tests pass."),
         ("| a | b |\n|---|---|\n| 1 | 2 |\nThe table shows both.", "The table shows both."),
@@ -642,7 +642,6 @@ def test_R23_an_item_comes_with_what_its_list_is_of() -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        "Want me to delete the old files?",
         "Shall I push `main`? That would start the release.",
         "Questions for you:\n1. Is it red?\n2. Is it as blue as `old.py`?",
     ],
@@ -651,6 +650,51 @@ def test_R23_what_the_agent_asked_is_not_told_when_it_was_answered(question: str
     done = "The exporter in `out.py` streams its rows now."
     path = [m.user("Stream."), m.assistant(f"{done}\n\n{question}"), m.user("yes"), m.assistant(question)]
     assert shown(*path) == f"- {done} #1"
+
+
+def test_R23_a_proposal_is_told_with_the_question_that_ends_it() -> None:
+    """Without it a plan that was rejected reads like what was done."""
+    plan = "The hook commits files of the user first, then those of the agent in `FilesTouched`."
+    more = " ".join(f"Then step {n} of it rewrites the tree of `part_{n}.go` once more." for n in range(9))
+    told = conclusion(f"{plan} {more}\n\nWant me to implement this?")
+    assert plan in told and told.endswith("Want me to implement this?")
+
+
+OPTIONS = """There are gaps:
+1. The schema is not checked.
+2. The hash is not read.
+
+Would you like me to:
+
+**Option 1: A new test**
+It reads everything in `full.jsonl`.
+
+**Option 2: Deeper tests**
+Those of `metadata.json` compare values.
+
+Option 1 is quick. Which one do you prefer?"""
+
+
+@pytest.mark.parametrize(
+    "answer", ["let's try 2=", "I think 2 is the right approach", "Option 2, please", "2"]
+)
+def test_R23_of_options_the_one_that_was_picked_is_told(answer: str) -> None:
+    said = m.assistant(OPTIONS)
+    told = lines_of(said, {}.get, answer=answer)[0].text
+    picked = "Option 2: Deeper tests: Those of `metadata.json` compare values."
+    assert told == f"{picked} … Which one do you prefer?"
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "yes", "wait 5 minutes", "use 2.0", "both 1 and 2", "see #2", "2" + " x" * 60]
+)
+def test_R23_where_no_option_was_picked_all_are_told_of(answer: str) -> None:
+    assert lines_of(m.assistant(OPTIONS), {}.get, answer=answer) == lines_of(m.assistant(OPTIONS), {}.get)
+
+
+def test_R23_a_list_that_is_cut_says_so() -> None:
+    items = f"- compare what is in `a.py`\n- track the commits of `b.py`\n- write {'it all ' * 80}anew"
+    assert conclusion(f"Options:\n{items}").endswith("track the commits of `b.py` …")
 
 
 @pytest.mark.parametrize("question", ["Which one do you want?", "Would you like me to:"])

@@ -24,6 +24,8 @@ from refold.compaction.plan_context import PlanContext, is_over, may_leave, newe
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
+from refold.facts.call_text import picked
+from refold.facts.hunks import quoted_change
 from refold.facts.lines import EntryLines, Row, from_root, joined, render
 from refold.messages import (
     Assistant,
@@ -56,6 +58,8 @@ PLACE = 48
 """Characters of the message by which the place of a step that left is told."""
 SHORT_REQUEST, ANSWERED = 280, 240
 """Characters of a request that may be an answer; tokens of what was said before it, at most."""
+NOTED = 16
+"""What programs note may stand between: so many entries are passed over."""
 HEAD = "The conversation up to here, folded."
 STANDS = 96
 """Characters of a request, or of a step, where a record says how things stand: the same in every budget, so
@@ -208,8 +212,9 @@ class Composer:
         before = bisect_left(sayings, position, key=lambda saying: saying.position)
         if before not in self._own:
             own = words.once(sayings, position)
-            room = max(self.room.words, self.room.request if before == len(sayings) else 0)
-            self._own[before] = words.rendering(own, room, counter)
+            at_hand = before == len(sayings)
+            room = max(self.room.words, self.room.request if at_hand else 0)
+            self._own[before] = words.rendering(own, room, counter, at_hand=at_hand)
         return self._own[before]
 
     @property
@@ -319,7 +324,7 @@ class Composer:
         alone = index in layout.left and index - 1 not in layout.left
         place = f"({self._place(layout, index)})\n" if alone else ""
         key = f"#{s.session.position(s.items[index].entries[0])}"
-        text = quotation(s.items[index].message, key, level, s.counter)
+        text = quotation(s.items[index].message, key, level, s.counter, quoted_change)
         return text and place + text
 
     def _place(self, layout: Layout, index: int) -> str:
@@ -531,11 +536,14 @@ def answered(s: PlanContext, index: PathIndex, tokens: int) -> list[Row]:
     """What was said right before a short request at hand: `yes, all of them` says nothing without it."""
     if not index.sayings or len(index.sayings[-1].text) > SHORT_REQUEST or is_over(s):
         return []
-    number = index.sayings[-1].position - 1
-    said = said_by(s.session.path[number]) if number >= 0 else None
+    request = index.sayings[-1]
+    before = range(request.position - 1, max(request.position - 1 - NOTED, -1), -1)
+    number, said = next(((at, x) for at in before if (x := said_by(s.session.path[at]))), (0, None))
     if not isinstance(said, Assistant) or said.calls or len(spoken(said)) < TELLING or not tokens:
         return []
-    text = quotation(said, f"#{number}", tokens, s.counter)
+    if option := picked(spoken(said), request.text):
+        said = msgspec.structs.replace(said, content=(Text(option),))
+    text = quotation(said, f"#{number}", tokens, s.counter, quoted_change)
     return [Row(f"Said right before the request at hand:\n{text}\n", (number,))]
 
 

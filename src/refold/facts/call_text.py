@@ -28,7 +28,7 @@ from refold.session.toolstatus import decoded_json
 from refold.text.patterns import lazy_pattern
 from refold.text.plural import counted
 from refold.text.sentences import split_sentences
-from refold.text.truncate import in_short
+from refold.text.truncate import in_short, level
 
 SAID = 160
 """Characters of what was said with a call."""
@@ -94,6 +94,19 @@ _REFERS = lazy_pattern(
 _CHAIN = 3
 """Sentences before one that are looked at for what it is about."""
 _ASKS = lazy_pattern(r"[?？][\"'”’)\]」』）`*_]{0,8}$")
+_OFFER = 4
+"""What a question at the end weighs: it says that the rest is a proposal."""
+_OPTION = re.compile(r"^\W{0,6}(?:(?:option|approach|plan|variant)\s{1,2})?([1-9]|[a-e])[.):]\W", re.M | re.I)
+_PICKS = re.compile(
+    r"\b(?:option|approach|plan|variant|number) #?([1-9a-e])\b"
+    r"|(?<![\w.,:#/-])([1-9])(?![\w.,:%/-]*\w)|^\W{0,3}([a-e])\W{0,3}$",
+    re.I,
+)
+_ELSEWHERE = re.compile(r"\bgit -C \S+ ")
+_JOINTS, _EACH = re.compile(r"( (?:&&|\|\||⏎) |; )"), 20
+"""What stands between commands; characters of each of them, at least."""
+_PICKING = 80
+"""Characters of an answer that picks an option by its number."""
 _CODE_LINE, _MORE = 100, " …`"
 """Characters of a line of code that was announced; how it ends where there are more lines."""
 _AGAIN = 40, 80
@@ -197,16 +210,23 @@ def weight(text: str, *, alone: bool = False, told: str = "") -> int:
     """How telling the most telling sentence of a text is that names something; `alone`, of those that can be
     read without what was said before the text. `told`: what was said already."""
     pieces = [x for x in _stated(_pieces(text)) if x.states and not _is_told(x.text, told)]
-    named = (x.text for x in pieces[_referring(pieces) if alone else 0 :] if _CODE.search(x.text))
+    pieces = pieces[_referring(pieces) if alone else 0 :]
+    named = (x.text for x in pieces if _CODE.search(x.text) and not _ASKS.search(x.text))
     return max(map(_weight, named), default=0)
 
 
-def conclusion(text: str, limit: int = CONCLUSION, *, alone: bool = False, told: str = "") -> str:
+def conclusion(
+    text: str, limit: int = CONCLUSION, *, alone: bool = False, told: str = "", answer: str = ""
+) -> str:
     """The sentences that carry a reply, a plan or a report, in their order (R23): those that name something
     or decide something come before those that only lead in; one that says nothing without the one before
-    comes with it. Questions are left out, unless they head a list. Lists of words rank; none decides.
-    `alone`: nothing stands before it that its first words could mean. `told`: what was said already."""
+    comes with it. Questions are left out, unless they head a list, or end it all: then it was a proposal.
+    Lists of words rank; none decides. `alone`: nothing stands before it that its first words could mean.
+    `told`: what was said already. `answer`: what the user said next; of options the one that it picks."""
     pieces = _pieces(text)
+    if option := picked(text, answer):
+        asked = f" … {pieces[-1].text}" if _ASKS.search(pieces[-1].text) else ""
+        return in_short(option, limit - len(asked)) + asked
     found = [piece for piece in pieces if piece.states] if len(pieces) > 1 else pieces
     if len(pieces) > 1 and not any(piece.whole for piece in found):
         return ""  # headings and names of things say nothing of how it ended
@@ -218,7 +238,9 @@ def conclusion(text: str, limit: int = CONCLUSION, *, alone: bool = False, told:
     found = _with_what_they_announce(found)
     chosen = sorted(_chosen(found, limit))
     gaps = {at for before, at in pairwise(chosen) if at - before > 1}
-    return in_short(_joined([_behind_gap(found[at]) if at in gaps else found[at] for at in chosen]), limit)
+    told = _joined([_behind_gap(found[at]) if at in gaps else found[at] for at in chosen])
+    goes_on = [piece.item for piece in found[chosen[-1] :][:2]] == [True, True]
+    return in_short(f"{told} …" if goes_on else told, limit)
 
 
 def _chosen(pieces: Sequence[_Piece], limit: int) -> set[int]:
@@ -226,7 +248,7 @@ def _chosen(pieces: Sequence[_Piece], limit: int) -> set[int]:
     needs = _needs(pieces)
     weights = [_weight(piece.text) for piece in pieces]
     weights[0] += 1
-    weights[-1] += 1
+    weights[-1] += _OFFER if _ASKS.search(pieces[-1].text) else 1
     for at, piece in enumerate(pieces[1:], 1):
         if _CORRECTS.search(piece.text):
             weights[at] = max(weights[at], weights[at - 1] + 1)
@@ -265,11 +287,12 @@ def _referring(pieces: Sequence[_Piece]) -> int:
 
 
 def _stated(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Without questions and what is said of them; one that heads a list stays: the list says nothing without
-    it."""
+    """Without questions and what is said of them. One that heads a list stays: the list says nothing without
+    it; so does the last one, where all that was said before is a proposal."""
     stated, asked = list[_Piece](), False
     for piece, after in pairwise((*pieces, _Piece(""))):
-        asks = _ASKS.search(piece.text) and (piece.item or not after.item)
+        last = stated and not asked and not piece.item and not after.text
+        asks = _ASKS.search(piece.text) and (piece.item or not after.item) and not last
         asked = bool(asks or (asked and _REFERS.match(piece.text)))
         if not asked:
             stated.append(piece)
@@ -309,6 +332,21 @@ def _with_what_they_announce(pieces: Sequence[_Piece]) -> list[_Piece]:
         else:
             told.append(piece)
     return told
+
+
+def picked(text: str, answer: str) -> str:
+    """The option of a reply that a short answer picks by its number; empty where there is none."""
+    found = {"".join(groups).lower() for groups in _PICKS.findall(answer[: _PICKING + 1])}
+    options = [*_OPTION.finditer(text)] if len(found) == 1 and len(answer) <= _PICKING else []
+    at = next((at for at in reversed(range(len(options))) if options[at][1].lower() in found), None)
+    if at is None:
+        return ""
+    last = at + 1 == len(options)
+    option = text[options[at].start() : None if last else options[at + 1].start()]
+    title, _, rest = option.strip().partition("\n")
+    rest = rest.strip().partition("\n\n")[0] if last else rest
+    rows = (" ".join(_sentences(title)), _joined(_pieces(rest)) if rest.strip() else "")
+    return ": ".join(filter(None, (row.rstrip(":") for row in rows)))
 
 
 def questions(text: str) -> str:
@@ -430,7 +468,16 @@ def _command(call: Call, cwd: str) -> str:
     if len(folder) > _FOLDER:
         folder = f"…{folder[below:]}" if (below := folder.find("/", -_FOLDER)) > 0 else "…"
     where = f" (in {folder})" if folder else ""
-    return in_short(command_in_short(without_folder(line)), ARGUMENT - len(where)) + where
+    return _each_in_short(command_in_short(without_folder(line)), ARGUMENT - len(where)) + where
+
+
+def _each_in_short(line: str, limit: int) -> str:
+    """A line of several commands: something of each, since the last may be what it is there for."""
+    parts = _JOINTS.split(_ELSEWHERE.sub("git ", line) if len(line) > limit else line)
+    room = level([*map(len, parts[::2])], limit - sum(map(len, parts[1::2])))
+    if room < _EACH:
+        return in_short(line, limit)
+    return "".join(part if at % 2 else in_short(part, room) for at, part in enumerate(parts))
 
 
 def command_in_short(line: str) -> str:

@@ -30,6 +30,8 @@ Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "left", "sta
 its changes away, or threw away what it had put away. `gone`: it may be deleted, moved or set back; nothing is
 told of it."""
 _CHANGED: tuple[Fate, ...] = ("modified", "created", "deleted")
+_EARLIER = 8
+"""Changes before the newest that are kept of a file."""
 _NAMES = 6
 """Names of what changed in a file that are kept: the newest."""
 _SAVED = re.compile(r"^Saved working directory", re.M)
@@ -67,6 +69,8 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Entry of the newest change, or read; of the command that took the change back."""
     change: str = ""
     """What was last changed, in a few lines."""
+    before: tuple[tuple[int, str], ...] = ()
+    """What was changed before that, and in which entry, the newest first."""
     defines: tuple[str, ...] = ()
     """Names that lines define which changes put in, and that none took out again, the newest last."""
     committed: bool = False
@@ -150,9 +154,12 @@ class FileHistory:
         name = known.name if known else action.path
         if not base or path.startswith(f"{base}/") or not OUTSIDE.match(path):
             self._changed_at = max(self._changed_at, number)
-        if known and known.number == number and known.change and fate != "deleted":
-            text = f"{going_on(known.change)}\n{text}"  # several edits of one step
-        self._put(path, FileNote(name, fate, 0, number, "" if fate == "deleted" else text, names))
+        earlier = ((known.number, known.change), *known.before)[:_EARLIER] if known and known.change else ()
+        if action.verb != "modify":
+            text, earlier = "" if fate == "deleted" else text, ()
+        elif known and known.number == number and known.change:  # several edits of one step
+            text, earlier = f"{going_on(known.change)}\n{text}", known.before
+        self._put(path, FileNote(name, fate, 0, number, text, earlier, names))
 
     def delegate(self, said: str, number: int) -> None:
         """A sub-agent has worked: what it was told, and what it tells."""
@@ -272,7 +279,7 @@ class FileHistory:
         path = absolute(tidy(to), folder)
         fate: Fate = "created" if known.fate == "created" and path not in self.notes else "modified"
         moved = msgspec.structs.replace(known, name=path, fate=fate, number=number, committed=False)
-        self._put(path, msgspec.structs.replace(moved, change=f"moved from {source}"))
+        self._put(path, msgspec.structs.replace(moved, change=f"moved from {source}", before=()))
 
     def _of(self, *fates: Fate) -> dict[str, FileNote]:
         return {path: note for path, note in self.notes.items() if note.fate in fates}
@@ -284,7 +291,9 @@ class FileHistory:
         for path, note in notes.items():
             at = max(note.number, number) if note.fate in _CHANGED else -1
             self._changed_at = max(self._changed_at, at)
-            self.notes[path] = msgspec.structs.replace(note, fate=fate, number=at, change="", defines=())
+            self.notes[path] = msgspec.structs.replace(
+                note, fate=fate, number=at, change="", before=(), defines=()
+            )
 
     def _meant(self, word: str) -> list[str]:
         """Known files that a word of a command may stand for: of that name, in a folder of that name, or of

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 from itertools import chain
 from typing import NamedTuple
 
-from refold.facts.tools import Action
+from refold.facts.tools import Action, actions, tidy
+from refold.messages import Call
+from refold.session.toolnames import kind
 from refold.text.patterns import lazy_pattern
 from refold.text.redact import redact
 from refold.text.truncate import head, in_short
@@ -19,6 +21,8 @@ _WIDTH = 140
 _LONG = 4_000
 _READ = 40_000
 """Characters of a text that are looked at."""
+_AROUND, _GAP = 2, "…"
+"""Lines around a change that are quoted; what stands between two of them."""
 _COMPARED = 400
 """Lines of each side of a change that are compared."""
 _DEFINES = lazy_pattern(
@@ -47,7 +51,7 @@ def summarise_edit(action: Action) -> EditSummary:
     if action.verb in ("create", "write") and action.new and not action.old:
         return EditSummary(_contents(action), [], _defined(action, _lines(action.new)))
     changes = _changes(action)
-    gone, put = ([" ".join(row.split()) for pair in changes for row in pair[side]] for side in (0, 1))
+    gone, put = ([_plain(row) for pair in changes for row in pair[side]] for side in (0, 1))
     moved = {*gone} & {*put}
     taken_out, put_in = ([row for row in rows if row not in moved] for rows in (gone, put))
     return EditSummary(_hunk(action, changes), _defined(action, taken_out), _defined(action, put_in))
@@ -93,6 +97,21 @@ def short_change(action: Action, limit: int) -> str:
     return ""
 
 
+def quoted_change(call: Call) -> str:
+    """An edit of one text as it is to be read: the file, and the lines that were taken out and put in, with
+    those around them. Empty for any other call, and where more was asked for than that."""
+    edits = actions(call) if kind(call.name) in ("edit", "editor") and call.raw is None else ()
+    edit = edits[0] if len(edits) == 1 else None
+    if edit is None or not (edit.old and edit.new) or len(edit.old) + len(edit.new) > _READ:
+        return ""
+    said = [value for value in call.arguments.values() if value]
+    texts = [value for value in said if value not in (edit.old, edit.new, "str_replace", "replace")]
+    if len(texts) != 1 or not isinstance(texts[0], str) or tidy(texts[0]) != edit.path:
+        return ""
+    rows = [*unified_diff(edit.old.splitlines(), edit.new.splitlines(), lineterm="", n=_AROUND)][3:]
+    return "\n".join([f"{call.name} {texts[0]}", *(_GAP if row.startswith("@@ ") else row for row in rows)])
+
+
 def _says(row: str) -> bool:
     """More than a bracket or a rule."""
     return sum(map(str.isalnum, row[:_WIDTH])) > 1
@@ -110,12 +129,19 @@ def _changes(action: Action) -> list[tuple[list[str], list[str]]]:
         pairs = enumerate(zip(old, new, strict=False))
         same = next((n for n, (a, b) in pairs if a.split() != b.split()), min(len(old), len(new)))
         old, new = old[same:][::-1], new[same:][::-1]
-    words = ([" ".join(row.split()) for row in rows[:_COMPARED]] for rows in (old, new))
+    words = ([_plain(row) for row in rows[:_COMPARED]] for rows in (old, new))
     codes = SequenceMatcher(None, *words, autojunk=False).get_opcodes()
     changes = [(old[a:b], new[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
     if max(len(old), len(new)) > _COMPARED and len(changes) > 1:
         changes.pop()  # what comes behind may be the same
+    if "<<<<<<< " in action.old:  # of two sides that say the same, one still does
+        stay = {*map(_plain, action.new.splitlines())}
+        changes = [([row for row in gone if _plain(row) not in stay], put) for gone, put in changes]
     return [change for change in changes if any(row.strip() for rows in change for row in rows)]
+
+
+def _plain(row: str) -> str:
+    return " ".join(row.split())
 
 
 def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:

@@ -83,12 +83,14 @@ class EntryLines(msgspec.Struct, frozen=True, gc=False):
     lines: tuple[MessageLine, ...]
 
 
-def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[MessageLine, ...]:
+def lines_of(
+    message: Message, call_of: CallOf, *, cwd: str = "", answer: str = ""
+) -> tuple[MessageLine, ...]:
     """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
-    from there."""
+    from there; `answer` is what the user said next."""
     if isinstance(message, Assistant):
         text = spoken(message)
-        words = said(text) if message.calls else conclusion(text)
+        words = said(text) if message.calls else conclusion(text, answer=answer)
         if not (words or message.calls) and (asked := questions(text)):
             return (MessageLine(asked, asks=True),)
         acts = (
@@ -129,7 +131,7 @@ def _clear(words: str) -> bool:
 
 
 def _tried(message: Assistant) -> str:
-    """The edits that were tried with what was said: one may have mended what is told."""
+    """The edits that came with what was said: one may have mended what is told."""
     edits = (
         f"{one_line(call.name, 60)} {posixpath.basename(action.path)}"
         for call in message.calls
@@ -137,7 +139,7 @@ def _tried(message: Assistant) -> str:
         if action.verb != "view"
     )
     tried = in_short(", ".join(dict.fromkeys(edits)), REPORT)
-    return f" (tried: {tried})" if tried else ""
+    return f" (then {tried})" if tried else ""
 
 
 def _outcome(result: Result, call: Call, cwd: str) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
 from refold.facts.file_history import OUTSIDE, Fate, FileNote
@@ -143,7 +145,8 @@ class Catalogue:
         if not all(not todo.id and shows(state.todos_at, todo.text) for todo in state.open_todos):
             for text in _todos(state):
                 sheet.put(TODOS, text, state.todos_at)
-        told = [note for note in changed if changes and note.change and not _shown(note, shows)][:_CHANGES]
+        unseen = (_unseen(note, shows) for note in changed if changes and note.change)
+        told = [note for note in unseen if note is not None][:_CHANGES]
         same = _alike(told)
         for notes_alike, most in zip(same[:3], (8, 4, 4), strict=False):
             sheet.put_change(notes_alike, most)
@@ -274,10 +277,13 @@ def _failure(failure: FailedAction) -> str:
     return f"{what}: {status}{error or 'failed'} #{failure.number}"
 
 
-def _shown(note: FileNote, shows: Shows) -> bool:
-    """Does the view show a line of the newest change?"""
-    rows = [row[2:].removesuffix(" …") for row in note.change.split("\n") if row.startswith(("+ ", "- "))]
-    return any(shows(note.number, row) for row in rows or [note.change])
+def _unseen(note: FileNote, shows: Shows) -> FileNote | None:
+    """A file with the newest change of it that the view does not show; it shows one with one of its lines."""
+    for number, change in ((note.number, note.change), *note.before):
+        rows = [row[2:].removesuffix(" …") for row in change.split("\n") if row.startswith(("+ ", "- "))]
+        if not any(shows(number, row) for row in rows or [change]):
+            return msgspec.structs.replace(note, number=number, change=change)
+    return None
 
 
 def _check(check: LatestCheck, state: WorkState) -> str:

@@ -159,16 +159,19 @@ _BROKEN = lazy_pattern(
     r"|\S{1,200}[(:]\d+[,:]\d+\)?(?::| -) error\b)|.{0,300}(?:No such file or directory|command not found"
     r"|Permission denied)\b|g?make(?:\[\d+\])?: \*\*\*",
 )
+_SAYS_SO = lazy_pattern(r"^(?!.{0,200}\b(?:0|no) fail).{0,200}\bfail(?:ed|ure)?\b", re.I)
+"""`lint  fail  1m25s`: a row of a table, a sentence."""
 
 
 def error_line(text: str, *, first: bool = False) -> str:
     """The line that says what went wrong: that it was stopped, the last of a traceback, the first that names
-    an error, or else the last that was printed. `first`: else the first; a tool says it there, a program at
-    its end."""
+    an error, the first that says that something failed, or else the last that was printed. `first`: else the
+    first; a tool says it there, a program at its end."""
     rows = _rows(text)
     last = rows[-1] if rows else ""
     plain = rows[0] if first and rows else last
-    said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or plain
+    failed = next((row for row in rows if _SAYS_SO.search(row)), "")
+    said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or failed or plain
     return in_short(said.strip(), 300)
 
 

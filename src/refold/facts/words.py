@@ -83,6 +83,10 @@ _END = lazy_pattern(
 )
 
 _SENTENCE = lazy_pattern(r"(?:[^.!?…\n。！？]|\.(?=\S))+[.!?…。！？]*+")
+_AT_HAND = 20
+"""Share of the request at hand, where that of all others is 10."""
+_BEGINNING = 200
+"""Characters of the first sentence of a message by which the others are understood."""
 _REACTION = 60
 """Characters of a message that may take back what was demanded in the one before."""
 
@@ -214,14 +218,16 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
         yield start, end
 
 
-def rendering(sayings: Sequence[Saying], budget: int, counter: TokenCounter) -> Rendered:
+def rendering(
+    sayings: Sequence[Saying], budget: int, counter: TokenCounter, *, at_hand: bool = False
+) -> Rendered:
     """The words within `budget` tokens, each message with its number: all of them, or those that come
-    first."""
+    first. `at_hand`: the newest is the request that is being worked on."""
     # Counted no further than the budget: cost does not grow with the log.
     fit = newest_within(sayings, budget + 1, lambda x: counter.text(_block(x, x.text)) + 1)
     if fit == len(sayings) and counter.text(joined(whole := _whole(sayings))) <= budget:
         return Rendered(whole)
-    chosen = _chosen(sayings, budget * _DENSEST)
+    chosen = _chosen(sayings, budget * _DENSEST, at_hand=at_hand)
     fit = largest(len(chosen), lambda n: counter.text(_clipped(sayings, chosen[:n]).text) <= budget)
     return _clipped(sayings, chosen[:fit])
 
@@ -240,11 +246,13 @@ _RECENT = 2_000
 """Messages in which what holds for good is looked for, before all others."""
 
 
-def _chosen(sayings: Sequence[Saying], characters: int) -> list[Piece]:
+def _chosen(sayings: Sequence[Saying], characters: int, *, at_hand: bool) -> list[Piece]:
     """The sentences that come first, so many characters of them: from each queue by its share. Their order
     does not depend on the room: a larger one shows the same and more."""
     chosen: dict[Piece, None] = {}
     queues = _queues(sayings)
+    if at_hand:
+        queues.append((_AT_HAND, _ends(sayings, (len(sayings) - 1,))))
     used = [0.0] * len(queues)
     while queues and characters > 0:
         at = min(range(len(queues)), key=used.__getitem__)
@@ -271,15 +279,19 @@ def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
         (3, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
         (4, chain(_ends(sayings, newest, _EDGES), _ends(sayings, newest))),
     ]
-    return [(share, _with_reactions(sayings, queue)) for share, queue in queues]
+    return [(share, _in_context(sayings, queue)) for share, queue in queues]
 
 
-def _with_reactions(sayings: Sequence[Saying], pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Pieces; before those of a message with demands the next one, if it is short: it may take them back."""
+def _in_context(sayings: Sequence[Saying], pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Pieces, each behind how its message begins, which says what a paste is there for; before those of a
+    message with demands the next one, if it is short: it may take them back."""
     for index, span in pieces:
+        text = sayings[index].text
         after = sayings[index + 1].text if index + 1 < len(sayings) and sayings[index].demands else ""
         if 0 < len(after) <= _REACTION:
             yield index + 1, (0, len(after))
+        if span[0] and len(text) >= _PASTED and (begins := next(sentences(text)))[1] <= _BEGINNING:
+            yield index, begins
         yield index, span
 
 

@@ -77,6 +77,8 @@ _TELLS = 16
 """Characters of the beginning of a line that say something, where no whole line fits."""
 _BETWEEN = 0.25
 """Share of a clip for lines between beginning and end that tell something by themselves."""
+_ERRORS = 0.75
+"""The same where they say what went wrong."""
 _TELLING = 60
 """Tokens from which on a clip has such lines."""
 
@@ -91,7 +93,9 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     line: int
     """Characters of a line that is told whole or not at all."""
     outcome: LineSpan | None
-    """The line of a log that says what went wrong: it is the last to go."""
+    """The line of a log that says what went wrong, or that nothing did: it is the last to go."""
+    errors: int
+    """Tokens of all lines that say what went wrong."""
 
 
 class Texts:
@@ -128,7 +132,9 @@ class Texts:
             failed = refused or _reports_failure(plain)
             salient = SalientLines(plain, "other" if refused else kind)
             outcome = salient.outcome(failed=failed) if failed or kind == "bash" else None
-            body = self._bodies[text] = Body(plain, size, salient, line, outcome)
+            errors = [plain[slice(*place)] for place in salient.errors()] if outcome else []
+            told = sum(map(self.counter.text, errors)) + _GAP_TOKENS * len(errors)
+            body = self._bodies[text] = Body(plain, size, salient, line, outcome, told)
         return body
 
 
@@ -243,7 +249,7 @@ def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "
     if size <= tokens or (size <= tokens + _MARK_TOKENS and text != whole):
         return text  # what a mark would cost is nearly all that is left to save
     room = max(tokens - _MARK_TOKENS, 1)
-    between = int(room * _BETWEEN) if room >= _TELLING else 0
+    between = max(int(room * _BETWEEN), min(body.errors, int(room * _ERRORS))) if room >= _TELLING else 0
     edges = _edges(body, room - between, counter, kind)
     outcome = _unseen_outcome(body, edges)
     if outcome is not None:
@@ -262,8 +268,9 @@ def _put_together(text: str, head: int, places: Sequence[LineSpan], tail: int, m
     shown = [place for place in ((0, head), *places, (tail, len(text))) if place[0] < place[1]]
     rows, before = list[str](), -1  # as if a line had ended before the text
     for start, end in (*shown, (len(text) + 1, len(text) + 1)):
-        # A line that is cut short says so itself.
-        if start > before + 1 and (mark != _LEFT_OUT or text.find("\n", before, start - 1) >= 0):
+        # A line that is cut short says so itself; where only a blank line is missing nothing is.
+        says = start > before + 1 and not text[max(before, 0) : start].isspace()
+        if says and (mark != _LEFT_OUT or text.find("\n", before, start - 1) >= 0):
             rows.append(mark)
             mark = _LEFT_OUT
         row = text[start:end]
@@ -438,19 +445,32 @@ def _part(text: str, line: LineSpan, room: int, counter: TokenCounter) -> tuple[
     return part, used
 
 
-def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
+def quotation(
+    message: Message,
+    key: str,
+    tokens: int,
+    counter: TokenCounter,
+    change: Callable[[Call], str] = lambda _: "",
+) -> str:
     """What a message says, to be quoted in a record in about `tokens` tokens (0: all of it): no call to be
-    made, so long arguments are cut to head and end. The user's own words are not quoted: they stand beside
-    the record."""
+    made, so long arguments are cut to head and end. `change` tells an edit as what it changed; any other call
+    is empty for it. The user's own words are not quoted: they stand beside the record."""
     match message:
         case Assistant():
             who, words = "assistant", message.text.strip()
-            calls = [f"{call.name} {_arguments(call)}" for call in message.calls]
+            changes = [change(call) for call in message.calls]
+            told = zip(message.calls, changes, strict=True)
+            calls = [changed or f"{call.name} {_arguments(call)}" for call, changed in told]
             if tokens:
                 words = _quoted(words, tokens // 2 if calls else tokens, counter, key)
                 rooms = _rooms(calls, tokens - counter.text(words))
-                made = zip(message.calls, rooms, strict=True)
-                calls = [_quoted_call(call, room, counter, key) for call, room in made]
+                made = zip(message.calls, changes, rooms, strict=True)
+                calls = [
+                    _quoted(changed, room, counter, key, "edit")
+                    if changed
+                    else _quoted_call(call, room, counter, key)
+                    for call, changed, room in made
+                ]
             text = "\n".join(filter(None, (words, *calls)))
         case Result():
             own = "\n".join(x.text for x in message.content if isinstance(x, Text) and is_typed(message, x))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TypeAlias
 
 from refold.session.toolnames import ToolKind
@@ -19,19 +19,23 @@ from refold.text.truncate import head_words
 
 _MAX_LINES = 4_000
 """Lines that are ranked, at most."""
+_ERRORS = 40
+"""Lines that say what went wrong which are counted."""
 _LONG = 240
 """Characters of a line that may be kept: a longer one is data, or tells at its beginning what failed."""
 _DATA = 4 * _LONG
 """Characters of a line that are looked at."""
 _ERROR = lazy_pattern(
     r"(?<!_)(?:error|exception|fatal|panic)(?:\[\w{1,40}\]| \w{0,8}\d{1,8}| \[\w{1,60}\])?: (?=\S)"
-    r"|\bno module named |\bno such file\b|\bcommand not found\b|\bpermission denied\b|\bpanicked at ",
+    r"|\bno module named |\bno such file\b|\bcommand not found\b|\bpermission denied\b|\bpanicked at "
+    r"|^\s{0,8}(?:--- FAIL: |FAILED \S|not ok \d|● \S)",
     re.I,
 )
-"""`ValueError: …`, `error TS2345: …`, `error[E0308]: …`: what went wrong."""
+"""`ValueError: …`, `error TS2345: …`, `error[E0308]: …`, `--- FAIL: TestX`: what went wrong."""
 _FAILURE = lazy_pattern(
     r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
-    r"assert\w*|undefined|cannot|can't|could not|unable to|denied|not found|no replacement)\b|[✗✖✘]|×(?!\d)",
+    r"assert\w*|undefined|cannot|can't|could not|unable to|denied|not found|no replacement|mismatch)\b"
+    r"|, want |[✗✖✘]|×(?!\d)",
     re.I,
 )
 _HEADING = re.compile(r".{0,40}:\s*$")
@@ -44,7 +48,8 @@ _TOTAL = re.compile(r"\b\d+ (?:passed|passing|tests?|errors?|failed|failing|warn
 _HINTS = (
     "error", "fail", "exception", "panic", "fatal", "traceback", "assert", "undefined", "cannot", "can't",
     "could not", "unable to", "denied", "not found", "no such", "no module", "no replacement",
-    "✗", "✖", "✘", "×", "passed", "passing", "test", "warning", "problem",
+    "mismatch", ", want ", "not ok", "●", "✗", "✖", "✘", "×",
+    "passed", "passing", "test", "warning", "problem",
 )  # fmt: skip
 """One of them is in every line that a pattern finds. They are looked for first: a pattern for every line
 would be most of what a fold costs."""
@@ -91,6 +96,11 @@ class SalientLines:
             return passed
         rank, place = next(self._ranked(0, len(self._text)), (0, None))
         return place if rank <= (_SPEAKS if failed else _NAMES) else None
+
+    def errors(self) -> Iterator[LineSpan]:
+        """The lines that say what went wrong, as many as are told first."""
+        ranked = self._ranked(0, len(self._text))
+        return (place for rank, place in islice(ranked, _ERRORS) if rank <= _NAMES)
 
     def _ranked(self, start: int, end: int) -> Iterator[tuple[int, LineSpan]]:
         text = self._text
@@ -161,7 +171,7 @@ def _passed(log: str) -> LineSpan | None:
     for row in log[start:].split("\n"):
         if _FAILURE.search(row) and not _SUCCESS.search(row):
             return None
-        if "pass" in row and _TOTAL.search(row):
+        if row.startswith("ok  ") or ("pass" in row and _TOTAL.search(row)):
             total = start, start + len(row)
         start += len(row) + 1
     return total
