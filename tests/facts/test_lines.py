@@ -692,6 +692,16 @@ def test_R23_where_no_option_was_picked_all_are_told_of(answer: str) -> None:
     assert lines_of(m.assistant(OPTIONS), {}.get, answer=answer) == lines_of(m.assistant(OPTIONS), {}.get)
 
 
+def test_R11_of_a_line_of_several_commands_something_of_each_is_told() -> None:
+    here = "git -C /home/dev/work/app/.worktrees/3"
+    line = f"{here} add {'src/a_long_name.go ' * 6}&& {here} commit -m 'Remove it' && {here} push"
+    told = lines_of(m.assistant("", m.call("a", "Bash", command=line)), {}.get)[0].text
+    assert told.startswith("Bash git add src/a_long_name.go") and told.endswith(
+        "git commit -m 'Remove it' && git push"
+    )
+    assert len(told) <= 165
+
+
 def test_R23_a_list_that_is_cut_says_so() -> None:
     items = f"- compare what is in `a.py`\n- track the commits of `b.py`\n- write {'it all ' * 80}anew"
     assert conclusion(f"Options:\n{items}").endswith("track the commits of `b.py` …")

@@ -14,6 +14,7 @@ from refold import messages as m
 from refold import tokens
 from refold.facts import state
 from refold.facts.file_history import FileNote
+from refold.facts.hunks import quoted_change
 from refold.facts.lines import joined, lines_of
 from refold.facts.state import WorkState
 from refold.facts.state_text import Catalogue, Shows, render
@@ -323,6 +324,25 @@ def test_R22_sides_of_a_conflict_are_no_lines_of_a_file() -> None:
     old = "<<<<<<< HEAD\nleft = 1\n=======\nright = 2\n>>>>>>> other"
     merged: Step = ("Edit", {"file_path": "a.py", "old_string": old, "new_string": "left = 1"}, "ok")
     assert told(done(merged), "Newest changes") == ["a.py #0", "    - right = 2"]
+    both = "<<<<<<< HEAD\nat: Time,\n=======\n// When it was.\nat:   Time,\n>>>>>>> other"
+    kept: Step = ("Edit", {"file_path": "a.py", "old_string": both, "new_string": "at: Time,"}, "ok")
+    assert told(done(kept), "Newest changes") == ["a.py #0", "    - // When it was."]
+
+
+def test_R10_an_edit_is_quoted_as_what_it_changed() -> None:
+    rows = [f"row {n}" for n in range(12)]
+    new = ["first", *rows[:6], *rows[7:]]
+    given = {"file_path": "/w/a.py", "old_string": "\n".join(rows), "new_string": "\n".join(new)}
+    told = "Edit /w/a.py\n+first\n row 0\n row 1\n…\n row 4\n row 5\n-row 6\n row 7\n row 8"
+    assert quoted_change(m.call("a", "Edit", **given)) == told
+    assert quoted_change(m.call("a", "Edit", **given, replace_all=False)) == told
+    for other in (
+        m.call("a", "Edit", **given, replace_all=True),  # said more than the lines say
+        m.call("a", "Edit", **{**given, "old_string": ""}),
+        m.call("a", "Write", file_path="/w/a.py", content="x"),
+        m.call("a", "Bash", command="sed -i s/a/b/ a.py"),
+    ):
+        assert quoted_change(other) == ""
 
 
 def test_R22_what_a_document_says_in_code_is_no_heading_of_it() -> None:

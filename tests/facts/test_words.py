@@ -402,6 +402,18 @@ def test_R8_a_paste_is_told_by_its_ends_and_crowds_out_no_typed_words() -> None:
         assert "what do you make of it?" in rendered
 
 
+def test_R8_the_request_at_hand_comes_before_older_pastes() -> None:
+    pasted = "\n".join(f"line {n} of an older log says nothing" for n in range(60))
+    request = "\n".join(
+        [*(f"step {n} went well" for n in range(40)), "No attribution in the metadata", "Why?"]
+    )
+    sayings = [saying(n, f"Look at log {n}:\n{pasted}\nthe end of {n}") for n in range(5)]
+    sayings.append(saying(5, request))
+    size = COUNTER.text(request) * 2
+    assert request in words.rendering(sayings, size, COUNTER, at_hand=True).text
+    assert request not in words.rendering(sayings, size, COUNTER).text
+
+
 def test_R8_code_forbids_nothing() -> None:
     """A sentence of code or of a pasted log is no rule, whatever words it holds."""
     code = [f"  catch (e{n}): hooks must never block" for n in range(40)]

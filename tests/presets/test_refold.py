@@ -626,6 +626,23 @@ def test_R24_what_a_short_request_answers_is_told_with_it(budget: int) -> None:
     assert "Said right before" not in engine.view(session).text
 
 
+def test_R24_what_programs_noted_hides_no_question_and_the_picked_option_is_told() -> None:
+    session, engine = Session(), refold(budget=3_000)
+    session.append(m.user("Please clean up the old bookings of this account."))
+    ways = "1. Delete JG7FMM\n2. Keep LQ940Q, ask first\n3. Delete all"
+    session.append(m.assistant(f"{'There are three ways. ' * 60}\n{ways}\n\nWhich one?"))
+    noted = e.Other(id="noted", parent=session.path[-1].id, kind="system:stop_hook_summary", raw={"a": 1})
+    session = Session([*session.entries, noted])
+    session.append(m.user("I think 2."))
+    for entry in work(30).path[1:]:
+        message = entry.message  # type: ignore[union-attr]
+        if isinstance(message, m.Result) or message.calls:
+            session.append(message)
+    forced(engine, session)
+    text = engine.view(session).text
+    assert "Said right before the request at hand:\n#1 assistant: 2. Keep LQ940Q, ask first\n" in text
+
+
 def test_R24_the_first_request_is_the_first_one_however_short() -> None:
     session, engine = Session(), refold(budget=6_000)
     session.append(m.user("Fix the build."))
@@ -878,6 +895,27 @@ def test_R8_what_the_user_typed_into_a_step_that_leaves_its_place_is_there() -> 
     assert engine.view(session).text.count(words.strip()) == 1
 
 
+def test_R10_an_earlier_change_of_a_file_is_told_where_the_view_shows_the_newest() -> None:
+    engine, session = refold(budget=2_500), Session()
+    session.append(m.user("Count the rows."))
+
+    def edit(id: str, old: str, new: str) -> None:
+        session.append(
+            m.assistant("", m.call(id, "Edit", file_path="/w/rows.py", old_string=old, new_string=new))
+        )
+        session.append(m.result(id, "The file has been updated.", name="Edit"))
+
+    edit("first", "pass", "def count_rows(index):\n    return len(index)")
+    for n in range(30):
+        session.append(m.assistant("", m.call(f"r{n}", "Read", path=f"/w/part_{n}.py")))
+        session.append(m.result(f"r{n}", "x = compute(1)\n" * 60, name="Read"))
+    edit("last", "import os", "import sys")
+    forced(engine, session)
+    record, *rest = engine.view(session).messages
+    assert any(call.id == "last" for message in rest for call in message.calls)
+    assert "Newest changes:\n- rows.py #1\n    - pass\n    + def count_rows(index):" in record.text
+
+
 def test_R23_a_finding_is_told_with_the_edit_that_was_tried_with_it() -> None:
     session, engine = Session(), refold(budget=4_000)
     session.append(m.user("Find out why the export is slow, and mend it."))
@@ -889,9 +927,7 @@ def test_R23_a_finding_is_told_with_the_edit_that_was_tried_with_it() -> None:
         session.append(m.result(f"c{number}", "x = 1\n" * 100))
     forced(engine, session)
     record = engine.view(session).messages[0].text
-    assert (
-        "for each row. I fix it. (then Edit rows.py) #41\n" in record.partition("(Other steps before #")[0]
-    )
+    assert "for each row. I fix it. (then Edit rows.py) #41\n" in record.partition("(Other steps before #")[0]
 
 
 def test_the_writer_of_notes_sees_what_stays_the_ends_of_logs_and_words_there_is_no_room_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -430,6 +431,30 @@ def test_R10_tests_that_passed_are_told_as_that_whatever_they_printed(size: int)
     assert "Tests  245 passed (245)" in clip(f"> app@0 test\n{printed}{passed}", size, "bash")
     then = "src/a.ts(9,5): error TS2322: Type 'unknown' fits nothing.\nDone."
     assert "error TS2322" in clip(f"> app@0 test\n{STEPS}\n{passed}\n{then}", size, "bash")
+
+
+def test_R10_of_a_failed_build_the_errors_have_most_of_the_room() -> None:
+    errors = [f"src/part_{x}.ts(4,5): error TS2339: Property '{x}' does not exist." for x in "abcdefghi"]
+    log = f"Exit code 2\n{STEPS}\n" + "\n".join(errors) + f"\n{STEPS}\nnpm error Lifecycle script failed"
+    assert sum(error in clip(log, 230, "bash") for error in errors) >= 6
+    assert "--- FAIL: TestHash" in clip(
+        f"{STEPS}\n--- FAIL: TestHash (3.2s)\n{STEPS}\nERROR task failed", 30, "bash"
+    )
+
+
+def test_R10_packages_that_passed_are_told_as_that() -> None:
+    passed = "".join(f"ok  \tapp/part{n}\t(cached)\n" for n in range(30))
+    assert "ok  \tapp/part29" in clip(
+        f"{passed}[lint] $ golangci-lint run\n0 issues.\n[test] $ go test", 40, "bash"
+    )
+
+
+def test_R19_no_mark_stands_where_only_a_blank_line_is_missing() -> None:
+    text = "\n\n".join(f"def part_{n}(value):\n    return value + {n}" for n in range(60))
+    for size in (60, 120, 240):
+        for before, after in pairwise(clip(text, size, "read").split("\n")):
+            n = re.match(r"def part_(\d+)", before)
+            assert not (n and after == "…" and f"def part_{int(n[1]) + 1}(" in before)
 
 
 @pytest.mark.parametrize("size", [24, 34, 48, 68])
