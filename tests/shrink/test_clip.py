@@ -449,6 +449,22 @@ def test_R10_packages_that_passed_are_told_as_that() -> None:
     )
 
 
+def test_R19_the_end_of_a_document_or_a_diff_stands_under_its_heading() -> None:
+    """Alone "Can't: push code" reads like a rule; it is said of a kind of key."""
+    parts = [f"## Part {x}\n" + "\n".join(f"Sentence {n} of {x}." for n in range(30)) for x in "abcd"]
+    document = "\n".join(
+        ["# Guide", *parts, "### Keys for one repository", *["They expire."] * 2, "Can't: push code."]
+    )
+    for size in (30, 60, 120, 240):
+        assert "### Keys for one repository\n" in clip(document, size)
+    assert "## Part c\n" in clip(document, 120)
+    files = [
+        f"diff --git a/{x} b/{x}\n--- a/{x}\n+++ b/{x}\n@@ -1 +1 @@\n" + f"+{x}\n" * 80
+        for x in ("a.go", "b.go")
+    ]
+    assert "+++ b/b.go\n" in clip("".join(files), 60, "bash")
+
+
 def test_R19_no_mark_stands_where_only_a_blank_line_is_missing() -> None:
     text = "\n\n".join(f"def part_{n}(value):\n    return value + {n}" for n in range(60))
     for size in (60, 120, 240):

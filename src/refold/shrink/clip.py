@@ -8,6 +8,7 @@ number.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
@@ -59,6 +60,8 @@ _LEFT_OUT = "…"
 _MARK_TOKENS = 10
 _GAP_TOKENS = 2
 """Tokens around a line that stands alone."""
+_UNDER = 40_000
+"""Characters before the end in which its heading is looked for."""
 _SHORT = 24
 """Words of at most so many tokens stay: they tell more than a marker."""
 _LARGE = 50_000
@@ -251,11 +254,13 @@ def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "
     room = max(tokens - _MARK_TOKENS, 1)
     between = max(int(room * _BETWEEN), min(body.errors, int(room * _ERRORS))) if room >= _TELLING else 0
     edges = _edges(body, room - between, counter, kind)
-    outcome = _unseen_outcome(body, edges)
-    if outcome is not None:
-        between = max(between, min(counter.text(text[slice(*outcome)]) + _GAP_TOKENS, room))
-        edges = _beside(outcome, _edges(body, room - between, counter, kind), text, counter)
-    places, told = _between(body, edges, between, counter, outcome)
+    wanted = _wanted(body, edges)
+    if wanted is not None:
+        between = max(between, min(counter.text(text[slice(*wanted)]) + _GAP_TOKENS, room))
+        edges = _edges(body, room - between, counter, kind)
+        wanted = _wanted(body, edges) or wanted
+        edges = _beside(wanted, edges, text, counter)
+    places, told = _between(body, edges, between, counter, wanted)
     if between and not places:
         edges = _edges(body, room, counter, kind)
     mark = _MARK.format(cut=max(size - edges.tokens - told, 1), key=key) if key else _GAP
@@ -293,12 +298,21 @@ class Edges(NamedTuple):
     tokens: int
 
 
-def _unseen_outcome(body: Body, edges: Edges) -> LineSpan | None:
-    """The line that says how it ended, unless the edges do."""
-    if body.outcome is None:
+_HEADS_ROWS = re.compile(r"^(?:#{2,6} \S|diff --git |\+\+\+ \S).*", re.M)
+"""A line that says what those below it are about: a heading of a document, a file of a diff."""
+
+
+def _wanted(body: Body, edges: Edges) -> LineSpan | None:
+    """The line between the edges without which they mislead: the one that says how a log ended, the one that
+    the end stands under."""
+    if body.outcome is not None:
+        place = body.outcome[0] + failure_at(body.text[slice(*body.outcome)])
+        return body.outcome if edges.head <= place < edges.tail else None
+    if edges.tail == len(body.text) or _HEADS_ROWS.match(body.text, edges.tail):
         return None
-    place = body.outcome[0] + failure_at(body.text[slice(*body.outcome)])
-    return body.outcome if edges.head <= place < edges.tail else None
+    start = max(edges.head, edges.tail - _UNDER)
+    found = deque(_HEADS_ROWS.finditer(body.text, start, edges.tail), maxlen=1)
+    return found[0].span() if found and len(found[0][0]) <= _LINE else None
 
 
 def _beside(line: LineSpan, edges: Edges, text: str, counter: TokenCounter) -> Edges:
@@ -399,21 +413,21 @@ def _whole_tail(text: str, chars: int, longest: int) -> str:
 
 
 def _between(
-    body: Body, edges: Edges, room: int, counter: TokenCounter, outcome: LineSpan | None
+    body: Body, edges: Edges, room: int, counter: TokenCounter, wanted: LineSpan | None
 ) -> tuple[list[LineSpan], int]:
     """The lines that tell most, in their order, and their tokens, gaps between them included; whole lines
-    only, but for the one that tells how it ended."""
+    only, but for the one that is wanted."""
     text, sizes, kept, used = body.text, body.salient.sizes, list[LineSpan](), 0
     start, end = text.find("\n", edges.head) + 1, text.rfind("\n", edges.head, edges.tail)
-    if outcome is not None:
-        start, end = min(start, outcome[0]), max(end, outcome[1])
+    if wanted is not None:
+        start, end = min(start, wanted[0]), max(end, wanted[1])
     ranked = body.salient.ranked(start, end) if room and start < end else ()
-    first = (outcome,) if outcome is not None and room else ()
-    for place in chain(first, (x for x in ranked if x != outcome)):
+    first = (wanted,) if wanted is not None and room else ()
+    for place in chain(first, (x for x in ranked if x != wanted)):
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(text[place[0] : place[1]])
-        if size + _GAP_TOKENS > room and place == outcome:
+        if size + _GAP_TOKENS > room and place == wanted:
             place, size = _part(text, place, room - _GAP_TOKENS, counter)
         room -= size + _GAP_TOKENS
         if room < 0 or not size:

@@ -57,6 +57,9 @@ _PLACE = re.compile(r"\.\w{1,6}:\d{1,7}:\d{1,7}:? ")
 """`a.go:12:2: declared and not used`: compilers and linters name the place, and often no word of failure."""
 _NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?|:)")
+_IMPORTED = re.compile(r"(?:import|from|use|using|package|#include|require)\b|\w{1,8} \($")
+_HEADING_ROW, _DOCUMENT = re.compile(r"^(#{2,6}) \S", re.M), 3
+"""A heading; so many make a text a document."""
 _DEEP = 4
 """Columns that a line of an outline is indented at most."""
 
@@ -79,7 +82,8 @@ class SalientLines:
 
     def __init__(self, text: str, kind: ToolKind) -> None:
         self._text = text
-        self._look: Look = _LOOKS.get(kind, _log)
+        document = kind == "other" and len(_HEADING_ROW.findall(text)) >= _DOCUMENT
+        self._look: Look = _headings if document else _LOOKS.get(kind, _log)
         self._lines: dict[Look, list[_Line]] = {}
         self.sizes: dict[LineSpan, int] = {}
         """Tokens of lines that were asked for; the caller counts them."""
@@ -206,6 +210,13 @@ def _diff(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
             yield index, 1, None
 
 
+def _headings(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
+    """Those of a document, of parts before those of parts of them."""
+    for index, row in enumerate(rows):
+        if found := _HEADING_ROW.match(row):
+            yield index, len(found[1]), None
+
+
 def _hits(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     """The first line of each file."""
     for index, row in enumerate(rows):
@@ -215,12 +226,13 @@ def _hits(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
 
 
 def _outline(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """The least indented lines that begin with a letter."""
+    """The least indented lines that begin with a letter, what is imported behind all others."""
     for index, row in enumerate(rows):
         bare = row[match.end() :] if (match := _NUMBERED.match(row)) else row
         inner = bare.lstrip()
-        if (inner[:1].isalpha() or inner.startswith(("#", "@", "<"))) and len(bare) - len(inner) <= _DEEP:
-            yield index, len(bare) - len(inner), None
+        depth = len(bare) - len(inner)
+        if (inner[:1].isalpha() or inner.startswith(("#", "@", "<"))) and depth <= _DEEP:
+            yield index, depth + _DEEP * bool(_IMPORTED.match(inner)), None
 
 
 def _edited(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
