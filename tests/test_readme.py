@@ -53,7 +53,7 @@ def test_before_and_after_are_those_of_the_bundled_session(tmp_path: Path) -> No
     whole, clipped, lines, gone = map(int, re.findall(r"[:,] (\d+) ", quoted.split("of 210 messages")[1])[:4])
     assert whole + clipped + lines + gone == 210
     view = " ".join(run("show", str(tmp_path / "sample.jsonl"), "--full").stdout.split())
-    examples = re.findall(r"`(2026-03-12T07.+?|Bash python.+?)`", README)
+    examples = re.findall(r"`(\[… .+?|Bash python.+?)`", README)
     assert len(examples) == 2 and all(example in view for example in examples)
     words = ("compare", str(tmp_path / "sample.jsonl"), "--presets", "refold", "--budgets", "10k", "--json")
     [row] = json.loads(run(*words).stdout)["rows"]

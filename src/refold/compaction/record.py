@@ -58,7 +58,7 @@ PLACE = 48
 """Characters of the message by which the place of a step that left is told."""
 SHORT_REQUEST, ANSWERED = 280, 240
 """Characters of a request that may be an answer; tokens of what was said before it, at most."""
-NOTED = 16
+ASIDE = 16
 """What programs note may stand between: so many entries are passed over."""
 HEAD = "The conversation up to here, folded."
 STANDS = 96
@@ -537,7 +537,7 @@ def answered(s: PlanContext, index: PathIndex, tokens: int) -> list[Row]:
     if not index.sayings or len(index.sayings[-1].text) > SHORT_REQUEST or is_over(s):
         return []
     request = index.sayings[-1]
-    before = range(request.position - 1, max(request.position - 1 - NOTED, -1), -1)
+    before = range(request.position - 1, max(request.position - 1 - ASIDE, -1), -1)
     number, said = next(((at, x) for at in before if (x := said_by(s.session.path[at]))), (0, None))
     if not isinstance(said, Assistant) or said.calls or len(spoken(said)) < TELLING or not tokens:
         return []
