@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(own: str, tmp_pa
     ("arguments", "told"),
     [
         (("compact", "FILE", "--last"), "FILE and --last exclude each other: give one of them"),
-        (("show", "FILE#1"), "has no session '1': # is followed by the id of a session"),
+        (("show", "FILE#zzz"), "has no session 'zzz': # is followed by the id of a session"),
         (("import", "FILE/nowhere"), "FILE/nowhere: no such file or folder"),
         (("import", "FILE", "--format", "nope"), "unknown transcript format 'nope'"),
         (("compare", "FILE", "--presets", "pi,refold:nope=1"), "nope: no such setting"),
