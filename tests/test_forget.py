@@ -101,6 +101,17 @@ def test_no_byte_of_it_stays(place: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_command_of_the_user_is_forgotten_and_stays_one(place: str, hidden: bool, tmp_path: Path) -> None:
+    session = refold.open(place)
+    ran = session.append(m.Bash(f"export TOKEN={SECRET}", PHRASE, exit_code=3, hidden=hidden))
+    session.append(m.user("Go on."))
+    forget(session, [ran.id])
+    left = session[ran.id]
+    assert isinstance(left, e.MessageEntry) and left.message == m.Bash(FORGOTTEN_MARK, hidden=hidden)
+    assert SECRET.encode() not in files(tmp_path) and PHRASE.encode() not in files(tmp_path)
+
+
 def test_the_hole_keeps_its_place(place: str) -> None:
     session, ids = filled(place)
     before = [(entry.id, getattr(entry, "parent", None)) for entry in session.entries]

@@ -307,6 +307,13 @@ def test_values_without_a_format_are_found_nearly_always() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("value", ["rosebud", "open.sesame"])
+def test_in_a_section_of_settings_a_plain_word_is_a_password_and_in_code_a_name(value: str) -> None:
+    section = f"[client]\nhost = db.internal\npassword = {value}\n"
+    assert value not in redact(section)[0]
+    assert redact(f"x = 1\npassword = {value}\n") == (f"x = 1\npassword = {value}\n", redact("")[1])
+
+
 def test_a_second_opinion_finds_no_more() -> None:
     """What detect-secrets calls a secret by its format is gone after redaction."""
     from detect_secrets.core.scan import scan_line
