@@ -10,7 +10,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,23 +24,20 @@ from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest
 
-_LISTS: dict[Fate | Literal["delegated"], str] = {
+_LISTS: dict[Fate, str] = {
     "modified": "Files changed",
     "created": "Files created",
     "deleted": "Files deleted",
-    "delegated": "Files that a sub-agent may have changed",
-    "left": "Files changed before another branch was checked out",
-    "stashed": "Files whose changes git stash put away",
-    "dropped": "Files whose changes were thrown away with git stash drop",
+    "uncertain": "Files changed before {undo}, which may have undone it",
     "read": "Files read",
 }
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not tried again", "Open todos", "Plan"
 RUNNING = "Running in the background, no end reported"
-_ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES)
+_ORDER = (*_LISTS, CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES)
 _FILES = 0.45
 """Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %)."""
-_CHANGES, _CHECKS, _PLAN = 24, 10, 800
+_CHANGES, _CHECKS, _PLAN = 10, 10, 800
 """Changed files and checks that are told of; characters of a plan."""
 _STALE = 100
 """Entries after which a check is not told any more where files were changed since; of the newest three only a
@@ -69,9 +66,9 @@ class Catalogue:
         """How many share their last part."""
         self.root = _root(names, state.home)
         """The folder, with its slash, that names are given below."""
-        self._fates = Counter(map(_told_as, self.notes))
+        self._fates = Counter(note.fate for note in self.notes)
         # Where not all fit, those that were changed come before those that were only read.
-        ranked = sorted(self.notes, key=lambda note: _told_as(note) == "read")
+        ranked = sorted(self.notes, key=lambda note: note.fate == "read")
         self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
         self._listed: dict[tuple[int, str], Listed] = {}
 
@@ -94,21 +91,21 @@ class Catalogue:
         return self._listed[key]
 
     def _lists(self, count: int) -> dict[str, list[Row]]:
-        """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
+        """By fate: `Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
         root, lists = f", relative to {self.root}" if self.root else "", dict[str, list[Row]]()
+        undo = self.state.history.undo
         for fate, title in _LISTS.items():
             folders = dict[str, list[tuple[str, int]]]()
             for note, folder, base in self._ranked[:count]:
-                if _told_as(note) == fate:
+                if note.fate == fate:
                     folders.setdefault(folder, []).append((base, note.number))
             if not folders:
                 continue
             more = self._fates[fate] - sum(map(len, folders.values()))
             rows = [row for folder, files in folders.items() for row in _folder_rows(folder, files)]
             rows += [Row(f"- (and {more} more)")] if more else []
-            # What a command deleted that no tool had touched is not known.
-            about = root.removeprefix(", ") if fate == "deleted" else f"{self._fates[fate]}{root}"
-            lists[title] = [Row(f"{title} ({about}):" if about else f"{title}:"), *rows]
+            heading = title.format(undo=f"`{undo.text}` (#{undo.number})" if undo else "")
+            lists[fate] = [Row(f"{heading} ({self._fates[fate]}{root}):"), *rows]
             root = ""  # said once
         return lists
 
@@ -124,18 +121,15 @@ class Catalogue:
         are given. `changes`: with what was last changed in the newest files."""
         sheet, state, notes = _Sheet(budget, counter, self), self.state, self.notes
         newest = state.history.changed_at
-        changed = [
-            note
-            for note in notes
-            if note.fate in ("modified", "created") and not note.delegated
-            if not note.committed or newest - note.number < _STALE
-        ]
         latest = [*reversed(state.checks)]
         current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not _fails(x)))
         checks = [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
         opened = [(x.number, CHECKS, _check(x, state)) for x in checks[:2]]
         if state.error and not shows(state.error.number, state.error.error):
             opened.append((state.error.number, ERROR, _failure(state.error)))
+        agent = state.agent_at
+        if any(note.number < agent for note in notes if note.change):
+            sheet.headings[CHANGES] = f"{CHANGES} (a sub-agent worked at #{agent})"
         for number, title, text in sorted(opened, reverse=True):
             sheet.put(title, text, number)
         for running in state.running:
@@ -145,7 +139,7 @@ class Catalogue:
         if not all(not todo.id and shows(state.todos_at, todo.text) for todo in state.open_todos):
             for text in _todos(state):
                 sheet.put(TODOS, text, state.todos_at)
-        unseen = (_unseen(note, shows) for note in changed if changes and note.change)
+        unseen = (_unseen(note, shows) for note in notes if changes and note.change)
         told = [note for note in unseen if note is not None][:_CHANGES]
         same = _alike(told)
         for notes_alike, most in zip(same[:3], (8, 4, 4), strict=False):
@@ -174,6 +168,8 @@ class _Sheet:
         self.budget, self.left, self.counter, self.files = budget, budget, counter, files
         self.statements: list[tuple[str, list[Row]]] = []
         """Headings and what stands there, in order of choice."""
+        self.headings = dict[str, str]()
+        """Such as say more than their names."""
         listed = files.listed(int(budget * _FILES), counter)
         for title, rows in listed.sections.items():
             self._put(title, rows)
@@ -192,7 +188,8 @@ class _Sheet:
 
     def put(self, title: str, text: str, *numbers: int) -> bool:
         """One statement about entries under its heading, if it fits."""
-        heading = [] if any(under == title for under, _ in self.statements) else [Row(f"{title}:")]
+        heading = [Row(f"{self.headings.get(title, title)}:")]
+        heading = [] if any(under == title for under, _ in self.statements) else heading
         return self._put(title, [*heading, Row(f"- {text}", [number for number in numbers if number >= 0])])
 
     def put_change(self, notes: Sequence[FileNote], most: int) -> None:
@@ -221,10 +218,6 @@ class _Sheet:
         self.left -= size
         self.statements.append((title, rows))
         return True
-
-
-def _told_as(note: FileNote) -> Fate | Literal["delegated"]:
-    return "delegated" if note.delegated and note.fate == "read" else note.fate
 
 
 def _begin(change: Sequence[str], count: int) -> list[str]:
@@ -291,9 +284,10 @@ def _check(check: LatestCheck, state: WorkState) -> str:
     home, number = state.home, check.number
     below = check.folder.removeprefix(f"{home}/") if home else check.folder
     place = f" (in {below})" if check.folder not in ("", home) else ""
-    since = ", a sub-agent worked since" if -1 < number < state.history.delegated_at else ""
-    since = ", files changed since" if -1 < number < state.history.changed_at else since
-    since += ", before another branch was checked out" if -1 < number < state.history.switched else ""
+    since = ", files changed since" if -1 < number < state.history.changed_at else ""
+    since += ", a sub-agent worked since" if -1 < number < state.agent_at else ""
+    undo = state.history.undo
+    since += f", before `{undo.text}` (#{undo.number})" if undo and -1 < number < undo.number else ""
     return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{number}{since}"
 
 
