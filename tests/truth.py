@@ -323,13 +323,9 @@ class Judge:
 
     def _change(self, one: Statement) -> str:
         head, *rows = one.text.split("\n")
-        head, _, same = head.partition("; the same in ")
         found = re.match(r"(.*?) #(\d+)(?: \((?:also changed|also defines): (.*)\))?$", head)
         if not found or int(found[2]) >= len(self.log):
             return "no number"
-        for other in filter(None, same.split(", ")):
-            if why := self._change(Statement(one.heading, "\n".join([other, *rows]), one.root)):
-                return f"{other}: {why}"
         base = posixpath.basename(found[1])
         mine = [x for x in self.done if any(posixpath.basename(path) == base for path in edited(x))]
         changed = [quote(line) for x in mine for line in changed_lines(x.call)]
