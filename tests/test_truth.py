@@ -179,6 +179,27 @@ def test_the_judge_sees_what_is_false(there: str, instead: str) -> None:
     assert judge.wrong(text.replace(there, instead, 1)) != []
 
 
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        ("`git checkout main` (#4)", "`git stash` (#4)"),
+        ("`git checkout main` (#4)", "`git checkout main` (#2)"),
+        ("- /w/a.py", "- /w/b.py"),
+        ("Files changed before `git checkout main` (#4), which may have undone it", "Files changed"),
+        (" #3, before `git checkout main` (#4)", " #3"),
+    ],
+)
+def test_the_judge_sees_what_is_false_of_an_undo(there: str, instead: str) -> None:
+    edit: Step = ("Edit", {"file_path": "/w/a.py", "old_string": "x", "new_string": "y"}, "ok")
+    checked = bash("pytest -q", "4 passed in 0.1s")
+    messages = conversation(edit, checked, bash("git checkout main", "Switched to branch 'main'"))
+    text = render(state.WorkState("/w").extend(messages), 1_500, COUNTER)
+    judge = Judge(messages, "/w")
+    assert judge.wrong(text) == []
+    assert there in text
+    assert judge.wrong(text.replace(there, instead)) != []
+
+
 # ── real sessions ───────────────────────────────────────────────────────────────────────────────
 
 BY_HAND: list[dict[str, Any]] = tomllib.loads(

@@ -326,6 +326,9 @@ class Judge:
         found = re.match(r"(.*?) #(\d+)(?: \((?:also changed|also defines): (.*)\))?$", head)
         if not found or int(found[2]) >= len(self.log):
             return "no number"
+        agent = re.search(r"\(a sub-agent worked at #(\d+)\)", one.heading)
+        if agent and not any(x.asked < int(agent[1]) and x.call.name.lower() in AGENTS for x in self.done):
+            return "no sub-agent worked before"
         base = posixpath.basename(found[1])
         mine = [x for x in self.done if any(posixpath.basename(path) == base for path in edited(x))]
         changed = [quote(line) for x in mine for line in changed_lines(x.call)]
@@ -373,7 +376,7 @@ class Judge:
         if all(any(self._same(x, part, found["folder"] or "", run) for x in later) for part in parts):
             return "it ran again later"
         changed = any(number > run.answered for path, (how, number) in self.changes.items() if how != "gone" and not OUTSIDE.match(path))  # fmt: skip
-        if found["agent"] and not any(x.answered > run.answered and x.call.name.lower() in ("task", "agent", "spawn_agent") for x in self.done):  # fmt: skip
+        if found["agent"] and not any(x.answered > run.answered and x.call.name.lower() in AGENTS for x in self.done):  # fmt: skip
             return "no sub-agent worked since"
         if found["undo"] and (why := self._ran_there(found["undo"], int(found["undo_number"]))):
             return why
@@ -517,6 +520,7 @@ class Judge:
         return ""
 
 
+AGENTS = ("task", "agent", "spawn_agent")
 DONE = ("completed", "complete", "done")
 CLOSED = {"completed", "done", "cancelled", "canceled", "deleted", "complete"}
 
