@@ -242,7 +242,6 @@ class Judge:
         self.done = done(log)
         self.at = {one.answered: one for one in self.done}
         self.changes = changes(log)
-        self.last_change = max((number for how, number in self.changes.values()), default=-1)
         self.steps = max((one.step for one in self.done), default=0)
 
     def wrong(self, state: str) -> list[str]:

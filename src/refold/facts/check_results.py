@@ -30,7 +30,7 @@ _WORDS: Mapping[str, str] = {
         cache config clean fmt format pip --version --help -V --dry-run --collect-only""",
     "trivial": "cd export set unset source . pushd popd echo printf true :",
 }
-_RUNNERS, LAUNCHERS, _ASIDE, _TRIVIAL = (frozenset(words.split()) for words in _WORDS.values())
+_RUNNERS, _LAUNCHERS, _ASIDE, _TRIVIAL = (frozenset(words.split()) for words in _WORDS.values())
 """Checks; programs that run one they are told; words after which nothing is checked; commands before a check
 that do not fail in its place."""
 _TASK = re.compile(
@@ -93,7 +93,7 @@ def is_check(words: Sequence[str]) -> bool:
     options = {word for word in rest if word.startswith("-")}
     if _ASIDE & {*options, *named[:1]} or (program in ("make", "gmake") and "-n" in options):
         return False
-    if program in LAUNCHERS:
+    if program in _LAUNCHERS:
         if "-m" in rest:  # a module of Python
             named = rest[rest.index("-m") + 1 :][:1]
         return "--test" in options or any(word in _RUNNERS or _TASK.match(word) for word in named)

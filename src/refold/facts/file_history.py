@@ -144,19 +144,21 @@ class FileHistory:
         elif action.verb == "create" or (action.verb == "write" and created):
             fate = "modified" if before in ("read", "modified", "deleted") else "created"
         text, taken_out, put_in = summarise_edit(action)
-        going = known if known and known.change and self._holds(known) else None
-        stay = (name for name in (going.defines if going else ()) if name not in {*taken_out, *put_in})
-        earlier = ((going.number, going.change), *going.before)[:_EARLIER] if going else ()
+        last = known if known and known.change and self._holds(known) else None
+        stay = (name for name in (last.defines if last else ()) if name not in {*taken_out, *put_in})
+        earlier = ((last.number, last.change), *last.before)[:_EARLIER] if last else ()
         if action.verb != "modify":
             text, earlier = "" if fate == "deleted" else text, ()
-        elif going and going.number == number:  # several edits of one step
-            text, earlier = f"{going_on(going.change)}\n{text}", going.before
+        elif last and last.number == number:  # several edits of one step
+            text, earlier = f"{going_on(last.change)}\n{text}", last.before
         names = (*stay, *put_in)[-_NAMES:]
-        note = FileNote(name, fate, 0, 0, number, text, earlier, names, outside)
+        note = FileNote(
+            name, fate, number=number, change=text, before=earlier, defines=names, outside=outside
+        )
         self._put(path, note)
 
     def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
-        """A command line that ran: it may have taken changes back."""
+        """A command line that ran: it may have taken changes back. `base`: where relative paths start."""
         for index, simple in enumerate(line.commands):
             program, words = _program(simple)
             failed = outcome.failed and line.plain and index == len(line.commands) - 1

@@ -16,7 +16,7 @@ import msgspec
 
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
-from refold.facts.file_history import OUTSIDE, Fate, FileNote
+from refold.facts.file_history import OUTSIDE, FileNote
 from refold.facts.hunks import beginning
 from refold.facts.lines import OTHERS, SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
@@ -24,7 +24,7 @@ from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest
 
-_LISTS: dict[Fate, str] = {
+_LISTS = {
     "modified": "Files changed",
     "created": "Files created",
     "deleted": "Files deleted",
