@@ -179,6 +179,27 @@ def test_the_judge_sees_what_is_false(there: str, instead: str) -> None:
     assert judge.wrong(text.replace(there, instead, 1)) != []
 
 
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        ("`git checkout main` (#4)", "`git stash` (#4)"),
+        ("`git checkout main` (#4)", "`git checkout main` (#2)"),
+        ("- /w/a.py", "- /w/b.py"),
+        ("Files changed before `git checkout main` (#4), which may have undone it", "Files changed"),
+        (" #3, before `git checkout main` (#4)", " #3"),
+    ],
+)
+def test_the_judge_sees_what_is_false_of_an_undo(there: str, instead: str) -> None:
+    edit: Step = ("Edit", {"file_path": "/w/a.py", "old_string": "x", "new_string": "y"}, "ok")
+    checked = bash("pytest -q", "4 passed in 0.1s")
+    messages = conversation(edit, checked, bash("git checkout main", "Switched to branch 'main'"))
+    text = render(state.WorkState("/w").extend(messages), 1_500, COUNTER)
+    judge = Judge(messages, "/w")
+    assert judge.wrong(text) == []
+    assert there in text
+    assert judge.wrong(text.replace(there, instead)) != []
+
+
 # ── real sessions ───────────────────────────────────────────────────────────────────────────────
 
 BY_HAND: list[dict[str, Any]] = tomllib.loads(
@@ -210,7 +231,7 @@ def test_R10_the_state_names_what_was_counted_by_hand(case: dict[str, Any]) -> N
     home = f"{read.info.cwd}/" if read.info.cwd else ""
     assert {name.removeprefix(home) for name in known} == set(case["changed"])
     assert not known & {home + name for name in case.get("gone", ())}
-    assert {note.name for note in made.notes() if note.fate == "left"} == set(case.get("left", ()))
+    assert {note.name for note in made.notes() if note.fate == "uncertain"} == set(case.get("uncertain", ()))
     assert [todo.text for todo in made.open_todos] == case.get("todos", [])
     assert [running.id for running in made.running] == case.get("running", [])
     checks = {check.number: check for check in made.checks}
@@ -230,7 +251,7 @@ def test_R10_a_view_with_a_record_names_what_was_counted_by_hand(case: dict[str,
     text = next(
         filter(lambda text: "<refold-record" in text, (folded(read, n) for n in (16_000, 8_000, 4_000)))
     )
-    changed = [*case["changed"], *case.get("left", ())]
+    changed = [*case["changed"], *case.get("uncertain", ())]
     named = [name for name in changed if name.rsplit("/", 1)[-1] in text]
     assert len(named) >= 0.95 * len(changed)
     newest = case["checks"][:3]

@@ -122,97 +122,62 @@ def edited(one: Done) -> dict[str, str]:
     return {}
 
 
-KEPT = "The stash entry is kept"
-"""What git says where it could not bring back all of it."""
-
-
-def taken_back(one: Done, path: str) -> bool:
-    """Whether a command may have removed, moved or set back the file."""
+def named_by(one: Done, path: str) -> bool:
+    """Whether a command may have removed, moved or set back the file by its name."""
     if not shell(one.call) or one.refused:
         return False
-    bare = re.sub(r"-m (\"|')(?s:.*?)\1(?=\s|$)", "", one.command)
-    for verb, rest in re.findall(r"\b(rm|mv|git (?:checkout|restore|rm|mv|reset --hard|stash))\b([^;&|\n)]*)", bare):  # fmt: skip
-        if verb == "git stash":
-            if not re.search(r"\b(pop|apply|list|drop|show)\b", rest) and (
-                "stash pop" not in bare or KEPT in one.text
-            ):
-                return True
-        elif verb == "git reset --hard" or (verb in ("git checkout", "git restore") and re.search(r"(^|\s)\.\s*$", rest)):  # fmt: skip
+    for verb, rest in re.findall(
+        r"\b(rm|mv|git (?:checkout|restore|rm|mv))\b([^;&|\n)]*)", without_message(one)
+    ):
+        words = [word.strip("'\"").rstrip("/*") for word in rest.split()]
+        if verb == "mv":
+            words = words[:-1]
+        if any(len(w) > 1 and (path == w or path.endswith(f"/{w}") or f"/{w}/" in f"/{path}/") for w in words):  # fmt: skip
             return True
-        else:
-            words = [word.strip("'\"").rstrip("/*") for word in rest.split()]
-            if verb == "mv":
-                words = words[:-1]
-            if any(len(w) > 1 and (path == w or path.endswith(f"/{w}") or f"/{w}/" in f"/{path}/") for w in words):  # fmt: skip
-                return True
     return False
 
 
+def undoes(one: Done) -> bool:
+    """Whether a command surely took back more than it names: changes put away or thrown away, another branch."""
+    if not shell(one.call) or one.failed:
+        return False
+    bare = without_message(one)
+    if re.search(r"\bgit (stash(?! (pop|apply|list|show|drop|clear|create|store|branch))|reset --hard|(checkout|restore)( --)? \.(\s|$))", bare):  # fmt: skip
+        return not popped(one)
+    names = re.findall(r"(?m)^(?:Switched to (?:a new )?branch|Note: switching to) '(.+?)'", one.text)
+    begun = (rf"-([bBcC]|-create|-orphan) {re.escape(name)}\s*([;&|\n]|2>|$)" for name in names)
+    return bool(re.search(r"\bgit (checkout|switch)\b", bare)) and not all(re.search(x, bare) for x in begun)
+
+
+def popped(one: Done) -> bool:
+    """Whether git says that it brought back all that it had put away."""
+    return "git stash pop" in one.command and bool(re.search(r"(?m)^Dropped (refs/)?stash@", one.text))
+
+
+def without_message(one: Done) -> str:
+    return re.sub(r"-m (\"|')(?s:.*?)\1(?=\s|$)", "", one.command)
+
+
 def changes(log: Log) -> dict[str, tuple[str, int]]:
-    """Files by what edit tools did to them last and the number of the call; what was or may have been taken back
-    since is `gone`."""
+    """Files by what edit tools did to them last and the number of the call; what a command has named since is
+    `gone`, what was taken back with all else is `undone`."""
     found: dict[str, tuple[str, int]] = {}
     stashed: dict[str, tuple[str, int]] = {}
-    branch, left = "", dict[str, dict[str, tuple[str, int]]]()
-    added, safe = set[str](), set[str]()
     for one in done(log):
         for path, how in edited(one).items():
-            safe.discard(path)
-            added.discard(path)
             before = found.get(path, ("", 0))[0]
             found[path] = ("created" if before == "created" and how == "changed" else how), one.asked
-        if re.search(r"\bgit stash (pop|apply)", one.command) and not one.failed and KEPT not in one.text:
-            found |= {path: was for path, was in stashed.items() if found[path][0] == "gone"}
-            stashed = {}
-        if re.search(r"\bgit\b.*\badd\b", one.command):
-            added |= {path for path in found if in_commit(one.command, path)}
-        if re.search(r"\bgit( -C \S+)? (commit|merge|rebase|cherry-pick|am)\b", one.command):
-            if not one.failed:
-                whole = re.search(r"\bcommit (\S+ )*-\w*a", one.command)
-                safe |= added | (
-                    {path for path, was in found.items() if was[0] != "created"} if whole else set()
-                )
-                added.clear()
-            if "nothing to commit, working tree clean" in one.text:
-                safe |= found.keys()
-            on = re.search(r"(?m)^\[(\S+) (?:\(root-commit\) )?[0-9a-f]{4,}\]", one.text)
-            branch = on[1] if on else branch
-        for name, leaves in switches(one):
-            if leaves:
-                stays = {path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted") and path in safe}  # fmt: skip
-                found |= dict.fromkeys(stays, ("left", one.asked))
-                left[branch] = left.get(branch, {}) | stays
-                found |= {path: was for path, was in left.pop(name, {}).items() if found[path][0] in ("left", "gone")}  # fmt: skip
-            branch = name
-        for path, (how, number) in list(found.items()):
-            if how in ("changed", "created") and taken_back(one, path):
-                if path in safe and re.search(r"\bgit (stash|reset --hard|(checkout|restore)( --)? \.)(?! *\w*[~^/])", one.command):  # fmt: skip
-                    continue
-                if re.search(r"\bgit stash\b", one.command):
-                    if how == "created":
-                        continue
-                    stashed[path] = how, number
+        if popped(one):
+            found |= {path: was for path, was in stashed.items() if found[path][0] == "undone"}
+        if undoes(one):
+            stashed = {
+                path: was for path, was in found.items() if was[0] in ("changed", "created", "deleted")
+            }
+            found |= {path: ("undone", number) for path, (_, number) in stashed.items()}
+        for path, (how, _) in list(found.items()):
+            if how in ("changed", "created") and named_by(one, path):
                 found[path] = "gone", one.asked
     return found
-
-
-def in_commit(command: str, path: str) -> bool:
-    """Whether `git add` may have been told to take the file."""
-    if re.search(r"\badd (\S+ )*(-A|--all|-u|\.)(\s|$)", command):
-        return True
-    words = [word.strip("'\"").rstrip("/") for word in re.findall(r"[^\s;&|]+", command)]
-    return any(len(w) > 1 and (path == w or path.endswith(f"/{w}") or f"/{w}/" in f"/{path}/") for w in words)
-
-
-def switches(one: Done) -> list[tuple[str, bool]]:
-    """The branches that a command line checked out, as git says, each with whether that left another one."""
-    if not shell(one.call) or not re.search(r"\b(checkout|switch)\b", one.command):
-        return []
-    names = re.findall(r"(?m)^(?:Switched to (?:a new )?branch|Note: switching to) '(.+?)'", one.text)
-    return [
-        (name, not re.search(rf"-([bBcC]|-create|-orphan) {re.escape(name)}\s*([;&|\n]|2>|$)", one.command))
-        for name in names
-    ]
 
 
 # ── the text ────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +242,6 @@ class Judge:
         self.done = done(log)
         self.at = {one.answered: one for one in self.done}
         self.changes = changes(log)
-        self.last_change = max((number for how, number in self.changes.values()), default=-1)
         self.steps = max((one.step for one in self.done), default=0)
 
     def wrong(self, state: str) -> list[str]:
@@ -287,9 +251,8 @@ class Judge:
 
     def why(self, one: Statement) -> str:
         heads = {
-            "Files changed before another branch": self._left, "Files changed": self._changed, "Files created": self._created, "Files deleted": self._deleted,
-            "Files that a sub-agent may have changed": self._delegated, "Files whose changes git stash": self._stashed,
-            "Files whose changes were thrown away": self._thrown_away, "Files set back": self._set_back, "Files read": self._read, "Tried": self._tried,
+            "Files changed before": self._undone, "Files changed": self._changed, "Files created": self._created, "Files deleted": self._deleted,
+            "Files set back": self._set_back, "Files read": self._read, "Tried": self._tried,
             "Newest changes": self._change, "Builds and tests": self._check, "Last error": self._error,
             "Open todos": self._todo, "Plan": self._plan, "Running": self._running, "Names": self._named,
         }  # fmt: skip
@@ -310,58 +273,32 @@ class Judge:
 
     def _changed(self, one: Statement) -> str:
         path, how = self._known(one)
-        return (
-            ""
-            if how in ("changed", "created") or self._moved(path)
-            else f"no edit tool changed it ({how or path})"
-        )
+        return "" if how in ("changed", "created") else f"no edit tool changed it ({how or path})"
 
-    def _moved(self, path: str) -> bool:
-        """Whether a command moved a file there that an edit tool had changed."""
-        mine = {posixpath.basename(p) for x in self.done for p in edited(x)}
-        for x in self.done:
-            for rest in re.findall(r"\bmv\s+([^;&|\n]*)", x.command) if not x.failed else ():
-                words = [posixpath.basename(word.rstrip("/")) for word in rest.split()]
-                if len(words) > 1 and words[-2] in mine:
-                    mine.add(words[-1])
-                    if posixpath.basename(path) in words[-2:]:
-                        return True
-        return False
-
-    def _delegated(self, one: Statement) -> str:
-        """A sub-agent was told of it, or tells of it; no edit tool changed it."""
-        base = posixpath.basename(one.text.rstrip("/"))
-        if self._known(one)[1] in ("changed", "created"):
-            return "an edit tool changed it"
-        agents = (x for x in self.done if x.call.name.lower() in ("task", "agent", "spawn_agent"))
-        told = (" ".join([*map(str, x.call.arguments.values()), x.text]) for x in agents)
-        notices = (message.text for message in self.log if isinstance(message, m.User))
-        return "" if any(base in quote(text) for text in (*told, *notices)) else "no sub-agent names it"
-
-    def _stashed(self, one: Statement) -> str:
+    def _undone(self, one: Statement) -> str:
+        """An edit tool changed it, and the command that is named came later."""
         path, how = self._known(one)
-        stashes = [x for x in self.done if re.search(r"\bgit stash\b", x.command)]
-        return "" if how == "gone" and stashes else f"nothing put its changes away ({how or path})"
+        found = re.search(r"before `(.+)` \(#(\d+)\), which may have undone it", one.heading)
+        if not found or how not in ("changed", "created", "deleted", "undone"):
+            return f"no edit tool changed it ({how or path})"
+        if self.changes[path][1] > int(found[2]):
+            return "an edit tool changed it later"
+        return self._ran_there(found[1], int(found[2]))
 
-    def _thrown_away(self, one: Statement) -> str:
-        dropped = any(re.search(r"\bgit stash (drop|clear)\b", x.command) for x in self.done)
-        return self._stashed(one) or ("" if dropped else "no stash was dropped")
-
-    def _left(self, one: Statement) -> str:
-        path, how = self._known(one)
-        return "" if how == "left" else f"it was not left on another branch ({how or path})"
+    def _ran_there(self, command: str, number: int) -> str:
+        words = spaced(re.sub(r"['\"]", "", command)).removesuffix("…")
+        lines = [spaced(re.sub(r" -C \S+|['\"]", "", x.command)) for x in self.done if x.asked == number]
+        return "" if any(words in quote(line) for line in lines) else "no such command there"
 
     def _created(self, one: Statement) -> str:
         path, how = self._known(one)
-        return (
-            "" if how == "created" or self._moved(path) else f"no tool says that it made it ({how or path})"
-        )
+        return "" if how == "created" else f"no tool says that it made it ({how or path})"
 
     def _deleted(self, one: Statement) -> str:
         path, how = self._known(one)
         if how in ("deleted", "gone"):
             return ""
-        named = any(taken_back(x, posixpath.join(one.root, one.text.rstrip("/"))) for x in self.done)
+        named = any(named_by(x, posixpath.join(one.root, one.text.rstrip("/"))) for x in self.done)
         return "" if named and not how else f"nothing deleted it ({how or path})"
 
     def _set_back(self, one: Statement) -> str:
@@ -385,16 +322,14 @@ class Judge:
 
     def _change(self, one: Statement) -> str:
         head, *rows = one.text.split("\n")
-        head, _, same = head.partition("; the same in ")
         found = re.match(r"(.*?) #(\d+)(?: \((?:also changed|also defines): (.*)\))?$", head)
         if not found or int(found[2]) >= len(self.log):
             return "no number"
-        for other in filter(None, same.split(", ")):
-            if why := self._change(Statement(one.heading, "\n".join([other, *rows]), one.root)):
-                return f"{other}: {why}"
-        came = "\n".join(rows).partition("moved from ")[2]
-        bases = {posixpath.basename(x) for x in (found[1], came) if x}
-        mine = [x for x in self.done if any(posixpath.basename(path) in bases for path in edited(x))]
+        agent = re.search(r"\(a sub-agent worked at #(\d+)\)", one.heading)
+        if agent and not any(x.asked < int(agent[1]) and x.call.name.lower() in AGENTS for x in self.done):
+            return "no sub-agent worked before"
+        base = posixpath.basename(found[1])
+        mine = [x for x in self.done if any(posixpath.basename(path) == base for path in edited(x))]
         changed = [quote(line) for x in mine for line in changed_lines(x.call)]
         if strange := [
             name
@@ -408,9 +343,6 @@ class Judge:
         answered = next((x for x in self.done if x.asked == int(found[2])), None)
         if not said or answered is None:
             return "no call with an answer there"
-        if came:
-            told = any(re.search(rf"\bmv\b.*{re.escape(quote(came))}", whole) for whole in said)
-            return "" if told and self._moved(found[1]) else "no edited file was moved from there"
         for row in rows:
             text = spaced(re.sub(r"^[+-] ", "", row)).removesuffix(" …").removesuffix("…").strip()
             about = re.fullmatch(r"\d+ lines?|after line -?\d+|\d+ places\b.*|last edit undone", text)
@@ -424,14 +356,14 @@ class Judge:
 
     def _check(self, one: Statement) -> str:
         row = one.text.split("\n")[0]
-        found = re.match(r"(?P<command>.+?)(?: \(in (?P<folder>[^)]+)\))?: (?P<said>(?:passed|FAILED|exit|failed|unknown|\").*) #(?P<number>\d+)(?P<since>, files changed since)?(?P<agent>, a sub-agent worked since)?(?P<left>, before another branch was checked out)?$", row)  # fmt: skip
+        found = re.match(r"(?P<command>.+?)(?: \(in (?P<folder>[^)]+)\))?: (?P<said>(?:passed|FAILED|exit|failed|unknown|\").*) #(?P<number>\d+)(?P<since>, files changed since)?(?P<agent>, a sub-agent worked since)?(?:, before `(?P<undo>.+)` \(#(?P<undo_number>\d+)\))?$", row)  # fmt: skip
         if not found:
             return "no such row"
         run = self.at.get(int(found["number"]))
         if run is None or not run.command:
             return "no run there"
         said, since = found["said"], bool(found["since"])
-        command = found["command"].removesuffix("…").removesuffix(" (changes stashed)")
+        command = found["command"].removesuffix("…").removesuffix(" (after git stash)")
         parts = [part for piece in pieces(command) if (part := spaced(piece))]
         line = spaced(run.command)
         if not all(part in quote(line) or part in line for part in parts):
@@ -442,12 +374,14 @@ class Judge:
         later = [x for x in ended if x.answered > run.answered and shell(x.call)]
         if all(any(self._same(x, part, found["folder"] or "", run) for x in later) for part in parts):
             return "it ran again later"
-        changed = any(number > run.answered for path, (how, number) in self.changes.items() if how not in ("gone", "left") and not OUTSIDE.match(path))  # fmt: skip
-        if found["agent"] and not any(x.answered > run.answered and x.call.name.lower() in ("task", "agent", "spawn_agent") for x in self.done):  # fmt: skip
+        changed = any(number > run.answered for path, (how, number) in self.changes.items() if how != "gone" and not OUTSIDE.match(path))  # fmt: skip
+        if found["agent"] and not any(x.answered > run.answered and x.call.name.lower() in AGENTS for x in self.done):  # fmt: skip
             return "no sub-agent worked since"
-        elsewhere = any(leaves for x in self.done if x.asked > run.answered for _, leaves in switches(x))
-        if elsewhere != bool(found["left"]):
-            return "another branch was checked out since" if elsewhere else "no other branch was checked out"
+        if found["undo"] and (why := self._ran_there(found["undo"], int(found["undo_number"]))):
+            return why
+        undone = any(how == "undone" and number < run.answered for how, number in self.changes.values())
+        if undone and not found["undo"] and any(undoes(x) for x in self.done if x.asked > run.answered):
+            return "its changes were undone since"
         if since and not any(number > run.answered for _, number in self.changes.values()):
             return "no file changed since"
         return "files changed since" if changed and not since else ""
@@ -585,6 +519,7 @@ class Judge:
         return ""
 
 
+AGENTS = ("task", "agent", "spawn_agent")
 DONE = ("completed", "complete", "done")
 CLOSED = {"completed", "done", "cancelled", "canceled", "deleted", "complete"}
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from refold.facts.shell import CommandLine, folder_before, operands, parse
+from refold.facts.shell import CommandLine, folder_before, normalised, operands, parse
 from refold.text.frames import without_escapes
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import one_line
@@ -30,17 +30,12 @@ _WORDS: Mapping[str, str] = {
         cache config clean fmt format pip --version --help -V --dry-run --collect-only""",
     "trivial": "cd export set unset source . pushd popd echo printf true :",
 }
-_RUNNERS, LAUNCHERS, _ASIDE, _TRIVIAL = (frozenset(words.split()) for words in _WORDS.values())
+_RUNNERS, _LAUNCHERS, _ASIDE, _TRIVIAL = (frozenset(words.split()) for words in _WORDS.values())
 """Checks; programs that run one they are told; words after which nothing is checked; commands before a check
 that do not fail in its place."""
 _TASK = re.compile(
     r"(?:[^\s:._/-]{0,80}[:._/-]){0,8}(?:tests?|e2e|spec|check|lint|build|compile|verify|types?|typecheck|vet"
     r"|clippy)(?:[:._/-]\S{0,200})?$"
-)
-
-_PRINTS = re.compile(
-    r"-(?:v{1,4}|q{1,3}|s|x|r\w{1,6}|count=1|failfast)|--(?:verbose|quiet|silent|bail|maxfail=\d{1,9}"
-    r"|no-header|no-summary|(?:tb|reporter|(?:no-)?colors?)(?:=\w{1,40})?)"
 )
 
 
@@ -50,6 +45,7 @@ class CheckRun(msgspec.Struct, frozen=True):
     text: str
     """The line from the first of them to the last, as it was written."""
     commands: frozenset[tuple[str, ...]]
+    """The checks, normalised: what tells whether one ran again."""
     folder: str = ""
     """Where they ran, as far as the line says."""
     zero_proves: bool = False
@@ -67,13 +63,11 @@ def check_run(line: str) -> CheckRun | None:
     if not places:
         return None
     # What is checked after `git stash` is not the work: the command says so.
-    stashes = (
-        at for at in range(places[0]) if commands[at].words in (("git", "stash"), ("git", "stash", "push"))
-    )
+    stashes = (at for at in range(places[0]) if commands[at].words[:2] == ("git", "stash"))
     start = commands[next(stashes, places[0])].start
     return CheckRun(
         one_line(parsed.text[start : commands[places[-1]].end], 4_000),
-        frozenset(commands[at].words for at in places),
+        frozenset(normalised(commands[at].words) for at in places),
         folder_before(parsed, places[0]),
         *_proves(parsed, places),
     )
@@ -85,7 +79,7 @@ def _proves(line: CommandLine, places: Sequence[int]) -> tuple[bool, bool]:
     if not (line.plain and line.closed) or places[-1] != last or any(c.joined[:1] == "|" for c in commands):
         return False, False
     chained = all(c.joined == "&&" for c in commands[places[0] + 1 :])
-    stops = any(c.program == "set" and "e" in "".join(c.words[1:2]) for c in commands)
+    stops = any(c.program == "set" for c in commands)
     first = 0 if stops else next((at for at in range(last, 0, -1) if commands[at].joined != "&&"), 0)
     return chained, len(places) == 1 and all(c.program in _TRIVIAL for c in commands[first:last])
 
@@ -99,16 +93,11 @@ def is_check(words: Sequence[str]) -> bool:
     options = {word for word in rest if word.startswith("-")}
     if _ASIDE & {*options, *named[:1]} or (program in ("make", "gmake") and "-n" in options):
         return False
-    if program in LAUNCHERS:
+    if program in _LAUNCHERS:
         if "-m" in rest:  # a module of Python
             named = rest[rest.index("-m") + 1 :][:1]
         return "--test" in options or any(word in _RUNNERS or _TASK.match(word) for word in named)
     return program in _RUNNERS or ("/" in words[0] and _TASK.match(words[0][-300:]) is not None)
-
-
-def without_printing(words: Sequence[str]) -> tuple[str, ...]:
-    """A command without the options that only change what it prints: the same check."""
-    return tuple(word for word in words if not _PRINTS.fullmatch(word))
 
 
 # ── what a runner says of itself ────────────────────────────────────────────────────────────────

@@ -1,21 +1,20 @@
 """What edit tools did to each file of a session, and which of it still holds.
 
 A file counts once however it is spelled, where the directory is known that relative paths start from. Command
-lines change nothing here; they take back: what one removed or let git set back is not told any more. It may
-have asked first, or another command may have made the file anew, so it is not told as deleted either. What
-was changed in a file that one moved is told at the new place. What was committed before another branch was
-checked out, and what git put away, is told as that.
+lines change nothing here. A file that one removes, moves or sets back by its name is not told any more: the
+command may have asked first, or another one may have made the file anew, so it is not told as deleted either.
+A command that may take back all that was changed (`git stash`, `git checkout main`) is named, not
+interpreted: what was changed before it is told as that.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from operator import attrgetter
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,39 +23,29 @@ from refold.facts.hunks import going_on, summarise_edit
 from refold.facts.shell import CommandLine, Simple, folder_before, operands
 from refold.facts.tool_outcome import ToolOutcome
 from refold.facts.tools import Action, tidy
+from refold.text.truncate import in_short
 
-Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "left", "stashed", "dropped", "gone"]
-"""Last known state of a file. `left`: it was changed on a branch that was left. `stashed`, `dropped`: git put
-its changes away, or threw away what it had put away. `gone`: it may be deleted, moved or set back; nothing is
-told of it."""
-_CHANGED: tuple[Fate, ...] = ("modified", "created", "deleted")
+Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "uncertain"]
+"""Last known state of a file. `uncertain`: a command that came later may have undone the change."""
 _EARLIER = 8
 """Changes before the newest that are kept of a file."""
 _NAMES = 6
 """Names of what changed in a file that are kept: the newest."""
-_SAVED = re.compile(r"^Saved working directory", re.M)
-_KEPT = re.compile(r"^The stash entry is kept", re.M)
-_DROPPED = re.compile(r"^Dropped (?:refs/)?stash@", re.M)
-"""What git says of a stash, whatever the command line ended with."""
-_UNTRACKED = frozenset({"-u", "--include-untracked", "-a", "--all"})
-_PARTLY = frozenset({"--", "-p", "--patch", "-k", "--keep-index", "-S", "--staged"})
+_COMMAND = 60
+"""Characters of a command that may have undone changes."""
 OUTSIDE = re.compile(r"(?:/private)?/tmp/|/var/folders/|(?:/(?:Users|home)/[^/]+|/root|~)/\.[^/]+/")
 """Beginnings of paths that are of no project: temporary files, and what programs keep of their own."""
-_SWITCHED = re.compile(r"^(?:Switched to (?:a new )?branch|Note: switching to) '([^'\n]{1,200})'", re.M)
-"""What git says when it checked out another branch, or a commit."""
-_COMMITTED = re.compile(r"^\[([^\s\]]{1,200}) (?:\(root-commit\) )?[0-9a-f]{4,40}\]", re.M)
-"""What it says of a commit: on which branch."""
-_CLEAN = "nothing to commit, working tree clean"
-"""What it says where every change is committed; the user may have done that."""
-_HERE = frozenset({"-b", "-B", "-c", "-C", "--create", "--orphan"})
-"""Options that begin a branch; where none is named, from what is there."""
-_COMMITS = ("commit", "merge", "rebase", "cherry-pick", "am")
-_EVERYTHING = frozenset({"-A", "--all", "-u", "--update"})
-_ADDS = re.compile(r"-[a-z]*a[a-z]*|--all")
-"""The option of a commit that adds what was changed."""
-_STASHES = {
-    "push": "stash", "save": "stash", "pop": "unstash", "apply": "unstash", "drop": "drop", "clear": "drop",
-}  # fmt: skip
+_NAMING = frozenset(
+    {"rm", "unlink", "trash", "mv", "git rm", "git mv", "git checkout", "git restore", "git clean"}
+)
+"""Commands that remove, move or set back the files that they name."""
+_BEGINS = frozenset({"-b", "-B", "-c", "-C", "--create", "--orphan"})
+"""Options that begin a branch: from what is there, where nothing else is named."""
+_RESETS = frozenset({"--hard", "--merge", "--keep"})
+_UPDATED = re.compile(r"^Updated \d{1,9} paths? from ", re.M)
+"""What git says where it checked out files and no branch."""
+_DROPPED = re.compile(r"^Dropped (?:refs/)?stash@", re.M)
+"""What git says where `git stash pop` brought back all that was put away."""
 
 
 class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -65,61 +54,64 @@ class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     fate: Fate
     first: int = 0
     """Order of first appearance."""
+    order: int = 0
+    """Order of the newest change, or read, among all that happened."""
     number: int = -1
-    """Entry of the newest change, or read; of the command that took the change back."""
+    """Entry of the newest change, or read."""
     change: str = ""
     """What was last changed, in a few lines."""
     before: tuple[tuple[int, str], ...] = ()
     """What was changed before that, and in which entry, the newest first."""
     defines: tuple[str, ...] = ()
     """Names that lines define which changes put in, and that none took out again, the newest last."""
-    committed: bool = False
-    """Git has the newest change."""
-    delegated: bool = False
-    """A sub-agent that was told of it, or tells of it, has worked since: it may have changed it."""
+    outside: bool = False
+    """It is of no project: no command takes it back with all else."""
+
+
+class UndoCommand(NamedTuple):
+    """A command that may have taken back all that was changed before it."""
+
+    text: str
+    number: int
+    """Entry of its call."""
+    order: int
+    """Its place among all that happened."""
 
 
 class FileHistory:
     """Notes by path, the one touched last at the end."""
 
     def __init__(self) -> None:
-        self.notes: dict[str, FileNote] = {}
+        self._notes: dict[str, FileNote] = {}
         self._count = 0
-        self._changed_at = self._stashed_at = -1
-        self.delegated_at = -1
-        """Where a sub-agent last worked that was told of files of this work, or tells of them."""
-        self.switched = -1
-        """Where another branch was last checked out."""
-        self._branch = ""
-        """Its name."""
-        self._added = set[str]()
-        """Files whose newest change was added for the next commit."""
-        self._away: dict[str, dict[str, FileNote]] = {}
-        """What stood on branches that were left, by their names."""
-        self._stashes: list[dict[str, FileNote]] = []
-        """What git put away, the newest last."""
+        """Events so far."""
+        self.changed_at = -1
+        """Entry in which a file of the project was last changed, or a change of it taken back by name."""
+        self._undos: list[UndoCommand] = []
+        """The newest, and the one before it, which counts again where a stash was brought back."""
         self._base: str | None = None
         """The directory that all calls name for their relative paths to start from; empty where they name
         several."""
 
     @property
-    def stashed(self) -> bool:
-        """The changes of the work are put away."""
-        return bool(self._stashes)
+    def undo(self) -> UndoCommand | None:
+        """The newest command that may have taken back all that was changed before it."""
+        return self._undos[-1] if self._undos else None
 
     @property
-    def changed_at(self) -> int:
-        """Where a file was last changed, or a change taken back. What is back from the stash is not."""
-        return max(self._changed_at, self._stashed_at) if self.stashed else self._changed_at
+    def stashed(self) -> bool:
+        """`git stash` may have put all changes away; nothing brought them back, no file was changed since."""
+        undo = self.undo
+        return undo is not None and undo.text.startswith("git stash") and self.changed_at < undo.number
 
     def told(self) -> list[FileNote]:
         """What is known of each file, the one touched last at the end. What has files below it is none."""
-        above = (path.split("/")[:-1] for path in self.notes)
+        above = (path.split("/")[:-1] for path in self._notes)
         folders = {folder for parts in above for folder in accumulate(parts, "{}/{}".format)}
         return [
-            note
-            for path, note in self.notes.items()
-            if note.fate != "gone" and (note.fate != "read" or path not in folders)
+            note if self._holds(note) else FileNote(note.name, "uncertain", note.first, number=note.number)
+            for path, note in self._notes.items()
+            if note.fate != "read" or path not in folders
         ]
 
     def files(self, most: int | None = None) -> Files:
@@ -136,12 +128,15 @@ class FileHistory:
     def take(self, action: Action, base: str, number: int, *, created: bool) -> None:
         """One more action that succeeded. `base`: where relative paths start; `created`: the tool says so."""
         path = self._key(action.path, base)
-        known = self.notes.get(path)
+        known = self._notes.get(path)
+        name = known.name if known else action.path
         if action.verb == "view":
-            if known is None or known.fate in ("read", "deleted", "dropped", "gone"):
-                name, delegated = (known.name, known.delegated) if known else (action.path, False)
-                self._put(path, FileNote(name, "read", 0, number, delegated=delegated))
+            if known is None or known.fate in ("read", "deleted"):
+                self._put(path, FileNote(name, "read", number=number))
             return
+        outside = _is_outside(path, base)
+        if not outside:
+            self.changed_at = max(self.changed_at, number)
         before = known.fate if known else ""
         fate: Fate = "created" if before == "created" else "modified"
         if action.verb == "delete":
@@ -149,176 +144,95 @@ class FileHistory:
         elif action.verb == "create" or (action.verb == "write" and created):
             fate = "modified" if before in ("read", "modified", "deleted") else "created"
         text, taken_out, put_in = summarise_edit(action)
-        stay = (name for name in (known.defines if known else ()) if name not in {*taken_out, *put_in})
-        names = (*stay, *put_in)[-_NAMES:]
-        name = known.name if known else action.path
-        if not base or path.startswith(f"{base}/") or not OUTSIDE.match(path):
-            self._changed_at = max(self._changed_at, number)
-        earlier = ((known.number, known.change), *known.before)[:_EARLIER] if known and known.change else ()
+        last = known if known and known.change and self._holds(known) else None
+        stay = (name for name in (last.defines if last else ()) if name not in {*taken_out, *put_in})
+        earlier = ((last.number, last.change), *last.before)[:_EARLIER] if last else ()
         if action.verb != "modify":
             text, earlier = "" if fate == "deleted" else text, ()
-        elif known and known.number == number and known.change:  # several edits of one step
-            text, earlier = f"{going_on(known.change)}\n{text}", known.before
-        self._put(path, FileNote(name, fate, 0, number, text, earlier, names))
-
-    def delegate(self, said: str, number: int) -> None:
-        """A sub-agent has worked: what it was told, and what it tells."""
-        for path, note in self._of(*_CHANGED, "read").items():
-            if posixpath.basename(path) in said:
-                self.notes[path] = msgspec.structs.replace(note, delegated=True)
-                self.delegated_at = number
+        elif last and last.number == number:  # several edits of one step
+            text, earlier = f"{going_on(last.change)}\n{text}", last.before
+        names = (*stay, *put_in)[-_NAMES:]
+        note = FileNote(
+            name, fate, number=number, change=text, before=earlier, defines=names, outside=outside
+        )
+        self._put(path, note)
 
     def ran(self, line: CommandLine, base: str, number: int, outcome: ToolOutcome) -> None:
-        """A command line that ran. Of one that failed, or is not plain, nothing is sure."""
-        sure, switches = line.plain and not outcome.failed, False
+        """A command line that ran: it may have taken changes back. `base`: where relative paths start."""
         for index, simple in enumerate(line.commands):
-            verb, words = _verb(simple)
-            switches = switches or not {"checkout", "switch"}.isdisjoint(simple.words[1:3])
-            if verb == "add":
-                self._add(simple, words, absolute(folder_before(line, index), base))
-            elif verb == "commit":
-                on = _COMMITTED.search(outcome.body)
-                self._branch = on[1] if on else self._branch
-                if on or sure:  # it may be told to say nothing
-                    self._commit(changed=any(map(_ADDS.fullmatch, simple.words[2:])))
-            elif verb in ("stash", "unstash", "drop"):
-                self._stash(verb, words, number, outcome.body, sure=sure)
-            elif verb == "reset":
-                undone = self._pending if {*words} <= {"HEAD"} else self._of
-                self._forget(undone(*_CHANGED), number)
-            elif verb == "checkout" and "." in words:
-                undone = self._pending if {*words} <= {".", "HEAD"} else self._of
-                self._forget(undone("modified", "deleted"), number)
-            elif verb == "mv" and sure and len(words) == 2:
-                self._move(words[0], words[1], absolute(folder_before(line, index), base), number)
-            elif verb in ("rm", "mv", "checkout"):
-                folder = absolute(folder_before(line, index), base)
-                words = words[:-1] if verb == "mv" else words
-                for word in words:
-                    self._take_back(verb, tidy(word), folder, number)
-        if _CLEAN in outcome.body[-400:] and any(simple.program == "git" for simple in line.commands):
-            self._added |= self._of(*_CHANGED).keys()
-            self._commit(changed=True)
-        for found in _SWITCHED.finditer(outcome.body) if switches else ():
-            begun = any(x.words[-1:] == (found[1],) and _HERE & {*x.words} for x in line.commands)
-            self._switch(found[1], number, begun=begun)
+            program, words = _program(simple)
+            failed = outcome.failed and line.plain and index == len(line.commands) - 1
+            elsewhere = _is_outside(f"{absolute(folder_before(line, index), base)}/", base)
+            if program == "git stash" and words[:1] == ("pop",):
+                stash = self.undo is not None and self.undo.text.startswith("git stash")
+                if stash and _DROPPED.search(outcome.body):
+                    self._undos.pop()
+            elif self._takes_back_all(program, words, outcome.body):
+                if not failed and not elsewhere:
+                    self._count += 1
+                    text = in_short(" ".join((program, *words)), _COMMAND)
+                    self._undos = [*self._undos[-1:], UndoCommand(text, number, self._count)]
+            elif program in _NAMING and not {"--cached", "--staged"} & {*words} and not _BEGINS & {*words}:
+                named = operands((program, *words))
+                for word in named[:-1] if program in ("mv", "git mv") else named:
+                    self._forget(self._named(tidy(word)), number)
 
-    def _stash(self, verb: str, words: list[str], number: int, said: str, *, sure: bool) -> None:
-        """`sure`: the line did what it says; git's own words tell it, too. Where a part of the changes is
-        meant, or one of several stashes, nothing is told of them."""
-        kept = _KEPT.search(said) is not None
-        gone = (sure and not kept) or _DROPPED.search(said) is not None
-        if verb == "stash" and "No local changes" not in said[:400]:
-            untracked: tuple[Fate, ...] = ("created",) if _UNTRACKED & {*words} else ()
-            pending = self._pending("modified", "deleted", *untracked)
-            self._stashes.append(pending)
-            partly = any(word in _PARTLY or not word.startswith("-") for word in words)
-            away = (sure or kept or _SAVED.search(said)) and not partly
-            self._forget(pending, fate="stashed" if away else "gone")
-            self._stashed_at = number if pending else -1
-        elif verb != "stash" and words:
-            self._stashes.clear()
-            self._forget(self._of("stashed"))
-        elif verb == "unstash" and gone:
-            self._return(self._stashes.pop() if self._stashes else {})
-        elif verb == "unstash" and not kept:
-            self._forget(self._of("stashed"))
-        elif verb == "drop":
-            top = self._stashes.pop() if self._stashes else {}
-            stashed = {path: note for path, note in self._of("stashed").items() if path in top}
-            self._forget(stashed, fate="dropped" if gone else "gone")
+    def _takes_back_all(self, program: str, words: tuple[str, ...], output: str) -> bool:
+        """Whether a command may take back all that was changed, as far as git says what it did."""
+        named, options = operands((program, *words)), {word for word in words if word.startswith("-")}
+        match program:
+            case "git stash":
+                return words[:1] in ((), ("push",), ("save",)) or words[0].startswith("-")
+            case "git reset":
+                return bool(_RESETS & options)
+            case "git switch" | "git checkout" if _BEGINS & options:
+                return len(named) > 1
+            case "git switch" | "git revert":
+                return True
+            case "git restore":
+                return "." in named and "--staged" not in options
+            case "git clean":
+                return not named and any("f" in option for option in options)
+            case "git checkout":
+                names = [tidy(word) for word in named]
+                is_file = any(path.endswith(name) for name in names for path in self._named(name))
+                files = is_file or "--" in words or _UPDATED.search(output) is not None
+                return "." in named or (bool(named) and not files)
+            case _:
+                return False
 
-    def _add(self, simple: Simple, words: list[str], folder: str) -> None:
-        changed = self._of(*_CHANGED)
-        if _EVERYTHING & {*simple.words}:
-            self._added |= changed.keys()
-        elif "." in words:
-            self._added |= {path for path in changed if path.startswith(f"{folder}/") or not folder}
-        else:
-            self._added |= {path for word in words for path in self._meant(tidy(word))}
+    def _holds(self, note: FileNote) -> bool:
+        """Whether no command may have undone what a note says."""
+        untouched = note.fate == "read" or note.outside
+        return untouched or self.undo is None or note.order > self.undo.order
 
-    def _commit(self, *, changed: bool) -> None:
-        """What was added is in the commit; with `changed`, whatever git knew before, too."""
-        for path, note in self._of(*_CHANGED).items():
-            if path in self._added or (changed and note.fate != "created"):
-                self.notes[path] = msgspec.structs.replace(note, committed=True)
-        self._added.clear()
+    def _forget(self, paths: list[str], number: int) -> None:
+        for path in paths:
+            if self._notes.pop(path).fate != "read":
+                self.changed_at = max(self.changed_at, number)
 
-    def _switch(self, branch: str, number: int, *, begun: bool) -> None:
-        """Another branch: what was committed stays on the one that is left, unless the new one is `begun`
-        from it."""
-        if not begun:
-            committed = {path: note for path, note in self._of(*_CHANGED).items() if note.committed}
-            self._away[self._branch] = self._away.get(self._branch, {}) | committed
-            self._forget(committed, fate="left")
-            self._return(self._away.pop(branch, {}))
-            self.switched = number
-        self._branch = branch
-
-    def _return(self, notes: dict[str, FileNote]) -> None:
-        for path, note in notes.items():
-            if self.notes[path].fate in ("left", "stashed", "gone"):
-                self.notes[path] = note
-
-    def _take_back(self, verb: str, word: str, folder: str, number: int) -> None:
-        target = absolute(word, folder)
-        for path in self._meant(word):
-            note = self.notes[path]
-            named = path == target or path.startswith(f"{target}/")
-            if verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
-                self._forget({path: note}, number)
-
-    def _move(self, source: str, target: str, folder: str, number: int) -> None:
-        """What was changed in a file goes with it."""
-        known = self.notes.get(absolute(tidy(source), folder))
-        self._take_back("mv", tidy(source), folder, number)
-        if known is None or known.fate not in ("modified", "created"):
-            return
-        inside = target.endswith(("/", ".")) or self._meant(f"{tidy(target)}/*")
-        to = posixpath.join(target, posixpath.basename(source)) if inside else target
-        path = absolute(tidy(to), folder)
-        fate: Fate = "created" if known.fate == "created" and path not in self.notes else "modified"
-        moved = msgspec.structs.replace(known, name=path, fate=fate, number=number, committed=False)
-        self._put(path, msgspec.structs.replace(moved, change=f"moved from {source}", before=()))
-
-    def _of(self, *fates: Fate) -> dict[str, FileNote]:
-        return {path: note for path, note in self.notes.items() if note.fate in fates}
-
-    def _pending(self, *fates: Fate) -> dict[str, FileNote]:
-        return {path: note for path, note in self._of(*fates).items() if not note.committed}
-
-    def _forget(self, notes: dict[str, FileNote], number: int = -1, fate: Fate = "gone") -> None:
-        for path, note in notes.items():
-            at = max(note.number, number) if note.fate in _CHANGED else -1
-            self._changed_at = max(self._changed_at, at)
-            self.notes[path] = msgspec.structs.replace(
-                note, fate=fate, number=at, change="", before=(), defines=()
-            )
-
-    def _meant(self, word: str) -> list[str]:
+    def _named(self, word: str) -> list[str]:
         """Known files that a word of a command may stand for: of that name, in a folder of that name, or of
         that pattern."""
         if any(char in word for char in "*?["):
-            return [path for path in self.notes if fnmatchcase(path, f"*{word}")]
+            return [path for path in self._notes if fnmatchcase(path, f"*{word}")]
         inside, whole = f"/{word.lstrip('/')}/", f"/{word.lstrip('/')}"
-        return [path for path in self.notes if inside in f"/{path}/" or whole.endswith(f"/{path}")]
+        return [path for path in self._notes if inside in f"/{path}/" or whole.endswith(f"/{path}")]
 
     def _key(self, name: str, base: str) -> str:
         """The path of a file. One that a call gives without a directory to start from starts where all others
         do, as far as calls state that."""
         if base and base != self._base:
             self._base = base if self._base is None else ""
-            relative = [path for path in self.notes if absolute(path, self._base) != path]
-            for held in (self.notes, *self._away.values(), *self._stashes):
-                held |= {absolute(path, base): held.pop(path) for path in relative if path in held}
+            relative = [path for path in self._notes if absolute(path, self._base) != path]
+            self._notes |= {absolute(path, base): self._notes.pop(path) for path in relative}
         return absolute(name, base or self._base or "")
 
     def _put(self, path: str, note: FileNote) -> None:
-        known = self.notes.pop(path, None)
-        self._added.discard(path)
-        if known is None:
-            self._count += 1
-        self.notes[path] = msgspec.structs.replace(note, first=known.first if known else self._count)
+        known = self._notes.pop(path, None)
+        self._count += 1
+        first = known.first if known else self._count
+        self._notes[path] = msgspec.structs.replace(note, first=first, order=self._count)
 
 
 def absolute(path: str, base: str) -> str:
@@ -326,32 +240,15 @@ def absolute(path: str, base: str) -> str:
     return path if not base or path.startswith(("/", "~")) else tidy(posixpath.join(base, path))
 
 
-def _verb(simple: Simple) -> tuple[str, list[str]]:
-    """What a command may take back, and of what: rm, mv, checkout, reset, stash, unstash; or add, commit."""
-    words = simple.words if simple.words[1:2] != ("-C",) else (simple.words[0], *simple.words[3:])
-    rest = set(words[2:])
-    named = operands(words[1:] if simple.program == "git" else words)
-    verb = words[1] if simple.program == "git" and len(words) > 1 else simple.program
-    if verb in ("rm", "unlink", "trash") and "--cached" not in rest:
-        return "rm", named
-    if verb == "mv":
-        return "mv", named
+def _is_outside(path: str, base: str) -> bool:
+    """Whether a path is of no project, and not below the directory of the session either."""
+    return bool(base) and not path.startswith(f"{base}/") and OUTSIDE.match(path) is not None
+
+
+def _program(simple: Simple) -> tuple[str, tuple[str, ...]]:
+    """A command and what it is told: of git `git checkout`, in whatever folder it works."""
+    words = simple.words
     if simple.program != "git":
-        return "", []
-    if verb == "stash":
-        return _STASHES.get(named[0] if named else "push", ""), _stash_words(words[2:])
-    if verb in ("checkout", "restore") and not rest & {*_HERE, "--staged"}:
-        return "checkout", named
-    if verb == "reset" and "--hard" in rest:
-        return "reset", named
-    return ("commit", []) if verb in _COMMITS else ("add", named) if verb == "add" else ("", [])
-
-
-def _stash_words(words: Sequence[str]) -> list[str]:
-    """What a command on the stash is told beside its verb and a message: options, paths, the name of one."""
-    verb = next((word for word in words if not word.startswith("-")), "push")
-    if verb in ("save", "clear"):
-        return []
-    quiet = ("-m", "--message", "-q", "--quiet", "--index")
-    said = zip(words, ("", *words), strict=False)
-    return [x for x, before in said if x != verb and x not in quiet and before not in quiet[:2]]
+        return simple.program, words[1:]
+    rest = words[3:] if words[1:2] == ("-C",) else words[1:]
+    return f"git {''.join(rest[:1])}", rest[1:]

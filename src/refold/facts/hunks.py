@@ -125,19 +125,13 @@ def _lines(text: str) -> list[str]:
 def _changes(action: Action) -> list[tuple[list[str], list[str]]]:
     """Lines that were taken out and put in, place by place; no line that stayed, or was only set in."""
     old, new = _lines(action.old), _lines(action.new)
-    for _ in range(2):  # without what is the same at the start; turned round, at the end
-        pairs = enumerate(zip(old, new, strict=False))
-        same = next((n for n, (a, b) in pairs if a.split() != b.split()), min(len(old), len(new)))
-        old, new = old[same:][::-1], new[same:][::-1]
     words = ([_plain(row) for row in rows[:_COMPARED]] for rows in (old, new))
     codes = SequenceMatcher(None, *words, autojunk=False).get_opcodes()
     changes = [(old[a:b], new[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
     if max(len(old), len(new)) > _COMPARED and len(changes) > 1:
         changes.pop()  # what comes behind may be the same
-    if "<<<<<<< " in action.old:  # of two sides that say the same, one still does
-        stay = {*map(_plain, action.new.splitlines())}
-        changes = [([row for row in gone if _plain(row) not in stay], put) for gone, put in changes]
-    return [change for change in changes if any(row.strip() for rows in change for row in rows)]
+    saying = [change for change in changes if any(map(_says, chain(*change)))]
+    return saying or [change for change in changes if any(row.strip() for row in chain(*change))]
 
 
 def _plain(row: str) -> str:
@@ -152,6 +146,16 @@ def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:
     margin = min((len(row) - len(row.lstrip()) for row in kept[:most]), default=0)
     shown = [mark + _cut(row[margin:]) for row in kept[: max(most, 0)]]
     if shown and len(shown) < len(kept):
+        shown[-1] = going_on(shown[-1])
+    return shown
+
+
+def beginning(change: Sequence[str], count: int) -> list[str]:
+    """The first lines of a change; none that something replaced without what took its place."""
+    shown, replaces = [*change[:count]], "".join(change[count : count + 1]).startswith("+ ")
+    while replaces and shown and shown[-1].startswith("- "):
+        shown.pop()
+    if shown and len(shown) < len(change):
         shown[-1] = going_on(shown[-1])
     return shown
 

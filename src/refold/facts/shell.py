@@ -113,6 +113,18 @@ def operands(words: Sequence[str]) -> list[str]:
     return [word for word in words[1:] if not word.startswith("-") or word == "-"]
 
 
+_PRINTING = re.compile(r"--?(?:tb|maxfail|reporter|colou?rs?|count)=")
+"""Options with a value that change only what is printed, and how much of it."""
+
+
+def normalised(words: Sequence[str]) -> tuple[str, ...]:
+    """The same for commands that do the same: the program, and what it is told beside flags. `-x`, `--quiet`
+    are flags; `--filter=web` is none."""
+    program = words[0].rsplit("/", 1)[-1].rstrip(".0123456789") if words else ""
+    told = (word.removeprefix("./").rstrip("/") for word in words[1:] if word[:1] != "-" or "=" in word)
+    return (program, *(word for word in told if not _PRINTING.match(word)))
+
+
 def folder_before(line: CommandLine, index: int) -> str:
     """Where a command of a line runs, as far as the line says: what `cd` in front of it names."""
     folder = ""

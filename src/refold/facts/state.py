@@ -14,20 +14,13 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from refold.entries import Files
-from refold.facts.check_results import (
-    LAUNCHERS,
-    RunSummary,
-    check_run,
-    summary,
-    tells_of_failure,
-    without_printing,
-)
+from refold.facts.check_results import RunSummary, check_run, summary
 from refold.facts.file_history import FileHistory, FileNote, absolute
-from refold.facts.shell import CommandLine, operands, parse, without_folder
+from refold.facts.shell import CommandLine, normalised, parse, without_folder
 from refold.facts.todos import Todo, plan, todos, with_task
 from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.facts.tools import actions, printed_files
-from refold.messages import Bash, Call, Message, Result, User, compact_json
+from refold.messages import Bash, Call, Message, Result, User
 from refold.session.toolnames import (
     READING_AGENTS,
     SUB_AGENTS,
@@ -41,8 +34,6 @@ from refold.text.truncate import in_short, one_line
 
 _CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
-_SCHEME = re.compile(r"^https?://")
-_FILE = re.compile(r"[\w-]\.\w")
 _QUOTED = 160
 """Characters of what went wrong where no runner sums up."""
 _ERROR_STEPS = 20
@@ -97,15 +88,14 @@ class _Step(msgspec.Struct, frozen=True):
     """Which step of the session it belongs to."""
 
 
-class _Run(msgspec.Struct, frozen=True):
-    """A run of checks, and what tells whether it still is the newest."""
+class _Failure(msgspec.Struct, frozen=True):
+    """A failed action, and what tells whether it was tried again."""
 
-    check: LatestCheck
-    left: frozenset[tuple[str, ...]]
-    """Its commands that did not run again."""
-    tool: str
-    unmarked: bool
-    """The tool did not mark it as failed: exit code 0, if it marks what fails, and that decides."""
+    action: FailedAction
+    subjects: frozenset[tuple[str, ...]]
+    """Programs with what they are told first; files."""
+    count: int
+    """The step of the session it belongs to."""
 
 
 class WorkState:
@@ -123,11 +113,15 @@ class WorkState:
         """Where the shell reports to stand."""
         self._steps = 0
         self._waiting: dict[str, _Step] = {}
-        self._runs: list[_Run] = []
+        self._checks: dict[tuple[frozenset[tuple[str, ...]], str], tuple[LatestCheck, str]] = {}
+        """By their commands, normalised, and the folder, the newest last. With the tool that did not mark it
+        as failed, where nothing else says how it ended."""
         self._marking: set[str] = set()
         """Tools that mark commands that fail: seen to do so in this session."""
-        self._errors: dict[str, tuple[FailedAction, frozenset[tuple[str, str]], int]] = {}
-        """By what failed; with the programs that try it again, and the step."""
+        self._failures: list[_Failure] = []
+        """The newest last."""
+        self.agent_at = -1
+        """Entry in which a sub-agent last reported that may change files."""
         self._running: dict[str, tuple[Running, _Step]] = {}
         self._last: _Step | None = None
         """The newest command line, which may still wait for input."""
@@ -164,32 +158,28 @@ class WorkState:
         base = self._base(call) or outcome.cwd
         started = _STARTED.match(outcome.body[:400])
         if started:
-            # How it ends is not known yet: what it may take back is not told.
-            begun = msgspec.structs.replace(outcome, failed=True)
-            self.history.ran(parse(command_line(call)), base, step.at[0], begun)
+            self.history.ran(parse(command_line(call)), base, step.at[0], outcome)
             self._start(step, started[1] or started[2] or started[3], at)
         elif what == "bash":
             self._ran(self._continued(step), outcome, base, at)
         elif canonical_tool_name(call.name) in SUB_AGENTS:
-            self._worked(call, outcome.body, at)
+            self._worked(call, at)
         elif self._running:
             self._ends(outcome.body, outcome, at)
         opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
-        if what == "edit" and self._errors:
-            self._again(_same(call))
         printed = printed_files(call, outcome.body, outcome.exit) if what == "bash" else ()
         for action in actions(call, opened[1] if opened else ""):
             path = absolute(action.path, base)
-            self._errors.pop(path, None)
+            file = frozenset({("file", path)})
+            self._tried_again(file)
             if action.verb == "view" and (
                 action.path not in printed if what == "bash" else f"\n{action.path}/" in outcome.body[:400]
             ):
                 continue  # nothing of it was printed, or it is a folder: what it holds was listed
             if not outcome.failed:
                 self.history.take(action, base, step.at[0], created=outcome.created)
-            elif action.verb != "view" and what != "bash":
-                error = FailedAction(f"{call.name} {action.path}", outcome.error, outcome.exit, *at)
-                _keep(self._errors, path, (error, _same(call), step.count), _ERRORS)
+            elif action.verb != "view" and what != "bash" and not opened:
+                self._failed(f"{call.name} {action.path}", outcome, file, step, at)
         if not outcome.failed:
             self._lists(step, outcome, what == "todo", at)
         if outcome.cwd:
@@ -223,67 +213,59 @@ class WorkState:
             self._marking.add(step.call.name)
         line = command_line(step.call)
         parsed = parse(line)
+        stashed = self.history.stashed
         self.history.ran(parsed, base, step.at[0], outcome)
-        names = self._tried(parsed)
-        told = self._checked(step, outcome, line, base, at)
-        if outcome.exit and names and not told and parsed.commands[-1].program not in LOOKS:
-            what = one_line(without_folder(line), 4_000)
-            error = FailedAction(what, outcome.error, outcome.exit, *at)
-            _keep(self._errors, what, (error, names, step.count), _ERRORS)
+        subjects = _subjects(parsed)
+        self._tried_again(subjects)
+        told = self._checked(step, outcome, line, base, at, stashed=stashed)
+        if outcome.exit and subjects and not told and parsed.commands[-1].program not in LOOKS:
+            self._failed(one_line(without_folder(line), 4_000), outcome, subjects, step, at)
 
-    def _tried(self, parsed: CommandLine) -> frozenset[tuple[str, str]]:
-        """The names of a command line; what failed of them before is tried again."""
-        names = _names(parsed)
-        self._again(names)
-        return names
+    def _failed(
+        self, what: str, outcome: ToolOutcome, subjects: frozenset[tuple[str, ...]], step: _Step, at: At
+    ) -> None:
+        action = FailedAction(what, outcome.error, outcome.exit, *at)
+        self._failures = [*self._failures, _Failure(action, subjects, step.count)][-_ERRORS:]
 
-    def _again(self, names: frozenset[tuple[str, str]]) -> None:
-        for subject in [key for key, error in self._errors.items() if not error[1].isdisjoint(names)]:
-            del self._errors[subject]
+    def _tried_again(self, subjects: frozenset[tuple[str, ...]]) -> None:
+        self._failures = [x for x in self._failures if x.subjects.isdisjoint(subjects)]
 
-    def _checked(self, step: _Step, outcome: ToolOutcome, line: str, base: str, at: At) -> bool:
-        """A run of checks takes the place of what they gave before. Says whether something is told of it."""
+    def _checked(
+        self, step: _Step, outcome: ToolOutcome, line: str, base: str, at: At, *, stashed: bool
+    ) -> bool:
+        """A run of checks takes the place of earlier ones of the same. Says whether anything is told."""
         run = check_run(line)
         if run is None or outcome.exit in _NOT_STARTED:
             return False
         stated = run.folder or self._shell or "workdir" in step.call.arguments
         folder = absolute(run.folder or ".", base) if stated else ""
         code = outcome.exit
+        unmarked = code is None and run.zero_proves and not outcome.failed
         proven = code is not None and (run.other_proves if code else run.zero_proves)
-        text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
         decided = ("FAILED" if code else "passed") if proven else ""
         said = summary(outcome.body, failed=outcome.failed)
         if not decided and not said.quote and any(map(stopped, outcome.body[-400:].split("\n"))):
             return False  # it was stopped, and takes no one's place
         if decided == "FAILED" and not said.quote:
             said = RunSummary(in_short(outcome.error, _QUOTED))
+        for commands, place in [*self._checks]:
+            if commands & run.commands and (not folder or place in ("", folder)):
+                del self._checks[commands, place]
+        if not decided and not said.quote and not unmarked:
+            return False
+        stashed = stashed and "git stash pop" not in run.text
+        text = f"{run.text} (after git stash)" if stashed else run.text
         check = LatestCheck(text, decided, code if proven else None, *said, folder, *at)
-        unmarked = code is None and run.zero_proves and not outcome.failed
-        self._supersede(run.commands, folder, told=bool(decided or check.quote))
-        if decided or check.quote or unmarked:
-            self._runs.append(_Run(check, run.commands, step.call.name, unmarked))
-            del self._runs[:-_CHECKS]
-        return bool(decided or check.quote)
-
-    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str, *, told: bool) -> None:
-        """A run of which every command ran again, there or where it is not said, is the newest no more. Other
-        options for what is printed make no other command, unless a success would go for nothing that is
-        `told`. A failure that may be of a command that ran again goes with the first of them."""
-        for place, run in [*enumerate(self._runs)][::-1]:
-            failed = run.check.outcome == "FAILED" or tells_of_failure(run.check.quote)
-            same = without_printing if told or failed else tuple[str, ...]
-            again = set(map(same, commands))
-            left = frozenset(words for words in run.left if same(words) not in again)
-            if left != run.left and (not folder or run.check.folder in ("", folder)):
-                stays = left and (run.check.outcome or not failed)
-                self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if stays else []
+        tool = step.call.name if unmarked else ""
+        _keep(self._checks, (run.commands, folder), (check, tool), _CHECKS)
+        return bool(decided or said.quote)
 
     # ── the background ──────────────────────────────────────────────────────────────────────────
 
     def _start(self, step: _Step, id: str, at: At) -> None:
         given = step.call.arguments.get("description")
         line = command_line(step.call)
-        self._tried(parse(line))
+        self._tried_again(_subjects(parse(line)))
         what = line or (given if isinstance(given, str) else "") or step.call.name
         _keep(self._running, id, (Running(one_line(what, 400), id, *at), step), _RUNNING)
 
@@ -295,12 +277,11 @@ class WorkState:
             if outcome is not None and kind(step.call.name) == "bash":
                 self._ran(step, outcome, self._base(step.call), at)
             elif canonical_tool_name(step.call.name) in SUB_AGENTS:
-                self._worked(step.call, text, at)
+                self._worked(step.call, at)
 
-    def _worked(self, call: Call, report: str, at: At) -> None:
+    def _worked(self, call: Call, at: At) -> None:
         if canonical_tool_name(text_argument(call, ("subagent_type",))) not in READING_AGENTS:
-            told = text_argument(call, ("prompt", "message", "task"))
-            self.history.delegate(f"{told[:_TOLD]}\n{report[:_TOLD]}", at[0])
+            self.agent_at = at[0]
 
     # ── what it says ────────────────────────────────────────────────────────────────────────────
 
@@ -316,19 +297,17 @@ class WorkState:
     @property
     def checks(self) -> tuple[LatestCheck, ...]:
         """The newest run of each check of which something is known, newest last."""
-        runs = (
-            msgspec.structs.replace(run.check, outcome="passed", exit=0)
-            if run.unmarked and run.tool in self._marking
-            else run.check
-            for run in self._runs
+        checks = (
+            msgspec.structs.replace(check, outcome="passed", exit=0) if tool in self._marking else check
+            for check, tool in self._checks.values()
         )
-        return tuple(check for check in runs if check.outcome or check.quote)
+        return tuple(check for check in checks if check.outcome or check.quote)
 
     @property
     def error(self) -> FailedAction | None:
         """The last failure of something that was not tried again, unless it is long ago."""
-        newest = next(reversed(self._errors.values()), None)
-        return newest[0] if newest and self._steps - newest[2] <= _ERROR_STEPS else None
+        newest = self._failures[-1] if self._failures else None
+        return newest.action if newest and self._steps - newest.count <= _ERROR_STEPS else None
 
     @property
     def running(self) -> tuple[Running, ...]:
@@ -351,8 +330,6 @@ def of(messages: Iterable[Message]) -> WorkState:
     return WorkState().extend(messages)
 
 
-_TOLD = 20_000
-"""Characters of what a sub-agent is told, and tells, that are looked at."""
 _NOT_STARTED = (126, 127)
 """Exit codes of a shell that found no such program, or may not start it: nothing was checked."""
 _STARTED = re.compile(
@@ -366,10 +343,11 @@ _ENDED = re.compile(
 )
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
 """SWE-agent's edits name no file: they change the one that is open, and their answer says which."""
+_K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
+def _keep(values: dict[_K, _V], name: _K, value: _V, most: int) -> None:
     """The value as the newest of at most so many."""
     values.pop(name, None)
     values[name] = value
@@ -377,26 +355,7 @@ def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
         del values[next(iter(values))]
 
 
-def _same(call: Call) -> frozenset[tuple[str, str]]:
-    """What tries an edit again, of whatever file: the same call."""
-    return frozenset({(call.name, compact_json(call.arguments))})
-
-
-def _names(line: CommandLine) -> frozenset[tuple[str, str]]:
-    """The programs of a line, each with what it is first told, and all that one is told, which another may be
-    told as well: either again is the same tried again."""
-    named = set[tuple[str, str]]()
-    for simple in line.commands:
-        program, words = simple.program.rstrip(".0123456789"), [*map(_bare, operands(simple.words))]
-        if program not in ("", "cd", "echo"):
-            # A file that runs by itself, or by an interpreter or a launcher.
-            files = [simple.program] if "/" in simple.words[0] else filter(_FILE.search, words)
-            run = next(iter(files), "") if "/" in simple.words[0] or program in LAUNCHERS else ""
-            named |= {(program, "".join(words[:1])), ("run", run.rsplit("/", 1)[-1])}
-            named |= {("any", " ".join(words))} if len(words) > 1 else set()
-    return frozenset(named - {("run", "")})
-
-
-def _bare(word: str) -> str:
-    """`./a.py` is `a.py`, and `http://localhost:3000/` is `localhost:3000`."""
-    return _SCHEME.sub("", word).removeprefix("./").rstrip("/")
+def _subjects(line: CommandLine) -> frozenset[tuple[str, ...]]:
+    """The programs of a line, each with what it is told first: either again is the same tried again."""
+    named = (normalised(simple.words)[:2] for simple in line.commands)
+    return frozenset(words for words in named if words[0] not in ("", "cd", "echo"))

@@ -8,40 +8,39 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from refold import tokens
 from refold.facts.check_results import tells_of_failure
-from refold.facts.file_history import OUTSIDE, Fate, FileNote
-from refold.facts.hunks import going_on
+from refold.facts.file_history import OUTSIDE, FileNote
+from refold.facts.hunks import beginning
 from refold.facts.lines import OTHERS, SHOWN_CHARS, Row, joined
 from refold.facts.state import FailedAction, LatestCheck, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
 from refold.tokens.fitting import largest
 
-_LISTS: dict[Fate | Literal["delegated"], str] = {
+_LISTS = {
     "modified": "Files changed",
     "created": "Files created",
     "deleted": "Files deleted",
-    "delegated": "Files that a sub-agent may have changed",
-    "left": "Files changed before another branch was checked out",
-    "stashed": "Files whose changes git stash put away",
-    "dropped": "Files whose changes were thrown away with git stash drop",
+    "uncertain": "Files changed before {undo}, which may have undone it",
     "read": "Files read",
 }
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not tried again", "Open todos", "Plan"
 RUNNING = "Running in the background, no end reported"
-_ORDER = (*_LISTS.values(), CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES)
+_ORDER = (*_LISTS, CHECKS, ERROR, RUNNING, TODOS, PLAN, CHANGES)
 _FILES = 0.45
 """Part of the budget that names of files may take (R25: 8 % of a record, of which the state is 18 %)."""
-_CHANGES, _CHECKS, _PLAN = 24, 10, 800
-"""Changed files and checks that are told of; characters of a plan."""
+_CHANGES, _CHECKS, _PLAN = 10, 10, 800
+"""Changes and checks that are told of; characters of a plan."""
+_NEWEST, _OTHERS = (8, 4, 2), (3, 1)
+"""Lines of the newest change, and of another, that are told if they fit, or else so many."""
 _STALE = 100
 """Entries after which a check is not told any more where files were changed since; of the newest three only a
 failure."""
@@ -50,11 +49,18 @@ Shows: TypeAlias = Callable[[int, str], bool]
 """Whether the view shows the entry of a number elsewhere, and in it a text; without a text: names it."""
 
 
-class Listed(NamedTuple):
-    """Names of files under their headings."""
-
-    sections: dict[str, list[Row]]
+class _FileLists(NamedTuple):
+    sections: list[tuple[str, list[Row]]]
+    """By fate, each with its heading."""
     names: frozenset[str]
+
+
+class _Statement(NamedTuple):
+    title: str
+    texts: Sequence[str]
+    """What it says, at one length or at several, the longest first."""
+    number: int
+    """The entry that it is about."""
 
 
 class Catalogue:
@@ -62,55 +68,17 @@ class Catalogue:
 
     def __init__(self, state: WorkState) -> None:
         self.state, self.version = state, state.version
-        self.notes: Sequence[FileNote] = sorted(state.notes(), key=attrgetter("number"), reverse=True)
+        self._notes: Sequence[FileNote] = sorted(state.notes(), key=attrgetter("number"), reverse=True)
         """The newest first."""
-        names = [note.name for note in self.notes]
-        self.alike = Counter(map(posixpath.basename, names))
-        """How many share their last part."""
+        names = [note.name for note in self._notes]
         self.root = _root(names, state.home)
         """The folder, with its slash, that names are given below."""
-        self._fates = Counter(map(_told_as, self.notes))
+        self._base_names = Counter(map(posixpath.basename, names))
+        self._fates = Counter(note.fate for note in self._notes)
         # Where not all fit, those that were changed come before those that were only read.
-        ranked = sorted(self.notes, key=lambda note: _told_as(note) == "read")
-        self._ranked = [(note, *posixpath.split(self.short(note.name))) for note in ranked]
-        self._listed: dict[tuple[int, str], Listed] = {}
-
-    def short(self, name: str) -> str:
-        return name.removeprefix(self.root) or name
-
-    def listed(self, room: int, counter: TokenCounter) -> Listed:
-        """The files in play by what became of them (R25), newest first, as many as fit. Worked out once for
-        each room: every view that is tried asks for it."""
-        key = (room, counter.name)
-        if key not in self._listed:
-
-            def fits(count: int) -> bool:
-                rows = (row for rows in self._lists(count).values() for row in rows)
-                return counter.text(joined(rows)) + 1 <= room
-
-            count = largest(min(len(self._ranked), max(room, 0)), fits)
-            names = frozenset(note.name for note, *_ in self._ranked[:count])
-            self._listed[key] = Listed(self._lists(count), names)
-        return self._listed[key]
-
-    def _lists(self, count: int) -> dict[str, list[Row]]:
-        """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
-        root, lists = f", relative to {self.root}" if self.root else "", dict[str, list[Row]]()
-        for fate, title in _LISTS.items():
-            folders = dict[str, list[tuple[str, int]]]()
-            for note, folder, base in self._ranked[:count]:
-                if _told_as(note) == fate:
-                    folders.setdefault(folder, []).append((base, note.number))
-            if not folders:
-                continue
-            more = self._fates[fate] - sum(map(len, folders.values()))
-            rows = [row for folder, files in folders.items() for row in _folder_rows(folder, files)]
-            rows += [Row(f"- (and {more} more)")] if more else []
-            # What a command deleted that no tool had touched is not known.
-            about = root.removeprefix(", ") if fate == "deleted" else f"{self._fates[fate]}{root}"
-            lists[title] = [Row(f"{title} ({about}):" if about else f"{title}:"), *rows]
-            root = ""  # said once
-        return lists
+        self._ranked = sorted(self._notes, key=lambda note: note.fate == "read")
+        self._file_lists: dict[tuple[int, str], _FileLists] = {}
+        """By room and counter: every view that is tried asks for the same."""
 
     def rows(
         self,
@@ -122,42 +90,127 @@ class Catalogue:
     ) -> list[Row]:
         """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files
         are given. `changes`: with what was last changed in the newest files."""
-        sheet, state, notes = _Sheet(budget, counter, self), self.state, self.notes
-        newest = state.history.changed_at
-        changed = [
-            note
-            for note in notes
-            if note.fate in ("modified", "created") and not note.delegated
-            if not note.committed or newest - note.number < _STALE
-        ]
-        latest = [*reversed(state.checks)]
-        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not _fails(x)))
-        checks = [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
-        opened = [(x.number, CHECKS, _check(x, state)) for x in checks[:2]]
+        lists = self._listed(int(budget * _FILES), counter)
+        chosen = list(lists.sections)
+        room = budget - sum(_size(rows, counter) for _, rows in chosen)
+        for statement in self._statements(shows, lists.names, changes=changes):
+            begun = any(title == statement.title for title, _ in chosen)
+            heading = [] if begun else [Row(f"{self._heading(statement.title)}:")]
+            entries = (statement.number,) if statement.number >= 0 else ()
+            for text in statement.texts:
+                rows = [*heading, Row(f"- {text}", entries)]
+                if (size := _size(rows, counter)) <= room:
+                    chosen.append((statement.title, rows))
+                    room -= size
+                    break
+
+        def first(count: int) -> list[Row]:
+            in_order = sorted(chosen[:count], key=lambda section: _ORDER.index(section[0]))
+            return [row for _, rows in in_order for row in rows]
+
+        # What was chosen last leaves where the joints made it too long after all.
+        return first(largest(len(chosen), lambda count: counter.text(joined(first(count))) <= budget))
+
+    # ── files ───────────────────────────────────────────────────────────────────────────────────
+
+    def _listed(self, room: int, counter: TokenCounter) -> _FileLists:
+        """The files in play by what became of them (R25), newest first, as many as fit."""
+        key = (room, counter.name)
+        if key not in self._file_lists:
+
+            def fits(count: int) -> bool:
+                return _size([row for _, rows in self._sections(count) for row in rows], counter) <= room
+
+            count = largest(min(len(self._ranked), max(room, 0)), fits)
+            names = frozenset(note.name for note in self._ranked[:count])
+            self._file_lists[key] = _FileLists(self._sections(count), names)
+        return self._file_lists[key]
+
+    def _sections(self, count: int) -> list[tuple[str, list[Row]]]:
+        """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
+        root, sections = f", relative to {self.root}" if self.root else "", list[tuple[str, list[Row]]]()
+        for fate in _LISTS:
+            notes = [note for note in self._ranked[:count] if note.fate == fate]
+            if notes:
+                more = self._fates[fate] - len(notes)
+                about = Row(f"{self._heading(fate)} ({self._fates[fate]}{root}):")
+                others = [Row(f"- (and {more} more)")] if more else []
+                sections.append((fate, [about, *self._folder_rows(notes), *others]))
+                root = ""  # said once
+        return sections
+
+    def _folder_rows(self, notes: Iterable[FileNote]) -> Iterator[Row]:
+        folders = dict[str, list[tuple[str, int]]]()
+        for note in notes:
+            folder, base_name = posixpath.split(self._short(note.name))
+            folders.setdefault(folder, []).append((base_name, note.number))
+        for folder, files in folders.items():
+            if len(files) > 1 and folder and not any(", " in name for name, _ in files):
+                names = ", ".join(name for name, _ in files)
+                yield Row(f"- {folder.rstrip('/')}/: {names}", [number for _, number in files])
+            else:
+                yield from (Row(f"- {posixpath.join(folder, name)}", (number,)) for name, number in files)
+
+    def _short(self, name: str) -> str:
+        return name.removeprefix(self.root) or name
+
+    def _heading(self, title: str) -> str:
+        undo, agent = self.state.history.undo, self.state.agent_at
+        if title == "uncertain" and undo:
+            return _LISTS[title].format(undo=f"`{undo.text}` (#{undo.number})")
+        if title == CHANGES and any(note.number < agent for note in self._notes if note.change):
+            return f"{title} (a sub-agent worked at #{agent})"
+        return _LISTS.get(title, title)
+
+    # ── what else is known ──────────────────────────────────────────────────────────────────────
+
+    def _statements(self, shows: Shows, listed: frozenset[str], *, changes: bool) -> Iterator[_Statement]:
+        """All that may be told, in order of choice. `listed`: files whose names stand in the lists."""
+        state = self.state
+        checks = [_Statement(CHECKS, [_check(x, state)], x.number) for x in self._checks(shows)]
         if state.error and not shows(state.error.number, state.error.error):
-            opened.append((state.error.number, ERROR, _failure(state.error)))
-        for number, title, text in sorted(opened, reverse=True):
-            sheet.put(title, text, number)
+            yield _Statement(ERROR, [_failure(state.error)], state.error.number)
+        yield from checks[:3]
         for running in state.running:
             text = f"{in_short(running.what, SHOWN_CHARS)} ({running.id}) #{running.number}"
-            sheet.put(RUNNING, text, running.number)
+            yield _Statement(RUNNING, [text], running.number)
         # A task that is changed by its id is named nowhere in the call.
         if not all(not todo.id and shows(state.todos_at, todo.text) for todo in state.open_todos):
-            for text in _todos(state):
-                sheet.put(TODOS, text, state.todos_at)
-        unseen = (_unseen(note, shows) for note in changed if changes and note.change)
-        told = [note for note in unseen if note is not None][:_CHANGES]
-        same = _alike(told)
-        for notes_alike, most in zip(same[:3], (8, 4, 4), strict=False):
-            sheet.put_change(notes_alike, most)
-        for check in checks[2:]:
-            sheet.put(CHECKS, _check(check, state), check.number)
-        for notes_alike in same[3:]:
-            sheet.put_change(notes_alike, 3)
+            yield from (_Statement(TODOS, [text], state.todos_at) for text in _todos(state))
+        changed = self._changed(shows) if changes else []
+        yield from (self._change(note, listed, _NEWEST) for note in changed[:1])
+        yield from (self._change(note, listed, _OTHERS) for note in changed[1:])
+        yield from checks[3:]
         if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
             lines = [f"#{state.plan_at}", *(x for x in head(state.plan, _PLAN).split("\n") if x.strip())]
-            sheet.put(PLAN, "\n    ".join(lines), state.plan_at)
-        return sheet.rows()
+            yield _Statement(PLAN, ["\n    ".join(lines)], state.plan_at)
+
+    def _checks(self, shows: Shows) -> list[LatestCheck]:
+        """The newest checks, newest first, that the view does not show."""
+        latest, newest = [*reversed(self.state.checks)], self.state.history.changed_at
+        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not _fails(x)))
+        return [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
+
+    def _changed(self, shows: Shows) -> list[FileNote]:
+        """Files with their newest changes that the view does not show, newest first. What was changed alike
+        in several is told of the newest."""
+        by_change = dict[str, FileNote]()
+        for note in self._notes:
+            if note.change and (unseen := _unseen(note, shows)):
+                by_change.setdefault(unseen.change, unseen)
+        return [*by_change.values()][:_CHANGES]
+
+    def _change(self, note: FileNote, listed: frozenset[str], lengths: Iterable[int]) -> _Statement:
+        """What was last changed in a file, in so many of its lines."""
+        base_name = posixpath.basename(note.name)
+        alone = note.name in listed and self._base_names[base_name] == 1
+        names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN_CHARS)
+        what = "also defines" if note.fate == "created" else "also changed"
+        title = f"{base_name if alone else self._short(note.name)} #{note.number}"
+        title += f" ({what}: {names})" if names else ""
+        beginnings = (beginning(note.change.split("\n"), length) for length in lengths)
+        texts = ["\n    ".join([title, *lines]) for lines in beginnings if lines]
+        return _Statement(CHANGES, texts, note.number)
 
 
 def render(
@@ -167,90 +220,8 @@ def render(
     return joined(Catalogue(state).rows(budget, counter or tokens.get(), changes=changes))
 
 
-class _Sheet:
-    """Statements under headings, each put there only while it fits."""
-
-    def __init__(self, budget: int, counter: TokenCounter, files: Catalogue) -> None:
-        self.budget, self.left, self.counter, self.files = budget, budget, counter, files
-        self.statements: list[tuple[str, list[Row]]] = []
-        """Headings and what stands there, in order of choice."""
-        listed = files.listed(int(budget * _FILES), counter)
-        for title, rows in listed.sections.items():
-            self._put(title, rows)
-        self.named = listed.names
-        """Files whose names stand there."""
-
-    def rows(self) -> list[Row]:
-        """All that was put; what was put last leaves where the joints made it too long after all."""
-
-        def first(count: int) -> list[Row]:
-            chosen = self.statements[:count]
-            return [row for title in _ORDER for under, rows in chosen if under == title for row in rows]
-
-        fit = largest(len(self.statements), lambda n: self.counter.text(joined(first(n))) <= self.budget)
-        return first(fit)
-
-    def put(self, title: str, text: str, *numbers: int) -> bool:
-        """One statement about entries under its heading, if it fits."""
-        heading = [] if any(under == title for under, _ in self.statements) else [Row(f"{title}:")]
-        return self._put(title, [*heading, Row(f"- {text}", [number for number in numbers if number >= 0])])
-
-    def put_change(self, notes: Sequence[FileNote], most: int) -> None:
-        """What was last changed in a file, and in others alike, in as many of its lines as fit."""
-        first, *others = notes
-        names = in_short(", ".join(name for name in first.defines if name not in first.change), SHOWN_CHARS)
-        what = "also defines" if first.fate == "created" else "also changed"
-        heading = self._title(first) + (f" ({what}: {names})" if names else "")
-        heading += f"; the same in {', '.join(map(self._title, others))}" if others else ""
-        change = first.change.split("\n")
-        for count in (most, most // 2, most // 4):
-            lines = _begin(change, count)
-            text = "\n    ".join([heading, *lines])
-            if lines and self.put(CHANGES, text, *(note.number for note in notes)):
-                return
-
-    def _title(self, note: FileNote) -> str:
-        base = posixpath.basename(note.name)
-        alone = note.name in self.named and self.files.alike[base] == 1
-        return f"{base if alone else self.files.short(note.name)} #{note.number}"
-
-    def _put(self, title: str, rows: list[Row]) -> bool:
-        size = self.counter.text(joined(rows)) + 1
-        if size > self.left:
-            return False
-        self.left -= size
-        self.statements.append((title, rows))
-        return True
-
-
-def _told_as(note: FileNote) -> Fate | Literal["delegated"]:
-    return "delegated" if note.delegated and note.fate == "read" else note.fate
-
-
-def _begin(change: Sequence[str], count: int) -> list[str]:
-    """The first lines of a change; none that something replaced without what took its place."""
-    shown, replaces = [*change[:count]], "".join(change[count : count + 1]).startswith("+ ")
-    while replaces and shown and shown[-1].startswith("- "):
-        shown.pop()
-    if shown and len(shown) < len(change):
-        shown[-1] = going_on(shown[-1])
-    return shown
-
-
-def _alike(notes: Sequence[FileNote]) -> list[list[FileNote]]:
-    """Notes of the same change together, where all of it is told; in the order of the first of them."""
-    groups = dict[str, list[FileNote]]()
-    for note in notes:
-        whole = not note.defines and not any(row.endswith(" …") for row in note.change.split("\n"))
-        groups.setdefault(note.change if whole else note.name, []).append(note)
-    return [*groups.values()]
-
-
-def _folder_rows(folder: str, files: Sequence[tuple[str, int]]) -> list[Row]:
-    if len(files) > 1 and folder and not any(", " in name for name, _ in files):
-        names = ", ".join(name for name, _ in files)
-        return [Row(f"- {folder.rstrip('/')}/: {names}", [number for _, number in files])]
-    return [Row(f"- {posixpath.join(folder, name)}", (number,)) for name, number in files]
+def _size(rows: Sequence[Row], counter: TokenCounter) -> int:
+    return counter.text(joined(rows)) + 1
 
 
 def _root(names: Sequence[str], home: str) -> str:
@@ -291,9 +262,10 @@ def _check(check: LatestCheck, state: WorkState) -> str:
     home, number = state.home, check.number
     below = check.folder.removeprefix(f"{home}/") if home else check.folder
     place = f" (in {below})" if check.folder not in ("", home) else ""
-    since = ", a sub-agent worked since" if -1 < number < state.history.delegated_at else ""
-    since = ", files changed since" if -1 < number < state.history.changed_at else since
-    since += ", before another branch was checked out" if -1 < number < state.history.switched else ""
+    since = ", files changed since" if -1 < number < state.history.changed_at else ""
+    since += ", a sub-agent worked since" if -1 < number < state.agent_at else ""
+    undo = state.history.undo
+    since += f", before `{undo.text}` (#{undo.number})" if undo and -1 < number < undo.number else ""
     return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{number}{since}"
 
 
