@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold import tokens
 from refold.facts import call_text
-from refold.facts.call_text import ARGUMENT, CONCLUSION, SAID, conclusion, main_argument, picked
+from refold.facts.call_text import ARGUMENT, CONCLUSION, SAID, conclusion, main_argument
 from refold.facts.call_text import said as first_words
 from refold.facts.lines import REPORTED, EntryLines, MessageLine, acts, findings, joined, lines_of, render
 from refold.messages import Call, Message
@@ -558,36 +558,6 @@ def test_R23_a_proposal_is_told_with_the_question_that_ends_it() -> None:
     more = " ".join(f"Then step {n} of it rewrites the tree of `part_{n}.go` once more." for n in range(9))
     told = conclusion(f"{plan} {more}\n\nWant me to implement this?")
     assert plan in told and told.endswith("Want me to implement this?")
-
-
-OPTIONS = """There are gaps:
-1. The schema is not checked.
-2. The hash is not read.
-
-Would you like me to:
-
-**Option 1: A new test**
-It reads everything in `full.jsonl`.
-
-**Option 2: Deeper tests**
-Those of `metadata.json` compare values.
-
-Option 1 is quick. Which one do you prefer?"""
-
-
-@pytest.mark.parametrize(
-    "answer", ["let's try 2=", "I think 2 is the right approach", "Option 2, please", "2"]
-)
-def test_R23_of_options_the_one_that_was_picked_is_found(answer: str) -> None:
-    assert "Option 2: Deeper tests" in picked(OPTIONS, answer)
-    assert "Those of `metadata.json` compare values." in picked(OPTIONS, answer)
-
-
-@pytest.mark.parametrize(
-    "answer", ["", "yes", "wait 5 minutes", "use 2.0", "both 1 and 2", "see #2", "2" + " x" * 60]
-)
-def test_R23_where_no_option_was_picked_there_is_none(answer: str) -> None:
-    assert picked(OPTIONS, answer) == ""
 
 
 def test_R11_of_a_long_line_of_several_commands_both_ends_are_told() -> None:

@@ -65,14 +65,6 @@ _FIRST = 2
 _ADDRESS = re.compile(r"https?://\S+")
 _LONG = 120
 """So many characters count as much as a name."""
-_OPTION = re.compile(r"^\W{0,6}(?:(?:option|approach|plan|variant)\s{1,2})?([1-9]|[a-e])[.):]\W", re.M | re.I)
-_PICKS = re.compile(
-    r"\b(?:option|approach|plan|variant|number) #?([1-9a-e])\b"
-    r"|(?<![\w.,:#/-])([1-9])(?![\w.,:%/-]*\w)|^\W{0,3}([a-e])\W{0,3}$",
-    re.I,
-)
-_PICKING = 80
-"""Characters of an answer that picks an option by its number."""
 
 
 def conclusion(text: str, limit: int = CONCLUSION) -> str:
@@ -123,7 +115,7 @@ def _blocks(text: str, most: int) -> list[list[str]]:
 
 def _first_line(code: re.Match[str]) -> str:
     """The first line of a code block, in quotes; a gap for one that was not announced, and for a drawing."""
-    announced = code.string[max(code.start() - ARGUMENT, 0) : code.start()].rstrip().endswith(_ANNOUNCES)
+    announced = code.string[: code.start()].rstrip().endswith(_ANNOUNCES)
     lines = [line.strip() for line in code[1].split("\n") if _LETTER.search(line)]
     if not announced or not lines or lines[0].startswith(_DRAWN):
         return f"{GAP}\n"
@@ -196,20 +188,8 @@ def said(text: str) -> str:
 
 def telling(text: str) -> list[str]:
     """The sentences and items of a text that say more than one word; at least the first."""
-    sentences = [sentence for block in _blocks(text, _READ) for sentence in block if sentence != GAP]
+    sentences = [sentence for block in _blocks(text, CONCLUSION) for sentence in block if sentence != GAP]
     return [x for x in sentences if " " in x or not x.isascii()] or sentences[:1]
-
-
-def picked(text: str, answer: str) -> str:
-    """The option of a reply that a short answer picks by its number; empty where there is none."""
-    numbers = {"".join(groups).lower() for groups in _PICKS.findall(answer[: _PICKING + 1])}
-    options = [*_OPTION.finditer(text)] if len(answer) <= _PICKING else []
-    at = next((at for at in reversed(range(len(options))) if {options[at][1].lower()} == numbers), None)
-    if at is None:
-        return ""
-    option = text[options[at].start() :]
-    following = options[at + 1].start() - options[at].start() if at + 1 < len(options) else None
-    return option[:following].strip() if following else option.strip().partition("\n\n")[0]
 
 
 def report(text: str, limit: int) -> str:

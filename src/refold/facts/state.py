@@ -177,7 +177,7 @@ class WorkState:
         opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
         if what == "edit" and self._errors:
             self._again(_same(call))
-        printed = printed_files(call, outcome.body, outcome.exit) if what == "bash" else ()
+        printed = printed_files(call, outcome.body) if what == "bash" else ()
         for action in actions(call, opened[1] if opened else ""):
             path = absolute(action.path, base)
             self._errors.pop(path, None)
