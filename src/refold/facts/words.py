@@ -78,8 +78,6 @@ _END = lazy_pattern(
 )
 _AT_HAND = 20
 """Share of the request at hand, where that of all others is 10."""
-_BEGINNING = 200
-"""Characters of the first sentence of a message by which the others are understood."""
 _REACTION = 60
 """Characters of a message that may take back what was demanded in the one before."""
 
@@ -248,25 +246,21 @@ def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
     newest = range(len(sayings) - 1, -1, -1)
     # The first request is what was said up to the first words of some length: `/mode` is none.
     request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
-    queues = [
+    return [
         (3, _ends(sayings, request)),
-        (3, ((index, span) for index in newest for span in sayings[index].demands)),
+        (3, _demanded(sayings)),
         (4, chain(_ends(sayings, newest, _EDGES), _ends(sayings, newest))),
     ]
-    return [(share, _in_context(sayings, queue)) for share, queue in queues]
 
 
-def _in_context(sayings: Sequence[Saying], pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Pieces, each behind how its message begins, which says what a paste is there for; before those of a
-    message with demands the next one, if it is short: it may take them back."""
-    for index, span in pieces:
-        text = sayings[index].text
-        after = sayings[index + 1].text if index + 1 < len(sayings) and sayings[index].demands else ""
-        if 0 < len(after) <= _REACTION:
-            yield index + 1, (0, len(after))
-        if span[0] and len(text) >= _PASTED and (begins := next(sentences(text)))[1] <= _BEGINNING:
-            yield index, begins
-        yield index, span
+def _demanded(sayings: Sequence[Saying]) -> Iterator[Piece]:
+    """Demands, the newest first, each behind the next message, if that is short: it may take them back."""
+    for index in range(len(sayings) - 1, -1, -1):
+        for span in sayings[index].demands:
+            after = sayings[index + 1].text if index + 1 < len(sayings) else ""
+            if 0 < len(after) <= _REACTION:
+                yield index + 1, (0, len(after))
+            yield index, span
 
 
 def _ends(sayings: Sequence[Saying], indices: Iterable[int], most: int = _ALL) -> Iterator[Piece]:
