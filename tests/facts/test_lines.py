@@ -60,13 +60,12 @@ def ended(name: str, arguments: dict[str, Any], result: str, failed: bool = Fals
     [
         ("Let me look at the failing test. Then we will see.", "Let me look at the failing test. Then we will see."),
         ("I have found the reason: the token expires too early.\nI will fix it.", "I have found the reason: the token expires too early. I will fix it."),
-        ("Perfect! Now the login refuses wrong passwords and says why it does so.", "Now the login refuses wrong passwords and says why it does so."),
+        ("Perfect! Now the login refuses wrong passwords and says why it does so.", "Perfect! Now the login refuses wrong passwords and says why it does so."),
         ("## Summary\n\nThe exporter now streams its rows instead of loading them all.", "The exporter now streams its rows instead of loading them all."),
-        ("```python\nx = 1\n```\nThis is how the value is set from now on, everywhere.", "This is how the value is set from now on, everywhere."),
+        ("```python\nx = 1\n```\nThis is how the value is set from now on, everywhere.", "… This is how the value is set from now on, everywhere."),
         ("**All three** checks are green and the branch can be merged now.", "All three checks are green and the branch can be merged now."),
-        ("好的。我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。", "我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。"),
-        ("Great, the file tells how the program behaves:1. The seed is a hash of the flag.", "Great, the file tells how the program behaves: The seed is a hash of the flag."),
-        ("<options>\n<option>Help me fix the failing test</option>\n<option>Stop</option>\n</options>", "Help me fix the failing test"),
+        ("好的。我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。", "好的。我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。"),
+        ("<options>\n<option>Help me fix the failing test</option>\n<option>Stop</option>\n</options>", "Help me fix the failing test; Stop"),
         ("Done.", "Done."),
         ("\n \n", ""),
     ],
@@ -82,10 +81,14 @@ def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
         (
             "Here's the complete structure:\n\n```\na/\nb/\n```\nI kept `Ledger` in one file because two modules"
             " would import each other.\nShall I also move the tests?",
-            "I kept `Ledger` in one file because two modules would import each other. Shall I also move the tests?",
+            "Here's the complete structure: `a/ …` I kept `Ledger` in one file because two modules would import each"
+            " other. Shall I also move the tests?",
         ),
-        ("Perfect! The login works now. All 12 tests pass.", "The login works now. All 12 tests pass."),
-        ("| a | b |\n|---|---|\n| 1 | 2 |\nThe table shows both.", "The table shows both."),
+        (
+            "Perfect! The login works now. All 12 tests pass.",
+            "Perfect! The login works now. All 12 tests pass.",
+        ),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\nThe table shows both.", "… The table shows both."),
         ("Done.", "Done."),
         ("Merged", "Merged"),
         (
@@ -106,10 +109,8 @@ def test_R23_a_reply_that_ends_a_turn_is_told_by_its_telling_sentences(text: str
     assert [one.text for one in lines_of(m.assistant(text), {}.get)] == [told]
 
 
-@pytest.mark.parametrize(
-    "text", ["# Main Heading\n## Subheading", "- Item one\n- Item two", "# Only this", "**A title**\nA row"]
-)
-def test_R23_a_reply_without_a_sentence_has_no_line(text: str) -> None:
+@pytest.mark.parametrize("text", ["# Main Heading\n## Subheading", "# Only this", "---\n"])
+def test_R23_headings_alone_are_no_line(text: str) -> None:
     assert lines_of(m.assistant(text), {}.get) == ()
 
 
@@ -119,22 +120,13 @@ def test_R23_the_line_of_a_long_answer_has_whole_sentences_from_all_of_it() -> N
     assert "We decided to use port 8799." in line.text and len(line.text) <= 320
 
 
-@pytest.mark.parametrize(
-    ("result", "told"),
-    [
-        ('{"status": "cancelled", "reservation": "K1NW8N", "flights": [1, 2], "note": "%s"}' % ("x" * 90),
-         "status: cancelled, reservation: K1NW8N, flights: 2 values, note: " + "x" * 59 + "…"),
-        (f"[{', '.join(['12'] * 60)}]", ""),
-        ('{"issues": [{"id": "1", "title": "Login fails"}, {"id": "2", "title": "Slow start"}], "hasNextPage": false}',
-         "issues: 2 values (Login fails; Slow start), hasNextPage: False"),
-        ('{"issues": [{"id": "1", "title": "Login fails"}], "hits": [7], "note": "%s"}' % ("x" * 90),
-         "issues: 1 value (Login fails), hits: 1 value, note: " + "x" * 59 + "…"),
-        ('Web search results for query: "x"\n\nLinks: [{"title":"A","url":"u"},{"title":"B","url":"v"},'
-         '{"title":"C","url":"w"},{"title":"D","url":"z"}]\n\nI found some.', "4 values (A; B; C; …)"),
-    ],
-)  # fmt: skip
-def test_R11_what_an_answer_in_json_says(result: str, told: str) -> None:
-    assert ended("cancel_reservation", {"id": "K1"}, result) == told
+def test_R11_an_answer_in_json_is_quoted_from_its_beginning() -> None:
+    answer = '{"status": "cancelled", "reservation": "K1NW8N", "flights": [1, 2], "note": "%s"}' % (
+        "x " * 200
+    )
+    told = ended("cancel_reservation", {"id": "K1"}, answer)
+    assert told.endswith(" …") and answer.startswith(told.removesuffix(" …"))
+    assert len(told) <= REPORTED and "K1NW8N" in told
 
 
 @pytest.mark.parametrize(
@@ -168,26 +160,7 @@ def test_R23_what_was_said_with_a_call_is_told_by_its_telling_sentence() -> None
     talk = "Now I have a complete picture of it. Let me answer your question about the fifth scenario first."
     found = "The hook fails because `session.go` is read before the lock is taken."
     (line, _) = lines_of(m.assistant(f"{talk} {found} {talk}", m.call("c", "submit")), {}.get)
-    assert line.text == found
-
-
-def test_R23_what_a_program_replied_is_no_line() -> None:
-    reply = m.assistant([m.text("No response requested.", "program")])
-    assert lines_of(reply, {}.get) == ()
-    failed = "API Error: 529, the fix of `lock.py` failed because `server.py` is broken now."
-    assert findings([(1, m.assistant([m.text(failed, "program")]))]) == []
-    assert findings([(1, m.assistant(failed))]) != []
-
-
-def test_R23_a_sentence_that_does_not_fit_leaves_its_room_to_one_that_does() -> None:
-    cause = "The cause: `lockAge` was made for taking the lock over, and the notification used it, too."
-    long = f"But `notify` was called {'again and ' * 24}again because of `lockAge`."
-    fix = "The fix: `notifyAge` is used for notifications only."
-    (line,) = lines_of(m.assistant(f"{cause} {long} {fix}"), {}.get)
-    assert (
-        len(line.text) > CONCLUSION // 3
-        and (cause in line.text) + (long in line.text) + (fix in line.text) == 2
-    )
+    assert line.text == f"… {found} Now I have a complete picture of it. …"
 
 
 def test_R23_the_most_telling_texts_of_a_turn_are_its_findings() -> None:
@@ -245,7 +218,7 @@ def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
         ("submit", {"command": "submit\n"}, "submit"),
         ("goto", {"command": "goto 122"}, "goto 122"),
         ("edit", {"command": "edit 3:4\n    y = 2\nend_of_edit"}, "edit the open file: + y = 2"),
-        ("AskUserQuestion", {"questions": [{"question": "Which colour?", "options": []}]}, "AskUserQuestion Which colour?"),
+        ("AskUserQuestion", {"questions": [{"question": "Which colour?", "options": []}]}, 'AskUserQuestion {"questions":[{"question":"Which colour?","options":[]}]}'),
     ],
 )  # fmt: skip
 def test_R11_a_call_with_its_main_argument(name: str, arguments: dict[str, Any], line: str) -> None:
@@ -502,7 +475,10 @@ def test_R23_what_ends_in_an_address_needs_no_full_stop() -> None:
 
 def test_R11_a_heading_is_told_with_what_it_announces() -> None:
     text = "Summary of changes:\n\n1. **showStatus()** replaces eleven copies of one block.\n2. More."
-    assert first_words(text) == "Summary of changes: showStatus() replaces eleven copies of one block. More."
+    assert (
+        first_words(text)
+        == "Summary of changes: 1. showStatus() replaces eleven copies of one block. 2. More."
+    )
 
 
 @pytest.mark.parametrize(
@@ -513,8 +489,8 @@ def test_R11_a_heading_is_told_with_what_it_announces() -> None:
         ("Staging runs 2.7.1. Prod runs 2.6.9.", "Staging runs 2.7.1. Prod runs 2.6.9."),
         ("Wrong profile. Again with staging-admin.", "Wrong profile. Again with staging-admin."),
         ("好的，我先查询一下。我会确认地址。", "好的，我先查询一下。我会确认地址。"),
-        ("Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages. Danke.", "Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages."),
-        ("Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln. Danke.", "Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln."),
+        ("Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages. Danke.", "Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages. Danke."),
+        ("Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln. Danke.", "Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln. Danke."),
     ],
 )  # fmt: skip
 def test_R11_words_keep_their_numbers_and_their_spacing(text: str, line: str) -> None:
@@ -527,37 +503,11 @@ def test_R11_words_keep_their_numbers_and_their_spacing(text: str, line: str) ->
         ({"order_id": "B-6", "title": "Example Ltd"}, 'act {"order_id":"B-6","title":"Example Ltd"}'),
         ({"selector": "#buy"}, "act #buy"),
         ({"code": "df.head()\ndf.tail()"}, "act df.head() df.tail()"),
-        ({"title": "Example Ltd", "text": "x" * 200}, "act Example Ltd"),
+        ({"title": "Example Ltd", "query": "x" * 20, "text": "x" * 200}, f"act {'x' * 20}"),
     ],
 )
 def test_R11_a_tool_nobody_knows_shows_what_it_was_given(arguments: dict[str, Any], line: str) -> None:
     assert acted("act", arguments) == line
-
-
-def test_R11_what_a_sub_agent_reports_is_told_and_a_receipt_is_not() -> None:
-    report = "Failed: the sub-agent ran out of turns; services/search/setup.cfg still pins an old version.\n\nMore."
-    task = {"description": "Migrate search", "prompt": "Migrate services/search"}
-    assert ended("Task", task, report).startswith("Failed: the sub-agent ran out of turns;")
-    assert ended("think", {"thought": "hm"}, "Your thought has been logged.") == ""
-    query = "Claude Code slash command access session transcript"
-    assert (
-        ended("WebSearch", {"query": query}, f'Web search results for query: "{query}"\n\nLinks: and more')
-        == ""
-    )
-    assert (
-        ended("get_orders", {"id": 7}, '{"orders": [' + '{"id": "B-1", "status": "open"}, ' * 20 + "]}") == ""
-    )
-
-
-def test_R23_a_sentence_that_the_next_takes_back_is_not_told_alone() -> None:
-    text = (
-        "The constant `stale_after` is not exported, so the tests cannot refer to it directly and need a number. "
-        "The tests are in the same package though, so `stale_after` can be used. Let me do that now."
-    )
-    line = call_text.said(text)
-    assert "can be used" in line and "cannot refer" not in line
-    both = call_text.conclusion(f"{text} {'I looked at all of the other files as well. ' * 8}")
-    assert both.index("cannot refer") < both.index("can be used")  # where there is room no word leaves it out
 
 
 @pytest.mark.parametrize(
@@ -571,7 +521,8 @@ def test_R22_a_question_that_was_answered_is_not_told_as_open(
     name: str, arguments: dict[str, Any], answer: Any, told: str
 ) -> None:
     path = [m.assistant("", m.call("c", name, arguments)), m.result("c", answer)]
-    assert shown(*path) == f"- {name} Which colour? → {told} #0"
+    row = shown(*path)
+    assert "Which colour?" in row and row.endswith(f" → {told} #0")
 
 
 def test_R23_what_is_announced_is_told_with_its_announcement() -> None:
@@ -581,53 +532,15 @@ def test_R23_what_is_announced_is_told_with_its_announcement() -> None:
         "It is a small thing to mend, and there are several ways in which that could be done, I think."
     )
     line = call_text.conclusion(text, 200)
-    assert "Found the root cause. The worktree at" in line
+    assert "Found the root cause. The worktree at `w2`" in line
 
 
 def test_R23_a_drawing_that_is_left_out_leaves_a_gap() -> None:
     text = "I tested `parse()` with empty input. The cases are:\n| a | b |\n| 1 | 2 |\nAll else in `parse()` works."
-    assert conclusion(text) == "I tested `parse()` with empty input. … All else in `parse()` works."
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "Done. The hint is now:\n\n```\nPress return to go on.\n```\nAll else in `hints.py` stays.",
-            "The hint is now: `Press return to go on.` All else in `hints.py` stays.",
-        ),
-        (
-            "**With a name:**\n```text\nHello Ada\nHow are you?\n```\n\n**Without one:**\n```text\nHello\n```",
-            "With a name: `Hello Ada …` Without one: `Hello`",
-        ),
-        ("Run it in the folder:\n- so:\n  ```sh\n  make all\n  ```", "Run it in the folder: so: `make all`"),
-        ("Here's the layout:\n```\na/\nb/\n```\nIt has two parts.", "It has two parts."),
-    ],
-)
-def test_R23_of_code_that_is_announced_the_first_line_is_told(text: str, told: str) -> None:
-    assert conclusion(text) == told
-
-
-LONG = "Nothing of what I saw there was of any use for the work that is to be done in here."
-"""Says nothing."""
-
-
-def test_R23_a_sentence_about_the_one_before_comes_with_it_or_not_at_all() -> None:
-    cause = "The `lock` of the writer is held by the reader."
-    effect = "This means that `flush()` must fail, because it needs the lock."
-    text = f"{LONG} {LONG} {cause} {effect} {LONG} {LONG} Now `server.py` is to be read."
-    assert f"{cause} {effect}" in conclusion(text, 200)
-    assert "This means" not in conclusion(text, 100)
-    assert not conclusion(f"{effect} {LONG} {LONG} The fix: `flush()` waits.", 120).startswith("This")
-
-
-def test_R23_a_finding_does_not_begin_with_what_was_said_before_it() -> None:
-    unclear, clear = "This means that `a.py` is broken, because it does not lock.", "But `b{}.py` fails now."
-    (found,) = findings([(3, m.assistant(f"{unclear} {clear.format(3)}"))])
-    assert found.lines[0].text == clear.format(3)
-    said = [*map(clear.format, range(4)), unclear]
-    assert [x.number for x in findings(enumerate(map(m.assistant, said)))] == [3, 2, 1, 0]
-    assert [x.number for x in findings(enumerate(map(m.assistant, said[1:])))] == [3, 2, 1, 0]  # ranks last
+    assert (
+        conclusion(text)
+        == "I tested `parse()` with empty input. The cases are: … All else in `parse()` works."
+    )
 
 
 def test_R23_an_item_comes_with_what_its_list_is_of() -> None:
@@ -639,19 +552,6 @@ def test_R23_an_item_comes_with_what_its_list_is_of() -> None:
     assert "B0" not in told or "Remaining: B0" in told
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Shall I push `main`? That would start the release.",
-        "Questions for you:\n1. Is it red?\n2. Is it as blue as `old.py`?",
-    ],
-)
-def test_R23_what_the_agent_asked_is_not_told_when_it_was_answered(question: str) -> None:
-    done = "The exporter in `out.py` streams its rows now."
-    path = [m.user("Stream."), m.assistant(f"{done}\n\n{question}"), m.user("yes"), m.assistant(question)]
-    assert shown(*path) == f"- {done} #1"
-
-
 def test_R23_a_proposal_is_told_with_the_question_that_ends_it() -> None:
     """Without it a plan that was rejected reads like what was done."""
     plan = "The hook commits files of the user first, then those of the agent in `FilesTouched`."
@@ -660,65 +560,17 @@ def test_R23_a_proposal_is_told_with_the_question_that_ends_it() -> None:
     assert plan in told and told.endswith("Want me to implement this?")
 
 
-OPTIONS = """There are gaps:
-1. The schema is not checked.
-2. The hash is not read.
-
-Would you like me to:
-
-**Option 1: A new test**
-It reads everything in `full.jsonl`.
-
-**Option 2: Deeper tests**
-Those of `metadata.json` compare values.
-
-Option 1 is quick. Which one do you prefer?"""
-
-
-@pytest.mark.parametrize(
-    "answer", ["let's try 2=", "I think 2 is the right approach", "Option 2, please", "2"]
-)
-def test_R23_of_options_the_one_that_was_picked_is_told(answer: str) -> None:
-    said = m.assistant(OPTIONS)
-    told = lines_of(said, {}.get, answer=answer)[0].text
-    picked = "Option 2: Deeper tests: Those of `metadata.json` compare values."
-    assert told == f"{picked} … Which one do you prefer?"
-
-
-@pytest.mark.parametrize(
-    "answer", ["", "yes", "wait 5 minutes", "use 2.0", "both 1 and 2", "see #2", "2" + " x" * 60]
-)
-def test_R23_where_no_option_was_picked_all_are_told_of(answer: str) -> None:
-    assert lines_of(m.assistant(OPTIONS), {}.get, answer=answer) == lines_of(m.assistant(OPTIONS), {}.get)
-
-
-def test_R11_of_a_line_of_several_commands_something_of_each_is_told() -> None:
-    here = "git -C /home/dev/work/app/.worktrees/3"
-    line = f"{here} add {'src/a_long_name.go ' * 6}&& {here} commit -m 'Remove it' && {here} push"
-    told = lines_of(m.assistant("", m.call("a", "Bash", command=line)), {}.get)[0].text
-    assert told.startswith("Bash git add src/a_long_name.go") and told.endswith(
-        "git commit -m 'Remove it' && git push"
-    )
-    assert len(told) <= 165
+def test_R11_of_a_long_line_of_several_commands_both_ends_are_told() -> None:
+    line = f"git add {'src/a_long_name.go ' * 9}&& git commit -m 'Remove it' && git push"
+    told = acted("Bash", {"command": line})
+    assert told.startswith("Bash git add src/a_long_name.go")
+    assert told.endswith(" … git commit -m 'Remove it' && git push")
+    assert len(told) <= len("Bash ") + ARGUMENT
 
 
 def test_R23_a_list_that_is_cut_says_so() -> None:
     items = f"- compare what is in `a.py`\n- track the commits of `b.py`\n- write {'it all ' * 80}anew"
-    assert conclusion(f"Options:\n{items}").endswith("track the commits of `b.py` …")
-
-
-@pytest.mark.parametrize("question", ["Which one do you want?", "Would you like me to:"])
-def test_R23_what_there_was_to_choose_from_comes_with_the_question(question: str) -> None:
-    told = conclusion(f"The exporter is done.\n\n{question}\n- delete `old.py`\n- keep `old.py`")
-    assert told == f"The exporter is done. {question} delete `old.py`; keep `old.py`"
-
-
-def test_R23_a_sentence_that_was_told_is_no_other_finding() -> None:
-    plan = "To mend the `match` rule, the `pattern` rule has to take tuples of one element."
-    first = m.assistant(f"`pattern` is on line 6. {plan}", m.call("a", "Read", path="a.c"))
-    second = m.assistant(f"{plan} That can be done in `single`, which only needs a flag for it. {LONG}")
-    told = [x.lines[0].text for x in findings([(1, first), (2, second)])]
-    assert sum(plan in text for text in told) == 1
+    assert conclusion(f"Options:\n{items}").endswith("track the commits of `b.py`; …")
 
 
 @pytest.mark.parametrize(

@@ -626,7 +626,7 @@ def test_R24_what_a_short_request_answers_is_told_with_it(budget: int) -> None:
     assert "Said right before" not in engine.view(session).text
 
 
-def test_R24_what_programs_noted_hides_no_question_and_the_picked_option_is_told() -> None:
+def test_R24_what_programs_noted_hides_no_question_and_its_end_is_told() -> None:
     session, engine = Session(), refold(budget=3_000)
     session.append(m.user("Please clean up the old bookings of this account."))
     ways = "1. Delete JG7FMM\n2. Keep LQ940Q, ask first\n3. Delete all"
@@ -640,7 +640,8 @@ def test_R24_what_programs_noted_hides_no_question_and_the_picked_option_is_told
             session.append(message)
     forced(engine, session)
     text = engine.view(session).text
-    assert "Said right before the request at hand:\n#1 assistant: 2. Keep LQ940Q, ask first\n" in text
+    said_before = text.partition("Said right before the request at hand:\n#1 assistant: ")[2]
+    assert f"{ways}\n\nWhich one?" in said_before
 
 
 def test_R24_the_first_request_is_the_first_one_however_short() -> None:

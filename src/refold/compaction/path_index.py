@@ -8,7 +8,7 @@ newest of those that leave it. Nothing here is part of the log: after reopening,
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -100,22 +100,9 @@ class PathIndex:
             turn = self.session.turns[turn - 1] if turn else 0
             message, home = message_of(self.session.path[position]), self.state.home
             home = home if position > self._housed else self._home
-            call_of, answer = partial(self.call_at, position), self._answer_to(position)
-            lines = lines_of(message, call_of, cwd=home, answer=answer or "") if message else ()
-            known = EntryLines(position, turn, lines)
-            if answer is not None:
-                self._lines[position] = known
+            lines = lines_of(message, partial(self.call_at, position), cwd=home) if message else ()
+            known = self._lines[position] = EntryLines(position, turn, lines)
         return known
-
-    def _answer_to(self, position: int) -> str | None:
-        """What the user said right after an entry; None where nobody has said anything yet."""
-        after = range(position + 1, self.length)
-        next_said = next((at for at in after if message_of(self.session.path[at])), None)
-        if next_said is None:
-            return None
-        at = bisect_left(self.sayings, next_said, key=lambda saying: saying.position)
-        saying = self.sayings[at] if at < len(self.sayings) else None
-        return saying.text if saying and saying.position == next_said else ""
 
     def call_at(self, position: int, id: str) -> Call | None:
         """The call that the result at a position answers."""

@@ -24,7 +24,6 @@ from refold.compaction.plan_context import PlanContext, is_over, may_leave, newe
 from refold.compaction.requests import Wanted
 from refold.errors import DoesNotFit
 from refold.facts import words
-from refold.facts.call_text import picked
 from refold.facts.hunks import quoted_change
 from refold.facts.lines import EntryLines, Row, from_root, joined, render
 from refold.messages import (
@@ -541,8 +540,6 @@ def answered(s: PlanContext, index: PathIndex, tokens: int) -> list[Row]:
     number, said = next(((at, x) for at in before if (x := said_by(s.session.path[at]))), (0, None))
     if not isinstance(said, Assistant) or said.calls or len(spoken(said)) < TELLING or not tokens:
         return []
-    if option := picked(spoken(said), request.text):
-        said = msgspec.structs.replace(said, content=(Text(option),))
     text = quotation(said, f"#{number}", tokens, s.counter, quoted_change)
     return [Row(f"Said right before the request at hand:\n{text}\n", (number,))]
 

@@ -71,7 +71,7 @@ class Findings:
         return [one_line(text, 1_000) for text in self.words]
 
     def wishes(self) -> list[str]:
-        spans = ((text, span) for text in self.words for spans in demands(text) for span in spans)
+        spans = ((text, span) for text in self.words for span in demands(text))
         return [f"- {one_line(text[slice(*span)], 300)}" for text, span in spans]
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────

@@ -21,7 +21,6 @@ from refold.facts.call_text import (
     command_in_short,
     conclusion,
     main_argument,
-    questions,
     report,
     said,
     weight,
@@ -32,7 +31,7 @@ from refold.facts.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of
 from refold.facts.tools import actions
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed, spoken
 from refold.protocols import TokenCounter
-from refold.session.toolnames import command_line, kind
+from refold.session.toolnames import SUB_AGENTS, canonical_tool_name, command_line, kind
 from refold.session.toolstatus import is_framing
 from refold.text.truncate import in_short, one_line
 from refold.tokens.fitting import largest
@@ -45,8 +44,8 @@ OTHERS = " and others like it"
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 _SEEN = 2_000
 """Characters at the end of an output among which something was printed, if anything was."""
-_TELLING, _FINDINGS = 4, 4
-"""How telling a finding is at least; how many are told of a turn."""
+_TELLING, _FINDINGS = 3, 4
+"""How much a finding weighs at least; how many are told of a turn."""
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -71,8 +70,6 @@ class MessageLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The call it is about; empty for words."""
     outcome: bool = False
     """How that call ended."""
-    asks: bool = False
-    """Nothing but questions was said: they stand in no list of what was done."""
 
 
 class EntryLines(msgspec.Struct, frozen=True, gc=False):
@@ -83,16 +80,11 @@ class EntryLines(msgspec.Struct, frozen=True, gc=False):
     lines: tuple[MessageLine, ...]
 
 
-def lines_of(
-    message: Message, call_of: CallOf, *, cwd: str = "", answer: str = ""
-) -> tuple[MessageLine, ...]:
+def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[MessageLine, ...]:
     """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
-    from there; `answer` is what the user said next."""
+    from there."""
     if isinstance(message, Assistant):
-        text = spoken(message)
-        words = said(text) if message.calls else conclusion(text, answer=answer)
-        if not (words or message.calls) and (asked := questions(text)):
-            return (MessageLine(asked, asks=True),)
+        words = said(spoken(message)) if message.calls else conclusion(spoken(message))
         acts = (
             MessageLine(f"{one_line(call.name, 60)} {main_argument(call, cwd)}".rstrip(), call.id)
             for call in message.calls
@@ -110,24 +102,18 @@ def lines_of(
 
 
 def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]:
-    """The most telling of what was said between calls, newest first: what was found, and what follows from it
+    """What weighs most of what was said between calls, newest first: what was found, and what follows from it
     (R23). Messages come with their numbers."""
-    replies = ((at, x, spoken(x)) for at, x in messages if isinstance(x, Assistant))
-    telling = [(_clear(words), weight(words), at, x) for at, x, words in replies if weight(words) >= _TELLING]
-    chosen = sorted(sorted(telling, key=lambda found: found[:3])[-_FINDINGS:], key=lambda found: found[2])
-    rows, told = list[EntryLines](), ""
-    for clear, _, at, message in chosen:
-        words = spoken(message)
-        if weight(words, told=told) >= _TELLING:
-            text = conclusion(words, FINDING, alone=clear, told=told)
-            rows.append(EntryLines(at, 0, (MessageLine(text + _tried(message)),)))
-            told += f"{text}\n"
-    return rows[::-1]
-
-
-def _clear(words: str) -> bool:
-    """Whether something telling is said that needs nothing before it."""
-    return weight(words, alone=True) >= _TELLING
+    ranked: list[tuple[int, int, Assistant]] = []
+    for number, message in messages:
+        if isinstance(message, Assistant) and (rank := weight(spoken(message))) >= _TELLING:
+            ranked.append((rank, number, message))
+    heaviest = sorted(ranked, key=lambda found: found[:2])[-_FINDINGS:]
+    rows = {
+        conclusion(spoken(message), FINDING) + _tried(message): number
+        for _, number, message in sorted(heaviest, key=lambda found: found[1])
+    }
+    return [EntryLines(number, 0, (MessageLine(text),)) for text, number in reversed(rows.items())]
 
 
 def _tried(message: Assistant) -> str:
@@ -158,7 +144,9 @@ def _outcome(result: Result, call: Call, cwd: str) -> str:
     asked_the_user = call.arguments.keys() & {"question", "questions"}
     if what != "other" or (len(ended.body) < REPORT and not asked_the_user):
         return ""  # a short answer is a receipt
-    # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
+    if canonical_tool_name(call.name) in SUB_AGENTS:
+        return conclusion(ended.body, REPORTED)
+    # What a page says, unless it begins by repeating what it was asked.
     told, asked = report(ended.body, REPORTED), main_argument(call, cwd)[:_SAME]
     return "" if len(asked) > _SHORT and asked in told else told
 
@@ -265,7 +253,7 @@ def _rows(lines: Sequence[MessageLine], outcomes: dict[str, str]) -> Iterator[st
     for line in lines:
         if line.outcome:
             outcomes[line.call] = line.text
-        elif not line.asks:
+        else:
             ended = outcomes.pop(line.call, "") if line.call else ""
             rows.append(f"{line.text} → {ended}" if ended else line.text)
     for row, same in groupby(rows):

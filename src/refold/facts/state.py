@@ -167,7 +167,7 @@ class WorkState:
         elif self._running:
             self._ends(outcome.body, outcome, at)
         opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
-        printed = printed_files(call, outcome.body, outcome.exit) if what == "bash" else ()
+        printed = printed_files(call, outcome.body) if what == "bash" else ()
         for action in actions(call, opened[1] if opened else ""):
             path = absolute(action.path, base)
             file = frozenset({("file", path)})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -227,12 +226,12 @@ def _bash(call: Call) -> Iterator[Action]:
     if "*** Begin Patch" in line[:_LONGEST]:
         yield from _patched(line)
         return
-    for _, _, path in _views(parse(line)):
+    for _, path in _views(parse(line)):
         yield Action("view", path)
 
 
-def _views(line: CommandLine) -> Iterator[tuple[int, str, str]]:
-    """Files that a command line is to print: which command, the name as it stands there, the path."""
+def _views(line: CommandLine) -> Iterator[tuple[str, str]]:
+    """Files that a command line is to print: the name as it stands there, and the path."""
     for index, simple in enumerate(line.commands):
         if simple.program in _PRINTS and simple.joined not in _PIPES:
             folder, named = folder_before(line, index), operands(simple.words)
@@ -240,31 +239,19 @@ def _views(line: CommandLine) -> Iterator[tuple[int, str, str]]:
                 named = named[1:] if "-n" in simple.words else []
             for word in named:
                 if not word.isdigit() and len(word) < 1_000 and not _UNSURE & set(word):
-                    yield index, word, tidy(posixpath.join(folder, word))
+                    yield word, tidy(posixpath.join(folder, word))
 
 
-def printed_files(call: Call, output: str, status: int | None) -> frozenset[str]:
-    """Paths that a command line printed, as its output proves: none where that is empty, and none that the
-    program complains of, nor any where the line hides that a file is missing."""
+def printed_files(call: Call, output: str) -> frozenset[str]:
+    """Paths that a command line printed, as its output proves: none where that is empty, none that the
+    program complains of, and none where the line may hide a complaint."""
     line = parse(command_line(call))
     rows = [row.strip() for row in output[:_LONGEST].splitlines() if row.strip()]
-    if not any(not is_framing(row) for row in rows):
+    hides = line.silent or any(simple.joined == "||" for simple in line.commands)
+    if hides or all(map(is_framing, rows)):
         return frozenset()
     complaints = [row for row in rows if row.partition(":")[0] in _PRINTS]
-    return frozenset(
-        path
-        for index, word, path in _views(line)
-        if not any(word in row for row in complaints) and not _hides(line, index, status)
-    )
-
-
-def _hides(line: CommandLine, index: int, status: int | None) -> bool:
-    """Whether the output and the status of a line may not tell that a command of it failed."""
-    after = [simple.joined for simple in line.commands[index + 1 :]]
-    if line.plain and status == 0 and all(sign == "&&" for sign in after):
-        return False
-    chain = list(takewhile(lambda sign: sign in (*_PIPES, "&&"), after))
-    return "||" in after[len(chain) :][:1] or (line.commands[index].silent if line.plain else line.silent)
+    return frozenset(path for word, path in _views(line) if not any(word in row for row in complaints))
 
 
 def shown_by(call: Call | None) -> ToolKind:

@@ -41,8 +41,6 @@ _SET_IN = re.compile(r"^(?: {4}|\t)(?!\s*+(?:[-*•]|\d{1,3}[.)])\s).*$", re.M)
 """A line that is set in and no item of a list: code, or a pasted log."""
 _READ = 20_000
 """Characters of a message in which demands are looked for: what is longer was pasted."""
-_PLAIN = 2_000
-"""Characters of a message in which every `not` is a demand; in a longer one that says little by itself."""
 _EDGES, _ALL = 600, 10**9
 """Characters of head and end of a message that come before more of any."""
 _NUMBERED = 8
@@ -53,46 +51,37 @@ _LINES, _LINES_GAP = 10, "[… {} lines …]"
 """Where so many lines were left out their number is told."""
 
 DEMANDS = {
-    "English": "never always must mustn't shall forbidden required ensure avoid without"
-    " | not don't doesn't shouldn't cannot can't only sure instead important",
-    "Deutsch": "nie niemals immer muss müssen verboten unbedingt ohne | darf dürfen nicht kein keine nur",
-    "français": "jamais toujours doit doivent interdit obligatoire sans | faut pas seulement uniquement",
-    "español": "nunca siempre debe deben prohibido obligatorio sin | solo solamente",
-    "português": "nunca sempre deve devem proibido obrigatório sem | somente apenas não",
-    "русский": "никогда всегда должен должна должны нельзя запрещено обязательно без | только не",
+    "English": "never, always, must, mustn't, shall, forbidden, required, ensure, avoid, without, do not,"
+    " don't, shouldn't, cannot, only, make sure",
+    "Deutsch": "nie, niemals, immer, muss, müssen, verboten, unbedingt, ohne, darf nicht, dürfen nicht, nur",
+    "français": "jamais, toujours, doit, doivent, interdit, obligatoire, sans, ne pas, seulement, uniquement",
+    "español": "nunca, siempre, debe, deben, prohibido, obligatorio, sin, solo, solamente",
+    "português": "nunca, sempre, deve, devem, proibido, obrigatório, sem, somente, apenas",
+    "русский": "никогда, всегда, должен, должна, должны, нельзя, запрещено, обязательно, без, только",
 }
-"""Words by which a sentence may forbid or require something, first those that do so for good. They rank; they
-decide nothing."""
+"""Words by which a sentence may forbid or require something. They rank; they decide nothing."""
 DEMANDS_INSIDE = {
-    "中文": "不得 不准 不许 必须 务必 禁止 严禁 切勿 请勿 一定要 千万 | 不要 不能 不可 只能 别",
-    "日本語": "必ず 禁止 いけません してはいけない 絶対 | ないで のみ なければ",
-    "한국어": "절대 반드시 금지 항상 | 마세요 하지마 해야 오직",
+    "中文": "不得, 不准, 不许, 必须, 务必, 禁止, 严禁, 切勿, 请勿, 一定要, 千万, 不要, 不能, 不可, 只能",
+    "日本語": "必ず, 禁止, いけません, してはいけない, 絶対, ないで, のみ, なければ",
+    "한국어": "절대, 반드시, 금지, 항상, 마세요, 하지마, 해야, 오직",
 }
 """The same for languages that are written without spaces around such words."""
 
 
-def _listed(lists: dict[str, str], rank: int) -> Iterator[str]:
-    return (word for words in lists.values() for word in words.split("|")[rank].split())
+def _any_of(lists: dict[str, str]) -> str:
+    return "|".join(re.escape(word) for words in lists.values() for word in words.split(", "))
 
 
-_DEMANDS = tuple(frozenset(_listed(DEMANDS, rank)) for rank in (0, 1))
-_INSIDE = tuple(lazy_pattern("|".join(_listed(DEMANDS_INSIDE, rank))) for rank in (0, 1))
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_DEMAND = lazy_pattern(rf"\b(?:{_any_of(DEMANDS)})\b|{_any_of(DEMANDS_INSIDE)}", re.I)
 _END = lazy_pattern(
     r"\n+|(?<=[.!?…])[\"'”’)\]]{0,4}[ \t]+|(?<=[。！？；])[”’」』）]{0,4}(?![。！？；”’」』）])"
 )
-
-_SENTENCE = lazy_pattern(r"(?:[^.!?…\n。！？]|\.(?=\S))+[.!?…。！？]*+")
 _AT_HAND = 20
 """Share of the request at hand, where that of all others is 10."""
-_BEGINNING = 200
-"""Characters of the first sentence of a message by which the others are understood."""
 _REACTION = 60
 """Characters of a message that may take back what was demanded in the one before."""
 
 Span = tuple[int, int]
-Demands = tuple[tuple[Span, ...], ...]
-"""Sentences that forbid or require, first those that do so for good."""
 
 
 class Saying(msgspec.Struct, frozen=True, gc=False):
@@ -102,7 +91,8 @@ class Saying(msgspec.Struct, frozen=True, gc=False):
     """Place of the entry on the path."""
     id: str
     text: str
-    demands: Demands = ()
+    demands: tuple[Span, ...] = ()
+    """Sentences that may forbid or require something."""
 
 
 class Rendered(NamedTuple):
@@ -176,26 +166,10 @@ def typed(message: Message) -> str:
     return "\n".join(own).strip("\r\n").rstrip() if any(not text.isspace() for text in own) else ""
 
 
-def demands(text: str) -> Demands:
+def demands(text: str) -> tuple[Span, ...]:
     """The sentences of a text that may forbid or require something."""
-    found: tuple[list[Span], ...] = ([], [])
-    for span in _prose(text) if len(text) <= _READ else ():
-        rank = _rank(text[slice(*span)])
-        if rank == 0 or (rank and len(text) <= _PLAIN):
-            found[rank].append(span)
-    return tuple(map(tuple, found)) if any(found) else ()
-
-
-def _rank(text: str) -> int | None:
-    """Weaker words count outside of questions: "can't we …?" forbids nothing."""
-    stated = text
-    if "?" in text or "？" in text:
-        stated = " ".join(x for x in _SENTENCE.findall(text) if not x.endswith(("?", "？")))
-    for rank, part in enumerate((text, stated)):
-        words = _WORD.findall(part.lower().replace("’", "'"))
-        if not _DEMANDS[rank].isdisjoint(words) or (not part.isascii() and _INSIDE[rank].search(part)):
-            return rank
-    return None
+    spans = _prose(text) if len(text) <= _READ else ()
+    return tuple(span for span in spans if _DEMAND.search(text[slice(*span)].replace("’", "'")))
 
 
 def sentences(text: str) -> Iterator[Span]:
@@ -242,8 +216,6 @@ def _block(saying: Saying, shown: str) -> str:
 
 Piece = tuple[int, Span]
 """Index of a saying, and a sentence of it."""
-_RECENT = 2_000
-"""Messages in which what holds for good is looked for, before all others."""
 
 
 def _chosen(sayings: Sequence[Saying], characters: int, *, at_hand: bool) -> list[Piece]:
@@ -274,25 +246,21 @@ def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
     newest = range(len(sayings) - 1, -1, -1)
     # The first request is what was said up to the first words of some length: `/mode` is none.
     request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
-    queues = [
+    return [
         (3, _ends(sayings, request)),
-        (3, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
+        (3, _demanded(sayings)),
         (4, chain(_ends(sayings, newest, _EDGES), _ends(sayings, newest))),
     ]
-    return [(share, _in_context(sayings, queue)) for share, queue in queues]
 
 
-def _in_context(sayings: Sequence[Saying], pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Pieces, each behind how its message begins, which says what a paste is there for; before those of a
-    message with demands the next one, if it is short: it may take them back."""
-    for index, span in pieces:
-        text = sayings[index].text
-        after = sayings[index + 1].text if index + 1 < len(sayings) and sayings[index].demands else ""
-        if 0 < len(after) <= _REACTION:
-            yield index + 1, (0, len(after))
-        if span[0] and len(text) >= _PASTED and (begins := next(sentences(text)))[1] <= _BEGINNING:
-            yield index, begins
-        yield index, span
+def _demanded(sayings: Sequence[Saying]) -> Iterator[Piece]:
+    """Demands, the newest first, each behind the next message, if that is short: it may take them back."""
+    for index in range(len(sayings) - 1, -1, -1):
+        for span in sayings[index].demands:
+            after = sayings[index + 1].text if index + 1 < len(sayings) else ""
+            if 0 < len(after) <= _REACTION:
+                yield index + 1, (0, len(after))
+            yield index, span
 
 
 def _ends(sayings: Sequence[Saying], indices: Iterable[int], most: int = _ALL) -> Iterator[Piece]:
@@ -309,10 +277,6 @@ def _outside_in(text: str, most: int = _ALL) -> Iterator[Span]:
         if sum(taken) > most:
             return
         yield begin, stop
-
-
-def _demanded(sayings: Sequence[Saying], indices: Iterable[int], rank: int) -> Iterator[Piece]:
-    return ((i, span) for i in indices if sayings[i].demands for span in sayings[i].demands[rank])
 
 
 def _prose(text: str) -> Iterator[Span]:
