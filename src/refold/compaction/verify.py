@@ -124,6 +124,7 @@ def _word(match: re.Match[str], *, in_title: bool) -> Claim | None:
 _SOURCE_WORD = re.compile(r"[a-z0-9_]+(?:-[a-z0-9_]+)*|[^\W\x00-\x7f]")
 _THOUSANDS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
 _DIGITS = re.compile(r"\d+")
+_LETTER = re.compile(r"[^\d.]")
 _DECIMAL = re.compile(r"\d+(?:\.\d+)+")
 _PLACE = re.compile(r"(?::\d+(?:[-:]\d+)?|#l\d+(?:-l?\d+)?)$")
 """A line, behind a path."""
@@ -153,7 +154,7 @@ class Evidence:
         """Do the sources say it? `cut`: the claim goes on, but is not told further."""
         text = _plain(claim.text)
         if claim.kind == "number":
-            return text in self._numbers
+            return all(map(self._is_known, re.split("[,_]", text)))
         cut = cut or any(sign in text for sign in _LEFT_OUT)
         parts = [_in_words(part) for part in _GAP.split(_PLACE.sub("", text))]
         if all((part if cut else f" {part} ") in self._text for part in parts if part):
@@ -165,8 +166,8 @@ class Evidence:
         return all(map(self._is_known, _in_words(text).replace("-", " ").split()))
 
     def _is_known(self, word: str) -> bool:
-        if word.isdigit():
-            return word in self._numbers or int(word[:9]) <= _SMALL
+        if word[:1].isdigit() and not _LETTER.search(word):
+            return word in self._numbers or (word.isdigit() and int(word[:9]) <= _SMALL)
         return word in self._words or word.removesuffix("s") in self._words or len(word) < 3
 
 
