@@ -12,7 +12,7 @@ from refold import messages as m
 from refold.compaction import requests
 from refold.compaction.plan import Ask
 from refold.compaction.requests import SUMMARY_TAGS, framing, listing
-from refold.compaction.verify import Evidence, claims, verify
+from refold.compaction.verify import claims, verify
 from refold.errors import BadAnswer
 from refold.protocols import Request
 from refold.shrink import truncate_message
@@ -226,16 +226,11 @@ The read/write lock of retry-after is 30_000 ms. git add .  &&  git commit -m do
         ("It has 1234 lines.", []),
         ("It has 1_234 lines.", []),
         ("It has 1,235 lines.", ["1,235"]),
-        ("It is 0.5 MB.", []),
+        ("It is 0.50 MB.", []),
         ("It is 0.05 MB.", ["0.05"]),
-        ("About 1,200 lines.", []),
         ("About 1,234 lines.", []),
-        ("About 0.52 MB.", []),
-        ("About 0.62 MB.", ["0.62"]),
         ("It is in `~/src/login`.", []),
         ("About 1,100 lines.", ["1,100"]),
-        ("About 1,400 lines.", ["1,400"]),
-        ("About 31,000 ms.", []),
         ("Version 2.10.3 was used.", []),
         ("He ran `pytest -x tests/login`.", []),
         ("He ran `pytest … tests/login`.", []),
@@ -255,7 +250,6 @@ The read/write lock of retry-after is 30_000 ms. git add .  &&  git commit -m do
         ("It uses load_alls.", []),
         ("It uses load_none.", ["load_none"]),
         ("The retry-after is set.", []),
-        ("The user-login is broken.", []),
         ("The retry-sometimes is set.", ["retry-sometimes"]),
         ("She met Anna Karlsson.", []),
         ("She met Anna Svensson.", ["Anna Svensson"]),
@@ -269,33 +263,12 @@ def test_a_claim_holds_where_the_sources_say_it(summary: str, wrong: list[str]) 
 
 
 @pytest.mark.parametrize(
-    ("text", "hyphens", "there"),
-    [
-        ("part1", False, True),
-        ("part", False, False),
-        ("art1", False, False),
-        ("retry", False, True),
-        ("retry", True, False),
-        ("after", True, False),
-        ("load", False, False),
-        ("user_login", False, False),
-        ("https:", False, True),
-        ("zzz", False, False),
-    ],
-)
-def test_a_name_stands_alone_or_is_a_part_of_another(text: str, hyphens: bool, there: bool) -> None:
-    assert Evidence([SOURCES]).has_alone(text, hyphens) is there
-
-
-@pytest.mark.parametrize(
     ("sources", "summary", "wrong"),
     [
-        ("all user logins fail", "The user-login fails.", []),
         ("all users log in", "The user-login fails.", ["user-login"]),
         ("load load_all", "Then `load`.", []),
         ("load_all load", "Then `load`.", []),
         ("load_all", "Then `load`.", ["load"]),
-        ("see https://x.org/aX", "See https://x.org/a.", []),
         ("see https://x.org/a", "See https://x.org/a/.", []),
         ("see https://x.org/a", "See https://x.org/aX.", ["https://x.org/aX"]),
         ("it takes 17. Then", "It takes 17 seconds.", []),

@@ -38,7 +38,7 @@ def wrong(text: str, previous: str = "") -> tuple[str, ...]:
         "The bug is in `src/auth/login-form.ts`.",
         "Edited login-form.ts and auth/login-form.ts:120.",
         "See src/auth/{login-form.ts,login-form.ts}.",
-        "LoginForm has 1284 lines, about 1,300.",
+        "LoginForm has 1284 lines.",
         "I ran `npm run check` and `npm test -- --grep login`.",
         "`npm run check && … --grep login`",
         'It failed with "timeout of 2000ms exceeded" for Anna Schmidt.',
@@ -102,7 +102,7 @@ def checked(source: str, said: str) -> Verified:
         ("alpha beta gamma delta", "the alpha/beta/gamma/delta of it"),
         # code
         ("it has 1,284 lines", "It has `1284` lines."),
-        ("we call login(user)", "Then `login()` and `Session.login(user)`."),
+        ("a Session has a method login(user)", "Then `login()` and `Session.login(user)`."),
         ("it is in src/auth/login.ts", "Then `./src/auth/login.ts` was read."),
         ("first npm run check\nthen make all", "I ran `npm run check && make all` and `make all; npm run check`."),
         ("first make, then lint", "I ran `make;lint` and `lint&&make`."),
@@ -116,16 +116,16 @@ def checked(source: str, said: str) -> Verified:
         ("a login-retry_budget flag", "It uses retry_budget here."),
         ("this is read only", "It is read-only here."),
         ("only those who read it", "It is read-only here."),
+        ("encoded as utf 8", "Encoded as utf-8 here."),
         ("Anna was here", "I met Anna Li there."),
         ("every token counts", "They are called Tokens there."),
         # words that are cut
         ("it is in src/auth/login.ts, the retry_budget", "In src/auth/logi… and the retry_bud... of it."),
         # numbers
-        ("it took 1.5 s", "It took 1.50 seconds."),
-        ("it took 1.50 s", "It took 1.5 seconds."),
+        ("it took 2000ms", "It took 2000 ms."),
         ("10,000 of them", "There are 10_000 of them and 10000."),
         ("release 1.14.2", "Release 14 it is, or 1.14.2."),
-        ("1000 lines", "There are about 1,100 of them, or around 910."),
+        ("it is on lines 120 to 124", "See lines 120-124."),
     ],
 )  # fmt: skip
 def test_R5_ways_to_say_the_same(source: str, said: str) -> None:
@@ -142,7 +142,6 @@ def test_R5_ways_to_say_the_same(source: str, said: str) -> None:
         ("it is in src/auth/login.ts", "All of src/other/*.ts is done.", "src/other/*.ts"),
         ("it is in src/a/login.tsx", "In src/a/login.ts it is.", "src/a/login.ts"),
         ("it is in src/a/my-login.ts", "In login.ts it is.", "login.ts"),
-        ("alpha beta gamma delta kappa", "the alpha/beta/gamma/delta/kappa of it", "alpha/beta/gamma/delta/kappa"),
         ("alpha beta", "the alpha/omega of it", "alpha/omega"),
         ("npm run check --all", "I ran `npm run check … --grep x`.", "npm run check … --grep x"),
         ("reloading it", "Then `reload` was called.", "reload"),
@@ -151,7 +150,6 @@ def test_R5_ways_to_say_the_same(source: str, said: str) -> None:
         ("npm run check", "I ran `npm run check && make all`.", "npm run check && make all"),
         ("I said stop now", 'He said "stop … later".', "stop … later"),
         ("foo bar is here", 'He said "foobar".', "foobar"),
-        ("encoded as utf 8", "Encoded as utf-8 here.", "utf-8"),
         ("the retry_budget is spent", "The retry_bug… is spent.", "retry_bug"),
         ("x_retryBudget is spent", "The retryBudget is spent.", "retryBudget"),
         ("my_private is spent", "The _private is spent.", "_private"),
@@ -159,8 +157,7 @@ def test_R5_ways_to_say_the_same(source: str, said: str) -> None:
         ("nobody was here", "I met Tom there.", "Tom"),
         ("nobody was here", "I met Petra there.", "Petra"),
         ("1000 lines", "There are about 900 of them.", "900"),
-        ("1000 lines", "There are about 1,112 of them.", "1,112"),
-        ("1000 lines", "There are about 500 of them.", "500"),
+        ("it took 0.5 s", "It took 0.05 seconds.", "0.05"),
         ("1000 lines", "There are 1,001 of them.", "1,001"),
         ("12 lines", "There are 13 of them.", "13"),
     ],
@@ -219,19 +216,18 @@ def test_R5_few_claims_are_marked_not_refused() -> None:
     [
         ("the limit is 12", []),
         ("the limit is 13", [("number", "13")]),
-        ("about 13, ~14 and 约15", [("rough", "13"), ("rough", "14"), ("rough", "15")]),
-        ("over a long while it was 13", [("number", "13")]),
+        ("about 13, ~14 and 约15", [("number", "13"), ("number", "14"), ("number", "15")]),
         ("it has 1,284, or so", [("number", "1,284")]),
         ("it uses 3.11 now", [("number", "3.11")]),
         ("issue #42 and #4", [("number", "42")]),
-        ("set a1b2c now", [("identifier", "a1b2c")]),
+        ("set a1b2c now", [("word", "a1b2c")]),
         ("set a1b2 now", []),
-        ("use xY here", [("identifier", "xY")]),
-        ("the LoginForm here", [("identifier", "LoginForm")]),
-        ("a read-only view", [("identifier", "read-only")]),
-        ("the __init__ of it", [("identifier", "__init__")]),
-        ("src_a.py is it", [("path", "src_a.py")]),
-        ("see https://x.org/a.", [("url", "https://x.org/a")]),
+        ("use xY here", [("word", "xY")]),
+        ("the LoginForm here", [("word", "LoginForm")]),
+        ("a read-only view", [("word", "read-only")]),
+        ("the __init__ of it", [("word", "__init__")]),
+        ("src_a.py is it", [("word", "src_a.py")]),
+        ("see https://x.org/a.", [("word", "https://x.org/a")]),
         ("e.g. it, i.e. this", []),
         ("../ and ./ and //", []),
         ("他说『今天上线』和「明天」", [("quotation", "今天上线"), ("quotation", "明天")]),
@@ -239,7 +235,7 @@ def test_R5_few_claims_are_marked_not_refused() -> None:
         ('he said "" and "yes" and "so"', []),
         ('he said "yes!"', [("quotation", "yes!")]),
         ("- read/write: done", []),
-        ("- src/a.py: done", [("path", "src/a.py")]),
+        ("- src/a.py: done", [("word", "src/a.py")]),
         ("## The Old Plan\nby The Old Man", [("name", "The Old Man")]),
         ("Next Steps Now: none", []),
         ("```sh\n$ make all  # everything\n# a remark\n```", [("code", "make all")]),
@@ -292,7 +288,7 @@ def test_small_numbers_and_ordinals_are_counted_not_quoted() -> None:
 
 def test_claims_do_not_overlap() -> None:
     found = claims('See `src/a_b/c.py` at https://x.org/a_b/c.py, "src/a_b/c.py", and src/a_b/c.py 4711.')
-    assert [claim.kind for claim in found] == ["code", "url", "quotation", "path", "number"]
+    assert [claim.kind for claim in found] == ["code", "word", "quotation", "word", "number"]
     assert all(a.end <= b.start for a, b in pairwise(found))
 
 
@@ -314,8 +310,7 @@ def test_any_text_is_survived_and_marks_are_all_that_is_added(text: str, action:
 
 @given(st.text(max_size=300))
 def test_what_the_sources_say_word_for_word_holds(text: str) -> None:
-    quoted = [claim for claim in claims(text) if claim.kind != "rough"]
-    assert not [c for c in quoted if c.text in verify(text, [SummarySource("s", m.user(text))]).unverified]
+    assert not verify(text, [SummarySource("s", m.user(text))]).unverified
 
 
 @pytest.mark.timing

@@ -13,7 +13,6 @@ from refold.compaction.plan_context import PlanContext, Writer
 from refold.compaction.strategies.window import (
     HardTrim,
     WindowSummary,
-    digest_zh,
     kept_from,
     message_count,
     safe_end,
@@ -129,22 +128,11 @@ def test_the_window_is_written_in_the_language_that_was_asked_for() -> None:
     said = [m.user("word " * 20) if n % 2 == 0 else m.assistant("word " * 20) for n in range(20)]
     found = proposal(window(context(*said), language="zh"))
     text = found.asks[0].render(found.asks[0].sources, "旧").messages[0].text
-    assert "对话摘要：" in text and "[用户] word" in text and "此前内容的摘要：\n旧" in text
+    assert "对话摘要：" in text and "Summary of what came before:\n旧" in text
     [edit] = finished(window(context(*said), language="zh"), "User: hi").edits
-    assert edit.put[0].text == "[对话摘要 - 早期上下文]\n对话摘要：\n用户：hi"
+    assert edit.put[0].text == "[对话摘要 - 早期上下文]\n对话摘要：\n› User: hi"
     found = proposal(window(context(*said), language="French"))
     assert "Write in: French." in found.asks[0].render(found.asks[0].sources, None).messages[0].text
-
-
-def test_a_digest_in_chinese_has_chinese_labels() -> None:
-    text = "## Goal\nUser: fix\n3 May 2024 Agent: done\nNote: User: stays"
-    assert digest_zh(text).split("\n") == [
-        "对话摘要：",
-        "## 目标",
-        "用户：fix",
-        "3 May 2024 助手：done",
-        "Note: User: stays",
-    ]
 
 
 # ── the oldest dropped ──────────────────────────────────────────────────────────────────────────

@@ -424,7 +424,7 @@ def test_A8_a_single_larger_exchange_is_cut_in_the_middle(text: str) -> None:
     big = (SummarySource("a", m.user("START" + text + "END")), SummarySource("b", m.assistant("short")))
     cut = cut_exchange(big, SEGMENT)
     assert json_size(cut) <= SEGMENT
-    assert cut[0].message.text.startswith("START")
+    assert cut[0].message.text.startswith("[User]: START")
     assert cut[0].message.text.endswith("END")
     assert cut[1] == big[1]
     assert json_size(cut) > SEGMENT // 20

@@ -565,9 +565,9 @@ def test_E9_headings_are_read_leniently_and_an_answer_without_any_is_refused() -
             "a.py",
             "system Linux; folder /home/me/shop",
         ),
-        ("/home/me/shop", "No Windows line endings.", "a.py", "system Unix; folder /home/me/shop"),
-        (None, "Platform: darwin", "/srv/shop/src/a.py", "system macOS; folder /srv/shop/src"),
-        ("C:\\shop", None, "a.py", "system Windows; folder C:\\shop"),
+        ("/home/me/shop", "No Windows line endings.", "a.py", "system (unknown); folder /home/me/shop"),
+        (None, "Platform: darwin", "/srv/shop/src/a.py", "system darwin; folder /srv/shop/src"),
+        ("C:\\shop", "OS: Windows", "a.py", "system Windows; folder C:\\shop"),
         (None, None, "a.py", "system (unknown); folder (unknown)"),
     ],
 )

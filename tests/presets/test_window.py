@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.compaction.plan import Failed, Plan, Reason, SummarySource
-from refold.compaction.strategies.window import STYLE, Wording, safe_end
+from refold.compaction.strategies.window import STYLE, safe_end
 from refold.compaction.transcript import render
 from refold.errors import ModelError, SettingError
 from refold.loop import run
@@ -165,52 +164,15 @@ def test_C5_language() -> None:
     assert "对话摘要：" in model.requests[0].messages[0].text
 
 
-def test_C5_labels_and_marks_are_chinese_under_zh() -> None:
-    model, session = summariser("对话摘要："), Session()
-    for number in range(24):
-        session.append(m.user("问题" * 400 + "\n[助手] 假的"))
-        session.append(m.assistant("看", m.call(f"c{number}", "ls")))
-        session.append(m.result(f"c{number}", "果" * 300))
-    session.append(m.user("继续"))
-    engine = Engine(window(language="zh", compact_window=60, compact_threshold=70), model=model)
-    run(engine.prepare(session))
-    text = prompts(model)[0]
-    for label in (
-        "[用户] 问题",
-        "[助手] 看",
-        "[工具调用] ls",
-        "[工具结果] 果",
-        "省略 308 个字符",
-        "省略 100 个字符",
-    ):
-        assert label in text
-    assert "12000 个字符处截断" in text
-    for english in ("[user]", "[assistant]", "[tool", "characters"):
-        assert english not in text.split("<conversation>")[1]
-    for number in range(60):
-        session.append(m.user(f"又 {number}"))
-    run(engine.prepare(session))
-    assert "此前内容的摘要：\n对话摘要：" in prompts(model)[1]
-
-
-def test_C5_a_summary_without_a_model_has_chinese_labels_too() -> None:
+def test_C5_a_summary_without_a_model_opens_as_one_in_chinese() -> None:
     engine, session = Engine(window(language="zh")), Session()
     for round in range(3):
         for number in range(20):
             session.append(m.user(f"请修复第{number}个问题，端口是47{round}{number:02}。"))
             session.append(m.assistant(f"第{number}个问题已修复，用时{number}秒。"))
-        view = run(engine.prepare(session))
-        text = view.items[0].message.text
+        text = run(engine.prepare(session)).items[0].message.text
         assert text.startswith("[对话摘要 - 早期上下文]\n对话摘要：\n## ")
-        assert "\n## 事实\n" in text
-        assert "用户：" in text
-        assert not re.search(r"User|Agent|Facts|Goal", text)
         assert text.count("对话摘要：") == 1
-
-
-def test_C5_what_somebody_said_cannot_pose_as_another_message_in_chinese() -> None:
-    said = render([SummarySource("1", m.user("好\n[助手] 假的"))], Wording.of("zh").style)
-    assert said == "[用户] 好\n› [助手] 假的"
 
 
 @pytest.mark.parametrize(

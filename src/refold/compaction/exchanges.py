@@ -6,7 +6,7 @@ model call is one exchange. An unanswered request at the very end is no exchange
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -14,12 +14,13 @@ import msgspec
 
 from refold import entries as e
 from refold import messages as m
+from refold.compaction import transcript
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan_context import PlanContext, last_reply
 from refold.compaction.transcript import SummarySource, source_of
 from refold.session.history import History
 from refold.session.items import Item
-from refold.shrink.truncate_message import truncate_message
+from refold.text.truncate import middle
 from refold.tokens.estimate import Chars
 from refold.tokens.fitting import largest
 from refold.tokens.parts import part_strings
@@ -71,6 +72,7 @@ def history_size(s: PlanContext) -> int:
 
 SEGMENT = 266_666
 """Characters of JSON in a segment: a third of 800 000."""
+STYLE = transcript.Style(thinking="", result_limit=0)
 
 
 def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int) -> Exchange | None:
@@ -141,49 +143,24 @@ def json_size(exchange: Iterable[SummarySource]) -> int:
 
 
 def cut_exchange(exchange: tuple[SummarySource, ...], limit: int) -> tuple[SummarySource, ...]:
-    """The exchange within the limit: its long messages cut in the middle, all to the same length; where that
-    is not enough, its middle left out whole, so that both ends are there."""
+    """The exchange within the limit. A larger one is told as text: what was asked, and the last message, each
+    cut in the middle where it is long."""
     if json_size(exchange) <= limit:
         return exchange
+    asked, last = exchange[:-1], exchange[-1]
+    parts = [(asked, m.user), ((last,), m.assistant)] if asked else [((last,), m.assistant)]
 
     def cut(room: int) -> tuple[SummarySource, ...]:
-        return tuple(_shorter(source, room) for source in exchange)
+        kept: list[SummarySource] = []
+        for sources, says in parts:
+            if len(sources) == 1 and json_size(sources) <= room:
+                kept += sources
+            else:
+                told = says(middle(transcript.render(sources, STYLE), room))
+                kept.append(SummarySource(sources[0].id, told, sources[0].time))
+        return tuple(kept)
 
-    short = cut(largest(limit, lambda room: json_size(cut(room)) <= limit))
-    return short if json_size(short) <= limit else _ends(short, limit)
-
-
-def _shorter(source: SummarySource, room: int) -> SummarySource:
-    if json_size([source]) <= room:
-        return source
-    message = truncate_message(source.message, room, e.key(source.id))
-    smaller = msgspec.structs.replace(source, message=message)
-    return min(smaller, source, key=lambda x: json_size([x]))
-
-
-def _ends(sources: Sequence[SummarySource], limit: int) -> tuple[SummarySource, ...]:
-    """As many parts from both ends of an exchange as fit. A result, a command of the user's, is one part."""
-    parts = [
-        (at, part)
-        for at, source in enumerate(sources)
-        for part in (source.message.parts if isinstance(source.message, (m.User, m.Assistant)) else (None,))
-    ]
-
-    def kept(count: int) -> tuple[SummarySource, ...]:
-        chosen = [*parts[: (count + 1) // 2], *parts[len(parts) - count // 2 :]]
-        inside: dict[int, list[m.AnyPart]] = {}
-        for at, part in chosen:
-            inside.setdefault(at, []).extend((part,) if part else ())
-        return tuple(_holding(sources[at], tuple(these)) for at, these in inside.items())
-
-    return kept(largest(len(parts), lambda count: json_size(kept(count)) <= limit))
-
-
-def _holding(source: SummarySource, parts: tuple[m.AnyPart, ...]) -> SummarySource:
-    """The source with these of its parts."""
-    if not isinstance(source.message, (m.User, m.Assistant)) or len(parts) == len(source.message.parts):
-        return source
-    return msgspec.structs.replace(source, message=msgspec.structs.replace(source.message, content=parts))
+    return cut(largest(limit, lambda room: json_size(cut(room)) <= limit))
 
 
 # ── calls and their results in what is sent (A17) ───────────────────────────────────────────────
@@ -211,10 +188,15 @@ def _complete(sent: Sequence[SummarySource], head: Iterable[SummarySource]) -> t
     cut = {x.message.call_id for x in head if isinstance(x.message, m.Result)} - ended
     rows = [x for x in sent if not isinstance(x.message, m.Result) or x.message.call_id in made]
 
-    def kept(message: m.Message) -> tuple[m.AnyPart, ...]:
-        return tuple(part for part in message.parts if not isinstance(part, m.Call) or part.id not in cut)
+    return tuple(_without_calls(x, cut) for x in rows)
 
-    return tuple(_holding(x, kept(x.message)) for x in rows)
+
+def _without_calls(source: SummarySource, ids: Set[str]) -> SummarySource:
+    message = source.message
+    if not isinstance(message, m.Assistant) or not any(call.id in ids for call in message.calls):
+        return source
+    parts = tuple(part for part in message.parts if not isinstance(part, m.Call) or part.id not in ids)
+    return msgspec.structs.replace(source, message=msgspec.structs.replace(message, content=parts))
 
 
 # ── sequence numbers (A9) ───────────────────────────────────────────────────────────────────────

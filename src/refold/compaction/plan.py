@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import isgenerator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
@@ -13,7 +12,6 @@ from refold.compaction import transcript
 from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
 from refold.compaction.transcript import SummarySource
-from refold.deprecation import renamed_field
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.messages import user
@@ -45,8 +43,6 @@ class Failed(msgspec.Struct, frozen=True):
     text: str
     strategy: str = ""
     requests: int = 0
-
-    rung = renamed_field("rung", "strategy")
 
     def __bool__(self) -> bool:
         return False
@@ -157,8 +153,6 @@ class Proposal:
     """Who wrote it, where no summariser is asked."""
     timeout: float | None = None
 
-    rung = renamed_field("rung", "strategy")
-
     def __post_init__(self) -> None:
         ends: object = ("", "") if self.stretch is None else self.stretch
         if not isinstance(ends, tuple) or [type(id) for id in cast("tuple[object, ...]", ends)] != [str, str]:
@@ -171,8 +165,7 @@ def checked_result(name: str, kind: Any, wanted: str, work: Callable[[], T]) -> 
         given = work()
         if isinstance(given, kind):
             return given
-        plain = "; since 0.2 strategies are plain functions, not generators" if isgenerator(given) else ""
-        raise guard.refuse(given, f"{wanted} is wanted{plain}")
+        raise guard.refuse(given, f"{wanted} is wanted")
 
 
 def finish(proposal: Proposal, answers: Sequence[str]) -> Finished:

@@ -105,15 +105,12 @@ class Style:
     redacts: bool = True
     """Take secrets out (R17)."""
     separator: str = "\n\n"
-    cut: str = "[… {cut} more characters cut]"
-    """Where a text was cut."""
-    total_cut: str = "[… transcript cut at {limit} characters]"
 
 
 FRAMES = ("conversation", "history", "messages-that-stay", "previous-notes", "previous-summary")
+_CUT = "[… {cut} more characters cut]"
 _LABEL = re.compile(
-    r"^(?=[ \t]{0,8}\[(?:user|assistant(?: thinking| tool calls)?|tool (?:call|result)|system"
-    r"|用户|助手|工具调用|工具结果)\])",
+    r"^(?=[ \t]{0,8}\[(?:user|assistant(?: thinking| tool calls)?|tool (?:call|result)|system)\])",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -130,8 +127,8 @@ def render(sources: Sequence[SummarySource], style: Style) -> str:
     text = style.separator.join(blocks)
     if style.total_limit and len(text) > style.total_limit:
         if style.ends:
-            return f"{style.cut.format(cut=len(text) - style.total_limit)}\n{tail(text, style.total_limit)}"
-        marker = style.separator + style.total_cut.format(limit=style.total_limit)
+            return f"{_CUT.format(cut=len(text) - style.total_limit)}\n{tail(text, style.total_limit)}"
+        marker = f"{style.separator}[… transcript cut at {style.total_limit} characters]"
         text = head(text, style.total_limit - len(marker)) + marker
     return text
 
@@ -149,7 +146,7 @@ def _shown(text: str, limit: int, style: Style) -> str:
     start, end = text[: length + AROUND], text[-length - AROUND :] if style.ends else ""
     if style.redacts:
         start, end = redact(start)[0], redact(end)[0]
-    shown = f"{head(start, length)}\n{style.cut.format(cut=len(text) - limit)}"
+    shown = f"{head(start, length)}\n{_CUT.format(cut=len(text) - limit)}"
     return inert(f"{shown}\n{tail(end, length)}" if end else shown, redacts=False)
 
 

@@ -1,13 +1,14 @@
 """Checking a summary against what it summarises (R5): literal grounding, by code.
 
-A claim holds where its text occurs in the sources (or in the previous summary), after normalising white
-space, quotation marks, case and the ways people shorten paths and numbers. This cannot see that a test
-"passes" which failed; it sees names, paths, numbers, commands and quotations that no source mentions."""
+A claim is what a reader takes literally: what stands in backticks or quotation marks, a line of a shell
+block, a name, a number, and every word that is a path, an address or an identifier by its spelling. It holds
+where its words occur in the sources (or in the previous summary), one directly after the other: case, white
+space and signs between words do not count. This cannot see that a test "passes" which failed."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -19,7 +20,7 @@ from refold.messages import searchable
 from refold.text.patterns import lazy_pattern
 from refold.text.sentences import spans
 
-ClaimKind: TypeAlias = Literal["url", "path", "code", "quotation", "identifier", "number", "rough", "name"]
+ClaimKind: TypeAlias = Literal["code", "quotation", "word", "number", "name"]
 
 
 class Claim(NamedTuple):
@@ -29,143 +30,162 @@ class Claim(NamedTuple):
     end: int
 
 
-_URL = lazy_pattern(r"https?://[^\s<>\"'`\])}，。；、）」]{1,2000}")
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)([^\n`]*)$", re.M)
-_CODE = re.compile(r"`([^`\n]{1,400})`")
-_QUOTED = lazy_pattern(r'"([^"\n]{0,400})"|“([^”\n]{2,400})”|「([^」\n]{2,400})」|『([^』\n]{2,400})』')
-_PATH = lazy_pattern(
-    r"(?<![A-Za-z0-9_@+*./~{}-])(?:~|\.{1,2})?/?(?:(?:[A-Za-z0-9_@+*.-]|\{[^{}\s]{1,100}\}){1,120}/){1,30}"
-    r"(?:[A-Za-z0-9_@+*.-]|\{[^{}\s]{1,100}\}){0,120}"
-    r"|(?<![A-Za-z0-9_@/.-])[A-Za-z0-9_@-]{1,80}(?:\.[A-Za-z0-9_-]{1,40}){0,4}\.[A-Za-z][A-Za-z0-9]{0,9}(?![A-Za-z0-9_(])"
+# ── what a summary claims ───────────────────────────────────────────────────────────────────────
+
+_SHELL_BLOCK = re.compile(
+    r"^[ \t]*(?:```|~~~)(?:bash|sh|shell|zsh|console)[ \t]*\n((?:(?![ \t]*(?:```|~~~))[^\n]*\n)*)", re.M
 )
-_IDENTIFIER = lazy_pattern(
-    r"(?<![A-Za-z0-9_/.-])(?:[A-Za-z][A-Za-z0-9]{0,80}(?:_[A-Za-z0-9]{1,80}){1,12}|_{1,3}[A-Za-z][A-Za-z0-9_]{1,80}"
-    r"|[a-z]{1,40}[A-Z][A-Za-z0-9]{0,80}|(?:[A-Z][a-z0-9]{1,40}){2,6}"
-    r"|[A-Za-z]{1,30}(?:-[A-Za-z0-9]{1,30}){1,6}|(?=[A-Za-z]{0,80}\d)(?=\d{0,80}[A-Za-z])[A-Za-z0-9]{5,80})(?![A-Za-z0-9_/])"
-)
-_NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.,/#-])\d[\d,_]{0,30}(?:\.\d{1,12}){0,4}(?![A-Za-z0-9_/])|(?<=#)\d{2,12}(?![A-Za-z0-9_])"
-)
-_ABOUT = re.compile(
-    r"(?:~|≈|约|大约|\b(?:about|around|roughly|approximately|approx\.|nearly|almost|over|under)\s)\s*$", re.I
-)
-_NAME = lazy_pattern(
-    r"(?<=[a-z0-9,)'’\u4e00-\u9fff] )[A-Z][a-z]{2,40}(?: [A-Z][a-z]{1,40}){0,3}\b"
-    r"|(?:^|(?<=[.!?:;] )|(?<=- ))[A-Z][a-z]{2,40}(?: [A-Z][a-z]{2,40}){1,3}\b",
+_SHELL_LINE = re.compile(r"^[ \t]*(?:\$ )?([^\s#](?:[^\n#]|(?<! )#)*)", re.M)
+_LITERAL = lazy_pattern(
+    r"^[ \t>]*(?:[-*][ \t]+)?(?:\[[ x]\][ \t]+)?\d{1,3}[.)]"  # the number of a list item claims nothing
+    r"|`(?P<code>[^`\n]{1,400})`"
+    r'|"(?P<quotation>[^"\n]{0,400})"|“(?P<curly>[^”\n]{2,400})”|「(?P<corner>[^」\n]{2,400})」'
+    r"|『(?P<double>[^』\n]{2,400})』"
+    r"|(?P<name>(?:(?<=[a-z0-9,)'’\u4e00-\u9fff] )[A-Z][a-z]{2,40}(?: [A-Z][a-z]{1,40}){0,3}"
+    r"|(?:^|(?<=[.!?:;] )|(?<=- ))[A-Z][a-z]{2,40}(?: [A-Z][a-z]{2,40}){1,3})(?![\w/-]|\.\w))"
+    r"|https?://[^\s<>\"'`\])}，。；、）」]{1,2000}"
+    r"|(?:[A-Za-z0-9_@+*./~-]|\{[^{}\s]{1,100}\}|(?<=\d),(?=\d))+",
     re.M,
 )
-_ORDINAL = re.compile(r"^[ \t>]*(?:[-*][ \t]+)?(?:\[[ x]\][ \t]+)?(\d{1,3})[.)]", re.M)
-_HEADING = lazy_pattern(r"^[ \t>]*#{1,6}[ \t][^\n]*$|^[ \t>*+-]*\*\*[^*\n]{1,200}\*\*:?[ \t]*$", re.M)
-_LABEL = re.compile(
-    r"^[ \t>]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?"
+_TITLE = lazy_pattern(
+    r"^[ \t>]*#{1,6}[ \t][^\n]*$|^[ \t>*+-]*\*\*[^*\n]{1,200}\*\*:?[ \t]*$"
+    r"|^[ \t>]*(?:[-*+][ \t]+|\d{1,3}[.)][ \t]+)?"
     r"(?:\*\*|__)?[^\n:*`\"]{1,80}(?:\*\*|__)?:(?:\*\*|__)?(?=\s|$)",
     re.M,
 )
-_ROW = re.compile(r"[^\n]+")
-_SHELLS = frozenset(("bash", "sh", "shell", "zsh", "console"))
+_NUMBER = re.compile(r"[.,_]?(\d[\d.,_]*)(?:-[\d.,_-]*)?")
+"""Of a range or a date the first number is a claim."""
+_SPELT_AS_CODE = re.compile(
+    r"_|[a-z][A-Z]|\w\.\w\w|\w\w\.\w|^\.\w|://|^(?=.{5})[A-Za-z0-9]*?(?:\d[A-Za-z]|[A-Za-z]\d)"
+)
+_JOINED = re.compile(r"[A-Za-z0-9][/-][A-Za-z0-9]|\w\w/")
+_ELLIPSES = ("…", "...")
 _SMALL = 12
 """Numbers up to this are counted, not quoted."""
 
 
 def claims(text: str) -> list[Claim]:
     """Every literal claim of a text, in order; none lies inside another."""
-    taken = _marks(text, (match.span(1) for match in _ORDINAL.finditer(text)))
     # Headings and labels are the writer's own words: they are set in capitals, not after a name.
-    titles = _marks(text, (x.span() for form in (_HEADING, _LABEL) for x in form.finditer(text)))
-    found: list[Claim] = []
-    literal = [_claim(kind, match, titles) for kind, pattern in _FORMS for match in pattern.finditer(text)]
-    urls = (claim for claim in literal if claim and claim.kind == "url")
-    for claim in (*urls, *_commands(text), *filter(None, literal)):
-        if taken.find(1, claim.start, claim.end) < 0:
-            taken[claim.start : claim.end] = b"\1" * (claim.end - claim.start)
-            found.append(claim)
-    return sorted(found, key=lambda claim: claim.start)
+    titles = bytearray(len(text))
+    for title in _TITLE.finditer(text):
+        titles[title.start() : title.end()] = b"\1" * (title.end() - title.start())
+    listed: list[Claim] = []
+    at = 0
+    for block in _SHELL_BLOCK.finditer(text):
+        listed += _claims_between(text, at, block.start(), titles)
+        for line in _SHELL_LINE.finditer(text, *block.span(1)):
+            listed.append(Claim("code", line[1].rstrip(), *line.span(1)))
+        at = block.end()
+    return [*listed, *_claims_between(text, at, len(text), titles)]
 
 
-def _marks(text: str, stretches: Iterable[tuple[int, int]]) -> bytearray:
-    """A byte for each character: 1 in these stretches."""
-    marks = bytearray(len(text))
-    for start, end in stretches:
-        marks[start:end] = b"\1" * (end - start)
-    return marks
+def _claims_between(text: str, first: int, last: int, titles: bytearray) -> Iterator[Claim]:
+    for match in _LITERAL.finditer(text, first, last):
+        kind = match.lastgroup
+        in_title = titles.find(1, *match.span()) >= 0
+        if kind is None:
+            claim = _word(match, in_title=in_title)
+        elif kind == "name":
+            claim = None if in_title else Claim("name", match[0], *match.span())
+        else:
+            claim = _marked_text(match, "code" if kind == "code" else "quotation")
+        if claim is not None:
+            yield claim
 
 
-def _commands(text: str) -> Iterator[Claim]:
-    """Lines of fenced blocks that are marked as shell: each is a command. Other blocks are sketches; only
-    what is literal inside them is taken."""
-    shell, inside, at = False, False, 0
-    for match in _FENCE.finditer(text):
-        for row in _ROW.finditer(text, at, match.start()) if inside and shell else ():
-            line = row[0].strip().removeprefix("$ ")
-            if line and not line.startswith("#"):
-                yield Claim("code", line.split(" #")[0].strip(), *row.span())
-        inside = not inside
-        shell, at = inside and match[1].strip().lower() in _SHELLS, match.end() + 1
+def _marked_text(match: re.Match[str], kind: ClaimKind) -> Claim | None:
+    """What stands in backticks or quotation marks; in plain marks a short word is no quotation."""
+    text = match[match.lastgroup or 0].strip()
+    if not re.search(r"\w", text) or (match.lastgroup == "quotation" and len(text) < 4):
+        return None
+    if number := _NUMBER.fullmatch(text):
+        return Claim("number", number[1], *match.span())
+    return Claim(kind, text, *match.span())
 
 
-_FORMS: tuple[tuple[ClaimKind, re.Pattern[str]], ...] = (
-    ("url", _URL), ("code", _CODE), ("quotation", _QUOTED), ("path", _PATH), ("identifier", _IDENTIFIER),
-    ("number", _NUMBER), ("name", _NAME),
-)  # fmt: skip
+def _word(match: re.Match[str], *, in_title: bool) -> Claim | None:
+    """A word that no language spells so, if it is one: an address, a path, an identifier, a number."""
+    text = match[0].rstrip(".,;:!?*-")
+    start = match.start() + len(text) - len(text := text.lstrip("*+-@~"))
+    if not re.search(r"[A-Za-z0-9]", text):
+        return None
+    if number := _NUMBER.fullmatch(text):
+        text = number[1].rstrip(".,_")
+        is_small = text.isdigit() and int(text[:9]) <= _SMALL
+        return None if is_small else Claim("number", text, start, start + number.end(1))
+    if not _SPELT_AS_CODE.search(text) and (in_title or not _JOINED.search(text)):
+        return None
+    return Claim("word", text, start, start + len(text))
 
 
-def _claim(kind: ClaimKind, match: re.Match[str], titles: bytearray) -> Claim | None:
-    """What a match of a form claims, if anything."""
-    said, start, untitled = match[0], match.start(), titles.find(1, *match.span()) < 0
-    match kind:
-        case "code" | "quotation":
-            said = next((group for group in match.groups() if group), "").strip()
-            # A short one is no claim, but its marks are a pair: what follows it is not quoted.
-            short = kind == "quotation" and match[1] is not None and len(match[1]) < 4
-            return None if short or not said else Claim(kind, said, *match.span())
-        case "path":
-            said = said.rstrip(".,;:!?*")
-            if not _is_path(said) or not ("." in said or untitled):
-                return None
-        case "number":
-            said = said.rstrip(",_.")
-            if said.isdigit() and int(said[:9]) <= _SMALL:
-                return None
-            kind = "rough" if _ABOUT.search(match.string[max(0, start - 20) : start]) else kind
-        case "name" if not untitled:
-            return None
-        case "url":
-            said = said.rstrip(".,;:!?")
-        case _:
-            pass
-    end = start + len(said)
-    # A word that is cut is no whole name: it has to begin one.
-    return Claim("quotation" if match.string.startswith(_CUT, end) else kind, said, start, end)
+# ── what the sources say ────────────────────────────────────────────────────────────────────────
+
+_SOURCE_WORD = re.compile(r"[a-z0-9_]+(?:-[a-z0-9_]+)*|[^\W\x00-\x7f]")
+_THOUSANDS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
+_DIGITS = re.compile(r"\d+")
+_LETTER = re.compile(r"[^\d.]")
+_DECIMAL = re.compile(r"\d+(?:\.\d+)+")
+_PLACE = re.compile(r"(?::\d+(?:[-:]\d+)?|#l\d+(?:-l?\d+)?)$")
+"""A line, behind a path."""
+_GAP = re.compile(r"…|\.{3}|&&|[|;*{}]|,(?=[^{}\s]{0,100}\})")
+"""Between parts of a claim that need not stand together: words left out, commands in a row, patterns."""
+_LEFT_OUT = ("…", "...", "*")
+_COMPOSED = re.compile(r"[\w/ -]+")
+_CALL = re.compile(r"[\w.$:#>-]{1,200}\(.*\)")
 
 
-def _is_path(path: str) -> bool:
-    """Neither a number (`3.11`), nor an abbreviation (`e.g`), nor only signs (`../`)."""
-    if _NUMBER.fullmatch(path) or not re.search(r"[A-Za-z0-9]", path):
-        return False
-    return "/" in path or not all(len(piece) == 1 for piece in path.split("."))
+class Evidence:
+    """The source texts, as words."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._plain = _plain("\n".join(texts))
+        self._text = f" {_in_words(self._plain)} "
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(self._text.split()) | frozenset(self._text.replace("-", " ").split())
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        return frozenset(_DIGITS.findall(self._plain)) | frozenset(_DECIMAL.findall(self._plain))
+
+    def supports(self, claim: Claim, *, cut: bool = False) -> bool:
+        """Do the sources say it? `cut`: the claim goes on, but is not told further."""
+        text = _plain(claim.text)
+        if claim.kind == "number":
+            return all(map(self._is_known, re.split("[,_]", text)))
+        cut = cut or any(sign in text for sign in _LEFT_OUT)
+        parts = [_in_words(part) for part in _GAP.split(_PLACE.sub("", text))]
+        if all((part if cut else f" {part} ") in self._text for part in parts if part):
+            return True
+        # What a writer puts together of words that are known: names, `read-only`, `Type.method(argument)`.
+        composed = _CALL.fullmatch(text) if claim.kind == "code" else _COMPOSED.fullmatch(text)
+        if composed is None or claim.kind == "quotation" or cut:
+            return False
+        return all(map(self._is_known, _in_words(text).replace("-", " ").split()))
+
+    def _is_known(self, word: str) -> bool:
+        if word[:1].isdigit() and not _LETTER.search(word):
+            return word in self._numbers or (word.isdigit() and int(word[:9]) <= _SMALL)
+        return word in self._words or word.removesuffix("s") in self._words or len(word) < 3
 
 
-_CUT = ("…", "...")
+def _plain(text: str) -> str:
+    return _THOUSANDS.sub("", text.lower())
+
+
+def _in_words(plain: str) -> str:
+    return " ".join(_SOURCE_WORD.findall(plain))
+
+
+# ── the report ──────────────────────────────────────────────────────────────────────────────────
+
 MARK = " [unverified]"
-
-_WORD = re.compile(r"[^\W_]+")
-_QUOTES = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "「": '"', "」": '"', "\\": "/", "`": " "})
-_NUMBERS = re.compile(r"\d[\d,_]*(?:\.\d+)*")
-_ELLIPSIS = re.compile(r"(?<!\s)\s*+(?:\.{3}|…|\[…\]|\[\.\.\.\])\s*")
-_STEPS = re.compile(r"(?<!\s)\s*+(?:&&|\|\||\||;)\s*")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_SUFFIX = re.compile(r"(?::\d+(?:[-:]\d+)?|#L\d+(?:-L?\d+)?)$")
-_CALLED = re.compile(r"([\w.$:#>-]{1,200})\((.*)\)")
 _LINE = re.compile(r"[^\n]*\n?")
-_PLACES = 400
-"""Occurrences of a text that are looked at for one that stands alone."""
-_NEAR = 0.1
-"""How far an "about 1 100" may be from a number of the sources."""
-
-
 FOREIGN = 0.25
 """A text is about something else where this share of its claims is unsupported. Summaries by Claude Code of
-24 real sessions have at most 0.10 of their own session, and at least 0.39 of another one."""
+18 real sessions have at most 0.10 of their own session, and at least 0.39 of another one."""
 FEW = 12
 """Claims of which no share says anything."""
 
@@ -189,162 +209,10 @@ def verify(
 ) -> Verified:
     """The summary with every unsupported claim marked (`mark`) or its sentence taken out (`remove`)."""
     evidence = Evidence([previous, *(searchable(source.message, keys=True) for source in sources)])
-    found = claims(summary)
-    wrong = [claim for claim in found if not evidence.supports(claim)]
+    listed = claims(summary)
+    wrong = [x for x in listed if not evidence.supports(x, cut=summary.startswith(_ELLIPSES, x.end))]
     text = _without(summary, wrong) if action == "remove" else _marked(summary, wrong)
-    return Verified(text, len(found), tuple(dict.fromkeys(claim.text for claim in wrong)), len(wrong))
-
-
-def normal(text: str) -> str:
-    return " ".join(text.translate(_QUOTES).split()).lower()
-
-
-class Evidence:
-    """The source texts, prepared for many small questions."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._text = normal("\n".join(texts))
-
-    @cached_property
-    def _words(self) -> frozenset[str]:
-        return frozenset(_WORD.findall(self._text))
-
-    @cached_property
-    def _squeezed(self) -> str:
-        return self._text.replace(" ", "")
-
-    @cached_property
-    def _numbers(self) -> frozenset[str]:
-        found: set[str] = set()
-        for number in set(_NUMBERS.findall(self._text)):
-            found |= set(_spellings(number))
-        return frozenset(found)
-
-    @cached_property
-    def _values(self) -> list[float]:
-        return sorted(
-            float(number) for number in self._numbers if number.count(".") <= 1 and len(number) < 16
-        )
-
-    def has(self, text: str) -> bool:
-        """Does it occur, however it is spaced?"""
-        wanted = normal(text)
-        return wanted in self._text or (" " in wanted and wanted.replace(" ", "") in self._squeezed)
-
-    def has_alone(self, text: str, hyphens: bool = False) -> bool:
-        """Does it occur as a whole, not as a part of a longer name? `hyphens`: part of names."""
-        wanted, text = normal(text), self._text
-        at = -1
-        for _ in range(_PLACES):
-            at = text.find(wanted, at + 1)
-            if at < 0:
-                return False
-            end = at + len(wanted)
-            before, after = text[max(at - 2, 0) : at][::-1], text[end : end + 2]
-            if not _continues(wanted[:1], before, hyphens) and not _continues(wanted[-1:], after, hyphens):
-                return True
-        return False
-
-    def supports(self, claim: Claim) -> bool:
-        return getattr(self, f"_{claim.kind}")(claim.text)
-
-    def _url(self, text: str) -> bool:
-        return self.has(text) or self.has(text.rstrip("/"))
-
-    def _path(self, text: str) -> bool:
-        """A path, or words with a stroke between them: `read/write`, `and/or`."""
-        words = text.split("/")
-        return self._as_path(text) or (
-            len(words) <= 4 and all(w.isalpha() and self._known_word(w.lower()) for w in words)
-        )
-
-    def _as_path(self, text: str) -> bool:
-        return all(self._one_path(path) for path in _expanded(_SUFFIX.sub("", text)))
-
-    def _one_path(self, path: str) -> bool:
-        bare = path.removeprefix("./").removeprefix("~/").strip("/")
-        while bare.startswith("../"):
-            bare = bare[3:]
-        if "*" in bare:
-            return all(self.has(part) for part in bare.split("*") if len(part) > 2)
-        return bool(bare) and self.has_alone(bare, hyphens=True)
-
-    def _code(self, text: str) -> bool:
-        pieces = [piece for piece in _ELLIPSIS.split(text) if piece]
-        return all(self._piece(piece) for piece in pieces)
-
-    def _piece(self, text: str) -> bool:
-        literal = self.has_alone if text[-1:].isalnum() and " " not in text else self.has
-        if literal(text) or self._number(text) or self._called(text):
-            return True
-        if " " not in text and ("/" in text or "." in text):
-            return self._as_path(text)
-        steps = _STEPS.split(text)
-        return len(steps) > 1 and all(self._piece(step) for step in steps if step)
-
-    def _called(self, text: str) -> bool:
-        """`name()` or `Type.name(…)`, where the sources show the name with other arguments or none."""
-        name = _CALLED.fullmatch(text)
-        if name is None:
-            return False
-        inner = [claim for claim in claims(name[2]) if claim.kind != "name"]
-        return self.has_alone(name[1].split(".")[-1]) and all(self.supports(claim) for claim in inner)
-
-    def _quotation(self, text: str) -> bool:
-        said = text.rstrip(".,;:!?。，！？")
-        pieces = [piece for piece in _ELLIPSIS.split(said) if piece]
-        return all(self.has(piece) for piece in pieces)
-
-    def _identifier(self, text: str) -> bool:
-        if self.has_alone(text) or self.has_alone(text.removesuffix("s")):
-            return True
-        if "-" not in text or any(c.isdigit() for c in text):
-            return False
-        return self.has(text.replace("-", " ")) or all(map(self._known_word, _WORD.findall(text.lower())))
-
-    def _name(self, text: str) -> bool:
-        return all(self._known_word(word) for word in text.lower().split())
-
-    def _rough(self, text: str) -> bool:
-        """ "About 1 100" holds where the sources name a number near it."""
-        if self._number(text):
-            return True
-        wanted = float(next(_spellings(text), "0") if text.count(".") <= 1 else "0")
-        at = bisect_left(self._values, wanted * (1 - _NEAR))
-        return at < len(self._values) and self._values[at] <= wanted * (1 + _NEAR)
-
-    def _number(self, text: str) -> bool:
-        return any(spelling in self._numbers for spelling in _spellings(text))
-
-    def _known_word(self, word: str) -> bool:
-        return word in self._words or word.removesuffix("s") in self._words or len(word) < 3
-
-
-def _continues(edge: str, beyond: str, hyphens: bool) -> bool:
-    """Does a name go on beyond its edge? `beyond`: the next two characters, nearest first."""
-    if not beyond or not (edge.isalnum() or edge == "_"):
-        return False
-    if beyond[0] == "-" and hyphens:
-        beyond = beyond[1:]
-    return beyond.isascii() and (beyond[:1].isalnum() or beyond[:1] == "_")
-
-
-def _spellings(number: str) -> Iterator[str]:
-    """A number without separators, with and without trailing zeros of its fraction."""
-    plain = number.replace(",", "").replace("_", "").rstrip(".")
-    yield plain
-    if plain.count(".") == 1:
-        yield plain.rstrip("0").rstrip(".")
-    yield from plain.split(".") if plain.count(".") > 1 else ()
-
-
-def _expanded(path: str, depth: int = 3) -> Iterator[str]:
-    match = _BRACES.search(path)
-    if match is None or not depth:
-        yield path
-        return
-    for option in match[1].split(",")[:20]:
-        yield from _expanded(path[: match.start()] + option + path[match.end() :], depth - 1)
+    return Verified(text, len(listed), tuple(dict.fromkeys(claim.text for claim in wrong)), len(wrong))
 
 
 def _marked(text: str, wrong: Sequence[Claim]) -> str:

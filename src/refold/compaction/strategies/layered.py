@@ -294,24 +294,16 @@ _SYSTEM = re.compile(
     re.IGNORECASE,
 )
 """Where a system prompt says on which system it is; that it names one is not enough."""
-_SYSTEMS = {"linux": "Linux", "darwin": "macOS", "macos": "macOS", "windows": "Windows", "freebsd": "FreeBSD"}
 
 
 def environment(s: PlanContext, sources: Sequence[SummarySource]) -> str:
-    """Operating system and folder: as the system prompt and the log say, or as the paths of calls tell."""
+    """Operating system, in the words of the system prompt, and the folder of the session or of its calls."""
     told = (s.system or "", *(x.message.text for x in s.items[: s.projection.first]))
     named = next((found for text in told if (found := _SYSTEM.search(text))), None)
     paths = [x.path for source in sources for call in source.message.calls for x in actions(call)]
     rooted = [path for path in paths if path.startswith("/")]
     folder = s.session.info.cwd or (posixpath.commonpath(map(posixpath.dirname, rooted)) if rooted else "")
-    system = _SYSTEMS[named[1].lower()] if named else _system_of(folder)
-    return f"system {system}; folder {folder or '(unknown)'}"
-
-
-def _system_of(folder: str) -> str:
-    if re.match(r"[A-Za-z]:[\\/]", folder):
-        return "Windows"
-    return "macOS" if folder.startswith("/Users/") else "Unix" if folder.startswith("/") else "(unknown)"
+    return f"system {named[1] if named else '(unknown)'}; folder {folder or '(unknown)'}"
 
 
 def archives_fit(s: PlanContext, *, threshold: float, keep_rounds: int) -> Reason | None:

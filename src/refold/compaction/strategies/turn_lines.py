@@ -65,7 +65,7 @@ class WriteLines:
     def propose(self, s: PlanContext, /) -> Proposal | Reason:
         known, newest_first = known_lines(s), range(finished(s) - 1, -1, -1)
         rounds = (round_at(s, index) for index in newest_first)
-        fresh = list(takewhile(lambda each: line_of(s, each, known) is None, rounds))[::-1]
+        fresh = list(takewhile(lambda each: s.session.path[each.last].id not in known, rounds))[::-1]
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
@@ -126,7 +126,7 @@ class TurnLines:
         first, known = self.zone.first(s, rounds), known_lines(s)
         leaving = self._leaving(s, first)
         for round in leaving:
-            text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
+            text = known.get(path[round.last].id) or by_rule(s, round, self.line_tokens)
             lines.append(
                 RoundsLine(path[round.first].id, path[round.last].id, round.number, round.number, text)
             )
@@ -265,14 +265,8 @@ def shown_lines(s: PlanContext) -> tuple[Shown, list[RoundsLine]]:
 
 def known_lines(s: PlanContext) -> dict[str, str]:
     """Lines that were written down, by the entry their round ends with: a round that was left half way and
-    goes on elsewhere is another one. Release 0.1 named the entry it starts at."""
+    goes on elsewhere is another one."""
     return {line.target: line.text for line in s.session.annotations(e.TurnLine) if line.target}
-
-
-def line_of(s: PlanContext, round: Round, known: dict[str, str]) -> str | None:
-    path = s.session.path
-    start = path[s.session.turns[round.number - 1]].id
-    return known.get(path[round.last].id) or known.get(start)
 
 
 def by_rule(s: PlanContext, round: Round, limit: int) -> str:

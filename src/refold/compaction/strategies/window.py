@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from refold import entries as e
@@ -33,27 +32,7 @@ STYLE = transcript.Style(
     arguments=False,
     separator="\n",
 )
-STYLE_ZH = replace(
-    STYLE,
-    user="[用户] ",
-    assistant="[助手] ",
-    calls="[工具调用] ",
-    result="[工具结果] ",
-    cut="[… 省略 {cut} 个字符]",
-    total_cut="[… 记录在 {limit} 个字符处截断]",
-)
-_ZH_LABELS = {
-    "## Goal": "## 目标", "## Done": "## 已完成", "## Facts": "## 事实",
-    "User: ": "用户：", "Agent: ": "助手：",
-}  # fmt: skip
-_LABEL = re.compile(rf"^((?:\d{{1,2}} [A-Z][a-z]{{2,8}} \d{{4}} )?)({'|'.join(_ZH_LABELS)})", re.M)
-
-
-def digest_zh(text: str) -> str:
-    """A digest as a Chinese reply is asked for. Its content is in the conversation's own language anyway."""
-    return f"对话摘要：\n{_LABEL.sub(lambda found: found[1] + _ZH_LABELS[found[2]], text)}"
-
-
+PREVIOUS = "Summary of what came before:"
 KEEP = 10
 """At least this many messages stay as they are."""
 
@@ -63,10 +42,8 @@ class Wording(NamedTuple):
 
     request: str
     heading: str = "[Conversation summary: early context]"
-    previous: str = "Summary of what came before:"
-    style: transcript.Style = STYLE
-    digest: Callable[[str], str] = str
-    """How a summary without a model is put."""
+    opening: str = ""
+    """What a summary begins with."""
 
     @classmethod
     def of(cls, language: str) -> Wording:
@@ -75,13 +52,7 @@ class Wording(NamedTuple):
 
 WORDINGS = {
     "auto": Wording("Write in the language of the conversation."),
-    "zh": Wording(
-        "用中文书写，以「对话摘要：」开头。",
-        "[对话摘要 - 早期上下文]",
-        "此前内容的摘要：",
-        STYLE_ZH,
-        digest_zh,
-    ),
+    "zh": Wording("用中文书写，以「对话摘要：」开头。", "[对话摘要 - 早期上下文]", "对话摘要：\n"),
 }
 
 
@@ -130,7 +101,7 @@ class WindowSummary:
 
         def finish(answers: Sequence[str]) -> Finished:
             text = head(answers[0], self.max_chars)
-            shown = quote(text if s.has_model else wording.digest(text))
+            shown = quote(text if s.has_model else wording.opening + text)
             edit = e.Edit(first, last, (system(f"{wording.heading}\n{head(shown, self.max_chars)}"),))
             return Finished(edits=(edit,), framed=True, summary=text)
 
@@ -152,10 +123,10 @@ class WindowSummary:
         def render(sources: Sequence[SummarySource], previous: str | None) -> Request:
             text = prompt(
                 "window_summary",
-                conversation=transcript.render(sources, wording.style),
+                conversation=transcript.render(sources, STYLE),
                 limit=str(self.max_chars),
                 language=wording.request,
-                previous=f"\n{wording.previous}\n{transcript.inert(previous)}\n" if previous else "",
+                previous=f"\n{PREVIOUS}\n{transcript.inert(previous)}\n" if previous else "",
             )
             return Request(messages=(user(text),), temperature=self.temperature, purpose="summary")
 
