@@ -13,7 +13,6 @@ from refold.compaction import transcript
 from refold.compaction.plan_context import Due, PlanContext
 from refold.compaction.requests import plain
 from refold.compaction.transcript import SummarySource
-from refold.deprecation import renamed_field
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import PluginGuard, StalePlan, WrongType, expect
 from refold.messages import user
@@ -45,8 +44,6 @@ class Failed(msgspec.Struct, frozen=True):
     text: str
     strategy: str = ""
     requests: int = 0
-
-    rung = renamed_field("rung", "strategy")
 
     def __bool__(self) -> bool:
         return False
@@ -156,8 +153,6 @@ class Proposal:
     author: str = "rule"
     """Who wrote it, where no summariser is asked."""
     timeout: float | None = None
-
-    rung = renamed_field("rung", "strategy")
 
     def __post_init__(self) -> None:
         ends: object = ("", "") if self.stretch is None else self.stretch

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from refold.deprecation import renamed
 from refold.errors import PluginGuard, UnknownName, WrongType, expect
 from refold.messages import Message
 from refold.protocols import TokenCounter
@@ -112,6 +111,3 @@ def checked_counter(counter: TokenCounter) -> TokenCounter:
 def is_exact(counter: TokenCounter) -> bool:
     """True if the counter uses a real vocabulary."""
     return bool(getattr(counter, "exact", False))
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, checked="checked_counter")
