@@ -15,16 +15,18 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 from refold import entries as e
+from refold import messages as m
 from refold import tokens, transcripts
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.tokens.calibrated import MINIMUM, Calibration
+from refold.tokens.parts import sealed_size
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("REFOLD_DATA", ROOT.parent / "shared" / "data"))
@@ -41,10 +43,16 @@ def requests(path: Path, counter: TokenCounter) -> Mapping[str, list[Pair]]:
     found: dict[str, list[Pair]] = defaultdict(list)
     for entry in whole.path:
         if isinstance(entry, e.MessageEntry) and entry.usage is not None and entry.usage.prompt:
-            read = view.size(counter) - tokens.forgotten([item.message for item in view.items], counter)
+            read = view.size(counter) - forgotten([item.message for item in view.items], counter)
             found[entry.model or ""].append((read, entry.usage.prompt))
         session.append(entry)
     return found
+
+
+def forgotten(messages: Sequence[m.Message], counter: TokenCounter) -> int:
+    """Tokens of encrypted thinking before the last user message: counted by us, but never read."""
+    last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], m.User)), 0)
+    return sum(sealed_size(message, counter) for message in messages[:last])
 
 
 def predictions(pairs: list[Pair]) -> Iterator[tuple[float, float, float, float]]:

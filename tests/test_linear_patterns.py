@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -59,11 +58,8 @@ class Used(NamedTuple):
 
 
 def modules() -> Iterator[ModuleType]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # packages that have another name now
-        names = [found.name for found in pkgutil.walk_packages(refold.__path__, "refold.")]
-    for name in names:
-        if name.endswith("__main__") or ".testing" in name or ".rungs" in name:
+    for name in [found.name for found in pkgutil.walk_packages(refold.__path__, "refold.")]:
+        if name.endswith("__main__") or ".testing" in name:
             continue
         try:
             yield importlib.import_module(name)

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from refold.deprecation import renamed_field
 from refold.messages import Content, Message, Usage
 from refold.text.glance import card
 
@@ -138,8 +137,6 @@ class Fold(PathEntry, frozen=True, kw_only=True, tag="fold", rename={"strategy":
     details: dict[str, Any] = {}
     """What the preset wants to find again at the next fold."""
 
-    rung = renamed_field("rung", "strategy")
-
     def __repr__(self) -> str:
         sizes = f"{self.tokens_before:,} → {self.tokens_after:,} tokens"
         left = f"{sum(stretch.entries for stretch in self.left):,} entries left the view"
@@ -230,8 +227,6 @@ class Failure(Annotation, frozen=True, kw_only=True, tag="failure", rename={"str
     strategy: str = ""
     requests: int = 0
     usage: Usage | None = None
-
-    rung = renamed_field("rung", "strategy")
 
 
 class TurnLine(Annotation, frozen=True, kw_only=True, tag="line"):

@@ -12,7 +12,6 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from refold.deprecation import renamed
 from refold.entries import AnyEntry, Entry, Unknown
 from refold.errors import FormatError, NewerFormat, UsageError
 from refold.text.lenient_json import LINE_DEPTH, dump_json, invalid, load_json, may_be_deep
@@ -150,6 +149,3 @@ def _decode_slowly(line: bytes | str, version: int) -> AnyEntry:
 
 def _seconds(time: object) -> float:
     return float(time) if isinstance(time, int | float) and abs(time) < 1e12 else 0.0
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, canonical="canonical_line")

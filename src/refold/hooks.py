@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, cast, overload
 
-from refold.deprecation import renamed_field
 from refold.entries import AnyEntry, AnyPathEntry, BranchSummary, Files, Fold
 from refold.errors import UnknownName, expect
 from refold.messages import Message, MessageBase, User
@@ -148,8 +147,6 @@ class BeforeCompact(Before):
     tokens_before: int
     window: int
 
-    rung = renamed_field("rung", "strategy")
-
 
 @dataclass(frozen=True, kw_only=True)
 class AfterCompact:
@@ -173,8 +170,6 @@ class CompactFailed:
     text: str
     strategy: str = ""
     preset: str = ""
-
-    rung = renamed_field("rung", "strategy")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from refold.deprecation import renamed
 from refold.entries import AnyEntry
 from refold.messages import AnyPart, Message, Stop, Usage
 
@@ -288,6 +287,3 @@ class Additive(Protocol):
 
     @property
     def additive(self) -> bool: ...
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, Watch="AppendWatch")

@@ -99,6 +99,7 @@ def difference(session: Session, asked: Case, answer: JsonObject) -> str:
     theirs = {name: answer[name] for name in ("path", "tokens", "branch")}
     theirs["labels"] = {at: text for at, text in enumerate(answer["labels"], 1) if text}
     theirs["context"] = [told(message) for message in answer["context"] if message["role"] != "system"]
+    del theirs["branch"]["files"]  # what was called for; ours are what came of it
     theirs["branch"]["messages"] = [at for at in theirs["branch"]["messages"] if says(session[ids[at]])]
     theirs["prepared"] = by_our_rules(answer)
     if theirs["prepared"] == {"last": True}:
@@ -194,5 +195,4 @@ def left_behind(session: Session, ids: dict[int, str], asked: Case) -> JsonObjec
         "entries": [number(entry) for entry in plan.entries],
         "messages": [number(session[source.id]) for source in plan.sources],
         "tokens": plan.tokens,
-        "files": files(plan.files),
     }

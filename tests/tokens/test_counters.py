@@ -159,13 +159,10 @@ def test_B7_every_estimate_of_the_oracle() -> None:
     assert checked > 3000
 
 
-def test_sealed_thoughts_of_finished_turns_are_forgotten() -> None:
+def test_sealed_thoughts_weigh_without_the_summary_beside_them() -> None:
     sealed = m.Thinking("summary", data="A" * 4000)
-    talk: list[m.Message] = [m.user("a"), m.assistant([sealed, "b"]), m.user("c"), m.assistant([sealed, "d"])]
-    weight = tokens.forgotten(talk, O200K)
-    assert weight == parts.sealed("A" * 4000) > 400, "the summary beside it is sent"
-    assert tokens.forgotten(talk[:2], O200K) == 0
-    assert tokens.forgotten([m.user("a"), m.assistant([m.thinking("open"), "b"]), m.user("c")], O200K) == 0
+    assert parts.sealed_size(m.assistant([sealed, "b"]), O200K) == parts.sealed("A" * 4000) > 400
+    assert parts.sealed_size(m.assistant([m.thinking("open"), "b"]), O200K) == 0
 
 
 # ── pictures ────────────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,6 @@ from refold.compaction.plan import Failed, Reason
 from refold.compaction.plan_context import PlanRequest
 from refold.compaction.preset import Preset
 from refold.costs import known
-from refold.deprecation import renamed
 from refold.engine.maintenance import Memory, keep_memory
 from refold.engine.summarise import ByModel, writes_well
 from refold.errors import RefoldError, StorageError, UsageError
@@ -561,6 +560,3 @@ def envelope(result: Result) -> Envelope | None:
         return msgspec.json.decode(result.text, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, Settings="ChatOptions")

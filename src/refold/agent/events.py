@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from refold.deprecation import renamed
 from refold.entries import Fold
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Event as Streamed
@@ -90,18 +89,3 @@ Tell: TypeAlias = Callable[[TurnEvent], None]
 
 def silence(_: TurnEvent) -> None:
     """Ignores every event, for front ends that show nothing."""
-
-
-__getattr__ = renamed(
-    __name__,
-    globals().__getitem__,
-    Asking="RequestStarted",
-    Heard="ReplyStreamed",
-    Answered="ReplyFinished",
-    Running="ToolStarted",
-    Output="ToolOutput",
-    Ran="ToolFinished",
-    Folding="FoldStarted",
-    Folded="FoldFinished",
-    Said="Notice",
-)

@@ -18,7 +18,6 @@ from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from refold.batch.results import StoredResults
-from refold.deprecation import renamed
 from refold.errors import RefoldError, UnknownName, UsageError
 
 __all__ = [
@@ -203,6 +202,3 @@ def workers(rest: str) -> int:
 def cores() -> int:
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, attempt="attempt_job")

@@ -7,7 +7,6 @@ import re
 
 import msgspec
 
-from refold.deprecation import renamed
 from refold.errors import SettingError
 
 _NUMBER = re.compile(r"([0-9]{1,12}(?:_[0-9]{3}){0,3}(?:\.[0-9]{1,12})?)\s?(%|[kKmM])?")
@@ -49,6 +48,3 @@ def parse_budgets(text: str) -> tuple[Budget, ...]:
     for budget in (parse_budget(one) for one in text.split(",") if one.strip()):
         budgets.setdefault((budget.tokens, budget.share), budget)
     return tuple(budgets.values())
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, parse_list="parse_budgets")

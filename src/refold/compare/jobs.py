@@ -17,7 +17,6 @@ from refold import loop, presets
 from refold.batch import Batch, Ending, Executor, Job, StoredResults
 from refold.batch.results import file_key, release, short_digest
 from refold.compare.run import About, Compared, Comparison, ComparisonPlan, blanks, compare, variant
-from refold.deprecation import renamed
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.registry import configuration
 from refold.registry.sessions import named_session
@@ -159,6 +158,3 @@ def endings(
             yield ending._replace(value=Compared(cells, unread=((file, ending.error),)))
         else:
             yield ending._replace(value=msgspec.convert(ending.value, Compared, strict=False))
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, files_of="transcript_files")

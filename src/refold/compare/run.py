@@ -19,7 +19,6 @@ from refold.compare.forms import FORM_WORDS, MessageForm, RecordPart, forms_of
 from refold.compare.measures import CountOf, LogFacts
 from refold.compare.money import Paid, Priced, ReplayBill, RequestSeries
 from refold.compare.replay import Replayed, checkpoints, replay
-from refold.deprecation import renamed
 from refold.errors import ModelError, RefoldError, UsageError
 from refold.protocols import Model
 from refold.registry.engine import Engine
@@ -341,6 +340,3 @@ def row(cell: Cell) -> dict[str, Any]:
 
 def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 4)
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, Plan="ComparisonPlan")

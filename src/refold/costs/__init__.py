@@ -5,12 +5,8 @@ from __future__ import annotations
 from refold.costs.break_even import BreakEven, SummaryCost, break_even, cold_share
 from refold.costs.models import KnownModel, known, known_models, same_model, window_of
 from refold.costs.prices import Long, Prices
-from refold.deprecation import renamed
 
 __all__ = [
     "BreakEven", "KnownModel", "Long", "Prices", "SummaryCost", "break_even", "cold_share", "known",
     "known_models", "same_model", "window_of",
 ]  # fmt: skip
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, Known="KnownModel", Summary="SummaryCost")

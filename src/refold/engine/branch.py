@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import TypeAlias
 
 import msgspec
 
@@ -23,7 +22,6 @@ from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failed_by
 from refold.errors import BadAnswer, UsageError
 from refold.facts import state
-from refold.facts.tools import pi_files
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Supply
 from refold.messages import Message, Result, Usage, User, user
 from refold.protocols import Request
@@ -73,7 +71,7 @@ async def branch(
     edited = message if isinstance(message, User) else None
     leaf = target and (target.parent if edited else target.id)
     budget = max(preset.window - _reserve(preset), 1)
-    plan = prepare_branch(session, session.leaf, target and target.id, budget, files_of=every_file)
+    plan = prepare_branch(session, session.leaf, target and target.id, budget)
     event = BeforeBranch(
         session=session,
         origin=plan.origin,
@@ -87,7 +85,7 @@ async def branch(
         instructions=instructions,
         model=planner.summariser.name,
     )
-    decision = await hooks.decide(event, partial(_check, planner, session)) if hooks else Decision()
+    decision = await hooks.decide(event, partial(_check, planner, session))
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, "branch")
     summary, answer = None, Answer("")
@@ -188,9 +186,6 @@ a lot."""
 STYLE = transcript.Style()
 FATES = ("read", "modified", "created", "deleted")
 
-FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
-"""Files touched by messages, added to those of earlier summaries."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class BranchPlan:
@@ -216,8 +211,6 @@ def prepare_branch(
     old_leaf: str | None,
     target: str | None,
     budget: int = 0,
-    *,
-    files_of: FilesOf = pi_files,
 ) -> BranchPlan:
     """What moving the leaf from `old_leaf` to `target` leaves behind: the entries after their deepest common
     ancestor, read newest first within `budget` tokens (0: all)."""
@@ -249,7 +242,7 @@ def prepare_branch(
         entries=tuple(reversed(left)),
         sources=tuple(reversed(sources)),
         tokens=used,
-        files=files_of(walked[::-1], _merged(nested)),
+        files=every_file(walked[::-1], _merged(nested)),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import warnings
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
@@ -52,10 +51,6 @@ TOOL_ITERATIONS = 50
 NEEDS_SESSION = "pass the Session whose folds these are"
 
 
-def _warn(old: str, new: str) -> None:
-    warnings.warn(f"Engine.{old} is removed in the next release: use {new}", DeprecationWarning, stacklevel=3)
-
-
 _preparing: ContextVar[frozenset[int]] = ContextVar("preparing", default=frozenset())
 """Ids of the sessions whose turn this code is a part of."""
 
@@ -92,8 +87,6 @@ class Engine:
         """The project's rules as they were when a conversation began here."""
         self.memory = memory
         """Long-term notes; compressed at the end of a turn where there are too many (A19)."""
-        self._locks: WeakKeyDictionary[Session, WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]]
-        self._locks = WeakKeyDictionary()
 
     def _own_writer(self, summariser: str | None) -> Model | None:
         """The engine's model where it writes summaries: always (`same`), never (`digest`), or else where they
@@ -160,11 +153,6 @@ class Engine:
         )
         return self.planner.plan(session, request)
 
-    async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
-        """`plan` in a thread. Goes with the next release: use `asyncio.to_thread(engine.plan, session)`."""
-        _warn("planned", "asyncio.to_thread(engine.plan, session, …)")
-        return await self.planner.planned(session, PlanRequest(**asked))
-
     def objection(self, session: Session) -> Reason | None:
         """Why the view is no good although it may be small enough, where the design can tell."""
         return self.preset.objection(self.planner.context(session))
@@ -205,11 +193,6 @@ class Engine:
             counter=self.counter,
         )
         return at_replica(session, session.snapshot(), search)
-
-    async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
-        """`recall` in a thread. Goes with the next release: use `asyncio.to_thread(engine.recall, …)`."""
-        _warn("recalled", "asyncio.to_thread(engine.recall, session, …)")
-        return await worker.run_in_worker(lambda: self.recall(session, *query, **conditions))
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
 
@@ -267,8 +250,7 @@ class Engine:
         if id(session) in held:
             yield
             return
-        loops = self._locks.setdefault(session, WeakKeyDictionary())
-        async with loops.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        async with session.derived.of(asyncio.get_running_loop(), asyncio.Lock):
             token = _preparing.set(held | {id(session)})
             try:
                 yield
@@ -298,14 +280,13 @@ class Engine:
         """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
         raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
         planner, preset = self.planner, self.planner.preset
-        for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
-            s = planner.context(session, request)
-            if not s.sizes.passes(preset.window, as_we_count=True):
+        for attempt in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
+            base, sizes = session.base, planner.context(session, request).sizes
+            if not sizes.passes(preset.window, as_we_count=True):
                 return
             if not folds:
                 break
-            base = session.base
-            with mode:
+            with attempt:
                 plan = await on_replica(session, lambda h: fallback_plan(preset, planner.context(h, request)))
                 if isinstance(plan, Plan):
                     await perform_with_hooks(planner, session, plan, limits, budget=preset.window)
@@ -324,12 +305,12 @@ class Engine:
     ) -> bool:
         """False where the design has automatic folding switched off. A fold is moved over what is said while
         it is made, if the view then fits. Where it does not, or where something else changed the view, the
-        second attempt counts that in; the third asks no model; the last is made at once, so that it ends
-        however much goes on."""
+        second attempt counts that in; the last asks no model and is made at once, so that it ends however
+        much goes on."""
         planner, unasked = self.planner, replace(request, resting=True)
-        attempts = [(asked, nullcontext()) for asked in (request, request, unasked)]
-        for asked, mode in (*attempts, (unasked, worker.at_once())):
-            with mode:
+        attempts = ((request, nullcontext()), (request, nullcontext()), (unasked, worker.at_once()))
+        for asked, attempt in attempts:
+            with attempt:
                 base = session.base
                 plan = await planner.planned(session, asked)
                 if isinstance(plan, Reason):

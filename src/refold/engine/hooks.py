@@ -13,11 +13,11 @@ from refold.compaction.planning import replan
 from refold.compaction.record import pins_text
 from refold.compaction.requests import focus_line, framing
 from refold.compaction.sizes import fixed_size
-from refold.engine.fold import perform
+from refold.engine.fold import perform, stale
 from refold.engine.limits import Deadline
 from refold.engine.planner import Planner, at_plan
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failed_by
-from refold.errors import UsageError
+from refold.errors import StalePlan, UsageError
 from refold.hooks import AfterCompact, BeforeCompact, Change, CompactFailed, Context, Hooks, Supply
 from refold.messages import user
 from refold.session import Session, View
@@ -41,6 +41,8 @@ async def perform_with_hooks(
             steered = await steer(planner, session, plan)
             performs = not isinstance(steered, Failed)
             outcome = await perform(session, *steered, limits, budget=budget) if performs else steered
+        except StalePlan:
+            outcome = stale(plan)
         except BaseException as error:
             await tell_outcome(planner.hooks, session, plan.preset, failed_by(error))
             raise
@@ -58,17 +60,11 @@ async def steer(planner: Planner, session: Session, plan: Plan) -> tuple[Plan, S
     supply, change = decision.supply, decision.change
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, plan.strategy)
-    if session.base != plan.made_from:
-        return Failed(
-            "stale", "a hook changed the conversation while it was about to be folded", plan.strategy
-        )
     if supply:
         return plan.at(lambda: _supplied(plan, supply, change)), summariser
     if change == Change():
         return plan, summariser
     changed = await _changed(hooks, plan, change)
-    if session.base != plan.made_from:
-        return Failed("stale", "the conversation continued before it was folded", plan.strategy)
     return changed, ByModel(change.model, planner.counter) if change.model else summariser
 
 

@@ -14,6 +14,9 @@ from refold.models.reply import closing
 from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request
 
+PARALLEL = 4
+"""Requests of a fold that run side by side."""
+
 
 @dataclass
 class RequestQuota:
@@ -27,6 +30,7 @@ class RequestQuota:
     """Why the newest request failed, where it did."""
     answered_calls: int = 0
     """Requests that only hand over the results of tool calls: they are allowed on top."""
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL))
     _windows: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
@@ -79,16 +83,11 @@ class Deadline:
         return self.quota.left <= 0 or asyncio.get_running_loop().time() >= self.end
 
 
-PARALLEL = 4
-"""Requests that run side by side."""
-
-
 async def run_pending(pending: Sequence[PendingRequest], limits: Deadline) -> None:
     """Run them, each until the clock has run out. A failure is told to its request and ends nothing else."""
-    gate = asyncio.Semaphore(PARALLEL)
 
     async def run(request: PendingRequest) -> None:
-        async with gate:
+        async with limits.quota.gate:
             left = limits.end - asyncio.get_running_loop().time()
             try:
                 if left <= 0:

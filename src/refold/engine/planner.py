@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import NoneType
@@ -129,16 +129,21 @@ def view_of(s: PlanContext) -> View:
 # ── in another thread ───────────────────────────────────────────────────────────────────────────
 
 
-class _Copy(History):
-    """A history that is read under a lock, and grows when it is brought up to a snapshot."""
+class Replica(History):
+    """The history of a session that planning reads, beside the session itself: under its lock, and first
+    brought up to a snapshot. Nothing else changes it."""
 
-    def __init__(self, snapshot: Snapshot, lock: threading.RLock) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.id, snapshot.info)
-        self.lock, self._counts, self.source = lock, snapshot.counts, snapshot.log
+        self.lock = threading.RLock()
+        self._source: Sequence[e.AnyEntry] = ()
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Take in what a snapshot has more."""
-        news = islice(snapshot.log, len(self._log), snapshot.length)
+        """Take in what a snapshot has more; everything, where the past changed or the snapshot is older."""
+        if self._source is not snapshot.log or len(self) > snapshot.length:
+            self._clear()
+            self._source, self._counts = snapshot.log, snapshot.counts
+        news = islice(snapshot.log, len(self), snapshot.length)
         if self._log:
             for entry in news:
                 self._take(entry)
@@ -147,28 +152,12 @@ class _Copy(History):
         self.info, self.generation = snapshot.info, snapshot.generation
 
 
-class Replica:
-    """The history of a session that planning reads. Reading holds the lock, and first brings it up to a
-    snapshot; nothing else changes it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._copy: _Copy | None = None
-
-    def at(self, snapshot: Snapshot) -> History:
-        """The history at a snapshot: what is new since the last one is taken in."""
-        copy = self._copy
-        if copy is None or copy.source is not snapshot.log or len(copy) > snapshot.length:
-            copy = self._copy = _Copy(snapshot, self.lock)
-        copy.follow(snapshot)
-        return copy
-
-
 def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T]) -> T:
     """The result of work that reads what a session held at a snapshot. Nothing changes that meanwhile."""
-    replica = session.derived.of(Replica, Replica)
+    replica = session.derived.of(Replica, lambda: Replica(snapshot))
     with replica.lock:
-        return work(replica.at(snapshot))
+        replica.follow(snapshot)
+        return work(replica)
 
 
 async def on_replica(session: Session, work: Callable[[History], T]) -> T:

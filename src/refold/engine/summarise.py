@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -16,7 +15,7 @@ from refold.compaction.plan import Ask, Failed
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.sizes import fixed_size
 from refold.compaction.transcript import SummarySource, for_digest
-from refold.engine.limits import PARALLEL, Deadline, Metered, RequestQuota
+from refold.engine.limits import Deadline, Metered, RequestQuota
 from refold.errors import BadAnswer, ModelError, Overflow, PluginGuard, expect, sentence
 from refold.loop import ended
 from refold.messages import Assistant, Call, Result, Text, Usage, User, in_full, result, user
@@ -26,7 +25,7 @@ from refold.protocols import Model, Request, TokenCounter
 from refold.session import redacted
 from refold.session.validation import validated
 from refold.text.redact import redact
-from refold.text.truncate import head, middle
+from refold.text.truncate import head
 from refold.tokens.fitting import fit
 
 T = TypeVar("T")
@@ -36,8 +35,6 @@ PART = 16
 """The summary of a chunk at most this part: so many fit into one request that every level is far smaller."""
 MIN_CONVERSATION_TOKENS = 64
 """Tokens of conversation that a request has to have room for."""
-CHARS_PER_TOKEN = 4
-"""Average in most text."""
 LONGEST = 1_000_000
 """Characters of an answer; nothing that long is a summary, and reading it would take long."""
 CALLS = 5
@@ -136,10 +133,6 @@ class ByModel:
     """How many requests are allowed: any number, unless a fold says otherwise."""
     run_tool: Callable[[Call], Awaitable[Result | None]] | None = None
     """Runs a read-only tool that the model calls before it summarises (A24); gives None for any other."""
-    # A semaphore belongs to the loop it was first waited for in, an engine may be used in several.
-    gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
-        default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore], repr=False
-    )
 
     def __post_init__(self) -> None:
         checked_model(self.model)
@@ -213,21 +206,21 @@ class _Question:
         return await self._asked(self.ask.render(sources, None), plan.output)
 
     async def _part(self, plan: _Chunks, chunk: Sequence[SummarySource]) -> str:
-        """The summary of a chunk: cut to what a part may have; a copy of the chunk is none."""
-        request = self.ask.render(chunk, None)
-        text = await self._asked(request, plan.part)
+        """The summary of a chunk, cut to what a part may have; one as long as the chunk is none."""
+        text = await self._asked(self.ask.render(chunk, None), plan.part)
         size = self.by.counter.text(text)
-        if size >= self.by.size(request) - plan.empty:
+        if size <= plan.part:
+            return text
+        if size >= plan.size(chunk):
             raise BadAnswer("inflated", "the summary of a part is longer than the part")
-        return text if size <= plan.part else fit(text, plan.part, self.by.counter, head)
+        return fit(text, plan.part, self.by.counter, head)
 
     async def _asked(self, request: Request, output: int | None = None) -> str:
         """The answer to a request; of at most `output` tokens where that is less than it says itself."""
         if output is not None and request.max_tokens is not None and request.max_tokens > output:
             request = msgspec.structs.replace(request, max_tokens=output)
-        gate = self.by.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(PARALLEL))
         calls = CALLS if self.ask.tools else 0
-        async with gate:
+        async with self.by.quota.gate:
             reply = await self._reply(request)
             while reply.calls and calls > 0:
                 results = [await self._result(call) for call in reply.calls[:calls]]
@@ -279,36 +272,27 @@ class _Chunks:
         return (earlier, *self.ask.sources)
 
     def chunks(self, sources: Sequence[SummarySource]) -> Iterator[tuple[SummarySource, ...]]:
-        """Consecutive sources that fit into the room together; a source that is too large comes in pieces."""
+        """Consecutive sources that fit into the room together; of one that is too large the middle is left
+        out."""
         chunk, used = list[SummarySource](), 0
         for source in sources:
-            for piece, size in self._pieces(source):
-                if chunk and used + size > self.room:
-                    yield tuple(chunk)
-                    chunk, used = [], 0
-                chunk.append(piece)
-                used += size
+            size = self.size((source,))
+            if size > self.room:
+                source = self._cut(source)
+                size = self.size((source,))
+            if chunk and used + size > self.room:
+                yield tuple(chunk)
+                chunk, used = [], 0
+            chunk.append(source)
+            used += size
         if chunk:
             yield tuple(chunk)
 
-    def _pieces(self, source: SummarySource) -> Iterator[tuple[SummarySource, int]]:
-        whole = self.size((source,))
-        if whole <= self.room:
-            yield source, whole
-            return
-        # Not more than the prompt would have shown of it.
-        text = middle(redact(in_full(source.message))[0], CHARS_PER_TOKEN * whole)
+    def _cut(self, source: SummarySource) -> SummarySource:
+        """Head and end of it, in half a chunk: what stands beside it is read with it."""
         speaker = User if isinstance(source.message, User) else Assistant
-        at, step = 0, len(text) // (whole // (self.room - HEADING_TOKENS) + 1) + 1
-        while at < len(text):
-            piece = f"[{source.message.role}, continued in pieces]\n{text[at : at + step]}"
-            said = SummarySource(source.id, speaker((Text(piece),)))
-            size = self.size((said,))
-            if size > self.room and step > 1:
-                step //= 2
-                continue
-            yield said, size
-            at += step
+        text = fit(redact(in_full(source.message))[0], self.room // 2, self.by.counter)
+        return SummarySource(source.id, speaker((Text(text),)))
 
     def size(self, sources: Sequence[SummarySource]) -> int:
         return max(self.by.size(self.ask.render(sources, None)) - self.empty, 1)

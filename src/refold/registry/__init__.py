@@ -9,8 +9,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from refold.deprecation import renamed
-
 if TYPE_CHECKING:
     from refold.registry.models import model, model_names, model_window, preset, summariser
     from refold.registry.sessions import load, open  # noqa: A004
@@ -23,8 +21,7 @@ def _loaded(name: str) -> Any:
     return getattr(import_module(f"refold.registry.{home}"), name)
 
 
-_old = renamed(__name__, _loaded, window="model_window")
-
-
 def __getattr__(name: str) -> Any:
-    return _loaded(name) if name in __all__ else _old(name)
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _loaded(name)

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import msgspec
 
-from refold.deprecation import renamed
 from refold.entries import Fold, MessageEntry
 from refold.errors import StorageError, UsageError
 from refold.registry.client_activity import user_of
@@ -148,6 +147,3 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise StorageError(f"{path} could not be read: {error.strerror}") from error
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, install="install_session")

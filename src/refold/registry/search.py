@@ -15,7 +15,6 @@ from typing import Unpack
 
 import msgspec
 
-from refold.deprecation import renamed
 from refold.errors import UnknownName
 from refold.messages import searchable
 from refold.protocols import Candidate, Searchable, Store
@@ -147,6 +146,3 @@ def _folded(text: str) -> str:
     if text.isascii():
         return text
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, across="search_sessions")

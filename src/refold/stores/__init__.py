@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from refold.deprecation import renamed
 from refold.errors import FormatError, StorageError, UnknownName, UsageError, expect
 from refold.stores.disk import os_errors_translated
 
@@ -178,10 +177,3 @@ def _head(path: Path) -> bytes:
         return KINDS["sqlite"].head
     with path.open("rb") as file:
         return file.read(max(len(kind.head) for kind in KINDS.values()))
-
-
-def _current(name: str) -> object:
-    return globals().get(name) or import_module(f"{__name__}.{name}")
-
-
-__getattr__ = renamed(__name__, _current, shown="without_password", moving="transfer", watching="watcher")

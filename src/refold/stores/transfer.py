@@ -8,7 +8,6 @@ from itertools import zip_longest
 import msgspec
 
 from refold import format as fmt
-from refold.deprecation import renamed
 from refold.errors import FormatError, StorageError
 from refold.protocols import Lines, SessionInfo, Store
 from refold.stores import rows
@@ -88,6 +87,3 @@ def _value(line: bytes) -> bytes:
         return fmt.canonical_line(line)
     except FormatError:
         return line
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, copy="copy_session", move="move_session")

@@ -23,7 +23,6 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from refold.deprecation import renamed
 from refold.messages import Assistant
 from refold.models.scripted import ScriptedReply, as_line
 from refold.testing import wire_streams as streams
@@ -287,6 +286,3 @@ _MISSHAPEN: dict[str, tuple[str | None, str]] = {
     "/v1/responses": (None, '{"type": "response.output_text.delta", "delta": {"nested": true}}'),
     "/v1/messages": ("content_block_delta", '{"type": "content_block_delta", "index": 99, "delta": {}}'),
 }
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, Body="JsonObject")

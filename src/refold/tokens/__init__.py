@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from refold.deprecation import renamed
 from refold.errors import PluginGuard, UnknownName, WrongType, expect
 from refold.messages import Message
 from refold.protocols import TokenCounter
 from refold.tokens.calibrated import Calibration
 from refold.tokens.estimate import Bytes4, Chars, Estimate, Len3, Messages, Utf16
-from refold.tokens.parts import forgotten
 
-__all__ = ["DEFAULT", "Calibration", "checked_counter", "forgotten", "get", "is_exact", "names"]
+__all__ = ["DEFAULT", "Calibration", "checked_counter", "get", "is_exact", "names"]
 
 DEFAULT = "o200k"
 _LARGEST = 2**53
@@ -32,14 +30,6 @@ _ESTIMATES = {
     "chars": Chars,
     "messages": Messages,
     "len//3": Len3,
-}
-_ALIASES = {
-    "exact": "o200k",
-    "bytes/4": "bytes4",
-    "utf16": "utf16/4",
-    "utf16_4": "utf16/4",
-    "characters": "chars",
-    "len3": "len//3",
 }
 
 
@@ -57,7 +47,6 @@ def get(name: str = DEFAULT) -> TokenCounter:
     Without the tokenizer library an exact name gives an estimate (UTF-8 bytes / 4) whose `exact` is False and
     whose name says so.
     """
-    name = _ALIASES.get(name, name)
     if name in _ESTIMATES:
         return _ESTIMATES[name]()
     from refold.tokens import exact
@@ -112,6 +101,3 @@ def checked_counter(counter: TokenCounter) -> TokenCounter:
 def is_exact(counter: TokenCounter) -> bool:
     """True if the counter uses a real vocabulary."""
     return bool(getattr(counter, "exact", False))
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, checked="checked_counter")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import StatisticsError, fmean, linear_regression, median
+from statistics import median
 
 MINIMUM = 5
 """Points needed for a fit."""
@@ -27,19 +27,15 @@ class Calibration:
 
     @classmethod
     def fit(cls, pairs: Iterable[tuple[float, float]]) -> Calibration:
-        """Fit to (our count, provider's count), oldest first. Zero counts (aborted turns) and outliers are
-        ignored. With fewer than five points only the fixed part is fitted, to the newest ones."""
+        """Fit to (our count, provider's count), oldest first: medians, which a few odd counts do not move.
+        Zero counts (aborted turns) are ignored. With fewer than five points only the fixed part is fitted."""
         usable = [(x, y) for x, y in pairs if x > 0 and y > 0][-_RECENT:]
         if not usable:
             return cls()
         scale = _slope(usable) if len(usable) >= MINIMUM and _spans(usable) else 1.0
         fixed = median(y - scale * x for x, y in usable)
-        kept = _without_outliers(usable, scale, fixed)
-        if len(kept) >= MINIMUM and _spans(kept):
-            scale = _least_squares(kept)
-            fixed = fmean(y - scale * x for x, y in kept)
-        spread = median(abs(scale * x + fixed - y) / y for x, y in kept) if kept else 0.0
-        return cls(scale, fixed, len(kept), spread)
+        spread = median(abs(scale * x + fixed - y) / y for x, y in usable)
+        return cls(scale, fixed, len(usable), spread)
 
     @property
     def known(self) -> bool:
@@ -67,24 +63,4 @@ def _slope(pairs: list[tuple[float, float]]) -> float:
     slopes = [
         (y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in zip(ordered, ordered[half:], strict=False) if x2 > x1
     ]
-    return _bounded(median(slopes)) if slopes else 1.0
-
-
-def _least_squares(pairs: list[tuple[float, float]]) -> float:
-    try:
-        return _bounded(linear_regression(*zip(*pairs, strict=True)).slope)
-    except StatisticsError:  # counts that differ by less than a float can square
-        return 1.0
-
-
-def _bounded(scale: float) -> float:
-    return min(_SCALES[1], max(_SCALES[0], scale))
-
-
-def _without_outliers(
-    pairs: list[tuple[float, float]], scale: float, fixed: float
-) -> list[tuple[float, float]]:
-    """Points within three robust deviations of the line (and always those within 2 %)."""
-    errors = [abs(y - scale * x - fixed) for x, y in pairs]
-    limit = 3 * 1.4826 * median(errors)
-    return [(x, y) for (x, y), error in zip(pairs, errors, strict=True) if error <= max(limit, 0.02 * y)]
+    return min(_SCALES[1], max(_SCALES[0], median(slopes))) if slopes else 1.0

@@ -96,12 +96,6 @@ def _bare(tool: Any) -> Any:
 # 0.4 %.
 
 
-def forgotten(messages: Sequence[m.Message], counter: TokenCounter) -> int:
-    """Tokens of encrypted thinking before the last user message: counted by `counter`, but never read."""
-    last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], m.User)), 0)
-    return sum(sealed_size(message, counter) for message in messages[:last])
-
-
 def sealed_size(message: m.Message, counter: TokenCounter) -> int:
     """Tokens of a message's encrypted thinking, without the summaries beside it."""
     if not isinstance(message, m.Assistant) or not any(map(_is_sealed, message.content)):

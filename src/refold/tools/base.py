@@ -32,7 +32,6 @@ from typing import (
 import msgspec
 
 from refold import messages as m
-from refold.deprecation import renamed
 from refold.messages import Call, Result, compact_json
 from refold.protocols import ToolSpec
 from refold.text.truncate import one_line
@@ -250,6 +249,3 @@ def _shape(schema: Mapping[str, Any]) -> str:
     fields = cast("dict[str, dict[str, Any]]", schema["properties"])
     shown = [f'"{name}"{"" if name in required else "?"}: {_shape(field)}' for name, field in fields.items()]
     return "{" + ", ".join(shown) + "}"
-
-
-__getattr__ = renamed(__name__, globals().__getitem__, Place="ToolContext")
