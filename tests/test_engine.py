@@ -371,3 +371,13 @@ def test_an_engines_model_writes_summaries_where_they_are_worth_their_call(
     assert engine.model is model and engine.summariser.uses_model is writes
     with pytest.raises(UsageError, match="same"):
         Engine(model=model, summariser="sometimes")  # type: ignore[arg-type]
+
+
+def test_the_old_names_of_plan_and_recall_in_a_thread_warn_and_work() -> None:
+    session = Session()
+    session.append("Where is berth 12?")
+    engine = Engine(presets.get("refold"))
+    with pytest.warns(DeprecationWarning, match="use asyncio.to_thread"):
+        assert run(engine.planned(session)) == engine.plan(session)
+    with pytest.warns(DeprecationWarning, match="use asyncio.to_thread"):
+        assert run(engine.recalled(session, "berth")) == engine.recall(session, "berth")

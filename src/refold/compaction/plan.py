@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import isgenerator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
@@ -165,7 +166,8 @@ def checked_result(name: str, kind: Any, wanted: str, work: Callable[[], T]) -> 
         given = work()
         if isinstance(given, kind):
             return given
-        raise guard.refuse(given, f"{wanted} is wanted")
+        plain = "; since 0.2 strategies are plain functions, not generators" if isgenerator(given) else ""
+        raise guard.refuse(given, f"{wanted} is wanted{plain}")
 
 
 def finish(proposal: Proposal, answers: Sequence[str]) -> Finished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 
 TOOL_ITERATIONS = 50
 NEEDS_SESSION = "pass the Session whose folds these are"
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"Engine.{old} is removed in the next release: use {new}", DeprecationWarning, stacklevel=3)
 
 
 _preparing: ContextVar[frozenset[int]] = ContextVar("preparing", default=frozenset())
@@ -153,6 +158,11 @@ class Engine:
         )
         return self.planner.plan(session, request)
 
+    async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
+        """`plan` in a thread. Goes with the next release: use `asyncio.to_thread(engine.plan, session)`."""
+        _warn("planned", "asyncio.to_thread(engine.plan, session, …)")
+        return await self.planner.planned(session, PlanRequest(**asked))
+
     def objection(self, session: Session) -> Reason | None:
         """Why the view is no good although it may be small enough, where the design can tell."""
         return self.preset.objection(self.planner.context(session))
@@ -193,6 +203,11 @@ class Engine:
             counter=self.counter,
         )
         return at_replica(session, session.snapshot(), search)
+
+    async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
+        """`recall` in a thread. Goes with the next release: use `asyncio.to_thread(engine.recall, …)`."""
+        _warn("recalled", "asyncio.to_thread(engine.recall, …)")
+        return await worker.run_in_worker(lambda: self.recall(session, *query, **conditions))
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
 
