@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import msgspec
 
@@ -62,8 +62,6 @@ class Body(msgspec.Struct, frozen=True):
 
     text: str
     size: int
-    records: bool
-    """Each line is a record of JSON."""
     kind: ToolKind
     lines: Sequence[RankedLine]
     """Those that tell something by themselves, the best first."""
@@ -108,9 +106,7 @@ class Texts:
             plain = without_banner(plain, self.printed, key)
         if kind not in _FILES:  # of a file every line may have to be matched
             plain = _without_repeats(plain)
-        plain = without_numbers(plain, kind)
-        records = _by_record(plain)
-        plain = (records or plain).rstrip()
+        plain = without_numbers(plain, kind).rstrip()
         opening, tagged = _first_line(plain), without_tag(text) != text
         refused = kind in _CHANGES and (tagged or speaks_of_failure(opening))
         failed = refused or _reports_failure(plain)
@@ -127,7 +123,6 @@ class Texts:
         return Body(
             text=plain,
             size=self.counter.text(plain),
-            records=records is not None,
             kind=kind,
             lines=lines,
             outcome=success or outcome,
@@ -187,25 +182,6 @@ def without_numbers(text: str, kind: ToolKind) -> str:
         return text
     heading = [] if kind == "read" else rows[:first]
     return "\n".join([*heading, f"(lines {begin}–{begin + end - first - 1})", *rows[first:]])
-
-
-_JSON = re.compile(r'"(?>(?:[^"\\]|\\.)*)"|[\[{\]]|\}(\s*+,\s*+(?=\{))?')
-
-
-def _by_record(text: str) -> str | None:
-    """JSON on one line with a line for each record, so that no excerpt ends one with the values of another;
-    None where it has no records."""
-    if not text.lstrip().startswith(("[", "{")) or "\n" in text.strip():
-        return None
-    depth, ends = 0, dict[int, list[int]]()
-    for token in _JSON.finditer(text):
-        depth += 1 if token[0] in "[{" else -1 if token[0][0] in "]}" else 0
-        if token[1] is not None:
-            ends.setdefault(depth, []).append(token.end())
-    if not ends:
-        return None
-    places = pairwise((0, *ends[min(ends)], len(text)))
-    return "\n".join(text[start:end].rstrip() for start, end in places)
 
 
 _OPENING = 12
@@ -338,10 +314,10 @@ class _Choice:
 
     def _take_pieces(self, beginning: float) -> None:
         """Takes the end of a last line that is long, and the beginning of the first line that is missing."""
-        start = max(self.text.rfind("\n") + 1, self._begins)
-        # The end of a record would read as the end of another.
-        if self._ends == len(self.text) and self._ends - start > LINE and not self.body.records:
-            line = self.text[start:]
+        line = self.text[max(self.text.rfind("\n") + 1, self._begins) :]
+        # The end of a record in JSON would read as the end of another.
+        records = line.startswith(("{", "[")) and "{" in line
+        if self._ends == len(self.text) and len(line) > LINE and not records:
             piece = tail_words(line, self._fitting(line[::-1], int(self.room * (1 - beginning))))
             if self._take((len(self.text) - len(piece), len(self.text)), 0):
                 self._ends = len(self.text) - len(piece) - 1

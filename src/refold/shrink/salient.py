@@ -48,7 +48,7 @@ _ONLY_ANNOUNCES = re.compile(r".{0,40}:\s*$")
 _NUMBER = re.compile(r"\d+")
 _IMPORTED = re.compile(r"(?:import|from|use|using|package|#include|require)\b")
 _DEEP = 4
-"""Columns that a line of an outline is indented at most."""
+"""Columns that a line of an outline is indented at most; what is behind all headings."""
 _HEADING = re.compile(r"^(?:(#{2,6}) \S|diff --git |\+\+\+ \S)", re.M)
 _HUNK = re.compile(r"^@@ ", re.M)
 _DOCUMENT = 3
@@ -87,10 +87,8 @@ def ranked_lines(text: str, kind: ToolKind) -> list[RankedLine]:
     """The lines of a text that tell something by themselves, the best first. Only those that say what went
     wrong may be the beginning of a longer line."""
     look = _LOOKS.get(kind, _log)
-    if _HUNK.search(text):
-        look = _diff
-    elif kind == "other" and len(_HEADING.findall(text)) >= _DOCUMENT:
-        look = _headings
+    if _HUNK.search(text) or (kind == "other" and len(headings(text)) >= _DOCUMENT):
+        look = _structure
     rows = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
     shapes, lines = set[str](), list[RankedLine]()
@@ -176,21 +174,16 @@ def passed(log: str) -> LineSpan | None:
 # ── files, diffs and searches ───────────────────────────────────────────────────────────────────
 
 
-def _diff(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Where something changed, then what."""
+def _structure(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
+    """Headings of a document, of parts before those of parts of them; files and places of a diff, and what
+    changed there."""
     for index, row in enumerate(rows):
-        if row.startswith(("diff --git", "+++ ", "@@ ")):
+        if heading := _HEADING.match(row):
+            yield index, len(heading[1] or ""), None
+        elif row.startswith("@@ "):
             yield index, 0, None
         elif row.startswith(("+", "-")) and not row.startswith("---"):
-            yield index, 1, None
-
-
-def _headings(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Those of a document, of parts before those of parts of them."""
-    for index, row in enumerate(rows):
-        heading = _HEADING.match(row)
-        if heading and heading[1]:
-            yield index, len(heading[1]), None
+            yield index, _DEEP, None
 
 
 _HIT = re.compile(r"(?:([^\n\t:]{1,300}):)?\d{1,9}:")
