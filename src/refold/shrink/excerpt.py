@@ -240,14 +240,18 @@ class _Choice:
         """Tokens of what was taken, markers not counted."""
         self.spans: dict[int, LineSpan] = {}
         """What was taken, by the beginning of its line."""
-        self._begins, self._ends = 0, len(body.text)
-        """Between these two places nothing was taken yet from the beginning or from the end."""
+        self._begins: int = 0
+        """Where the line begins that comes after those taken from the beginning."""
+        self._ends: int = len(body.text)
+        """Where the line ends that comes before those taken from the end."""
 
     def choose(self) -> None:
         body, room, between = self.body, self.room, 0
         beginning = _HEADS.get(body.kind, _HEAD)
         if body.outcome is not None:
-            self._take(self._piece_that_says_what_failed(body.outcome), 0, line=body.outcome[0])
+            start, end = self._piece_that_says_what_failed(body.outcome)
+            if start < end:
+                self._take((start, end), 0, line=body.outcome[0])
         if body.kind == "bash":  # half of `1 failed, 61 passed` lies
             self._take((self.text.rfind("\n") + 1, len(self.text)), 0)
         if room >= _TELLING:
@@ -318,8 +322,8 @@ class _Choice:
         # The end of a record in JSON would read as the end of another.
         records = line.startswith(("{", "[")) and "{" in line
         if self._ends == len(self.text) and len(line) > LINE and not records:
-            piece = tail_words(line, self._fitting(line[::-1], int(self.room * (1 - beginning))))
-            if self._take((len(self.text) - len(piece), len(self.text)), 0):
+            piece = tail_words(line, self._fitting(line, int(self.room * (1 - beginning)), from_end=True))
+            if piece and self._take((len(self.text) - len(piece), len(self.text)), 0):
                 self._ends = len(self.text) - len(piece) - 1
         line = self.text[self._begins : min(self._line_end(self._begins), self._ends)]
         if len(line) > LINE or not self.spans or self._begins == 0:
@@ -327,10 +331,13 @@ class _Choice:
             if len(piece) >= _TELLS and self._take((self._begins, self._begins + len(piece)), 0):
                 self._begins += len(piece)
 
-    def _fitting(self, line: str, tokens: int) -> int:
-        """How many characters of a line fit; 0 where they would say nothing."""
-        most = min(len(line), _WIDE * tokens)
-        return largest(most, lambda limit: self.counter.text(line[:limit]) < tokens)
+    def _fitting(self, line: str, tokens: int, *, from_end: bool = False) -> int:
+        """How many characters of a line fit, counted from its beginning or from its end."""
+
+        def fits(limit: int) -> bool:
+            return self.counter.text(line[len(line) - limit :] if from_end else line[:limit]) < tokens
+
+        return largest(min(len(line), _WIDE * tokens), fits)
 
     def _line_above(self, at: int) -> LineSpan | None:
         """The line without which the one that begins at a place misleads: the heading of its part, the file
