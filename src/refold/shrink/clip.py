@@ -30,8 +30,8 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output
-from refold.shrink.excerpt import MARK, MARK_TOKENS, Texts, clip_text
-from refold.shrink.salient import LINE
+from refold.shrink.excerpt import GAP_MARK, GAP_MARK_TOKENS, Texts, clip_text
+from refold.shrink.salient import WHOLE_LINE
 from refold.text.frames import TAG
 from refold.text.plural import counted
 from refold.text.redact import redact
@@ -104,7 +104,7 @@ def _around_typed(
             clipped.append(Text(f"[{_named([part])}, {key}]", "program"))
         elif is_own:
             clipped.append(Text(clip_text(part.text, share_of_own, texts, key), part.origin))
-        elif size > share + MARK_TOKENS:
+        elif size > share + GAP_MARK_TOKENS:
             clipped.append(Text(clip_text(part.text, share, texts, key), part.origin))
         else:
             clipped.append(part)
@@ -118,7 +118,7 @@ def _frame(text: str, tokens: int, texts: Texts, key: str) -> Text:
     """A quoted record in the user's role, clipped inside of its frame; one of another shape is only named."""
     framed = _FRAMED.fullmatch(text)
     if framed is None or f"<{TAG}" in framed[2] or f"</{TAG}" in framed[2]:
-        return Text(MARK.format(cut=texts.size(text), key=key), "summary")
+        return Text(GAP_MARK.format(cut=texts.size(text), key=key), "summary")
     room = tokens - texts.size(framed[1]) - texts.size(framed[3])
     return Text(framed[1] + clip_text(framed[2], max(room, 1), texts, key) + framed[3], "summary")
 
@@ -219,7 +219,7 @@ class _Quotation:
         share = _share([*written.values()], tokens)
         for name, value in call.arguments.items():
             text = value if isinstance(value, str) else written[name]
-            if len(text) <= LINE and "\n" not in text:
+            if len(text) <= WHOLE_LINE and "\n" not in text:
                 continue  # a path, a command
             short = self.text(text, share, "read" if isinstance(value, str) else "other")
             written[name] = compact_json(short) if isinstance(value, str) else short

@@ -1,7 +1,7 @@
 """A long text in so many tokens: its beginning, its end, and the lines between that tell most.
 
-An excerpt is made of whole lines, in their order; a line longer than `LINE` may be cut between words. Where
-lines are missing stands a marker, on a line of its own.
+An excerpt is made of whole lines, in their order; a line longer than `WHOLE_LINE` may be cut between words.
+Where lines are missing stands a marker, on a line of its own.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output, reported_status, without_tag
 from refold.shrink.salient import (
-    LINE,
+    WHOLE_LINE,
     LineSpan,
     RankedLine,
     failure_at,
     headings,
     headline_of,
     is_news,
-    passed,
     ranked_lines,
     speaks_of_failure,
+    success_total,
 )
 from refold.text.plural import counted
 from refold.text.truncate import head_words, tail, tail_words
 from refold.tokens.fitting import largest
 
-MARK = "[… {cut} tokens, {key} …]"
-MARK_TOKENS = 10
+GAP_MARK = "[… {cut} tokens, {key} …]"
+GAP_MARK_TOKENS = 10
 _LEFT_OUT = "…"
 """The marker of the second gap and all further ones."""
 _GAP_TOKENS = 2
@@ -111,7 +111,7 @@ class Texts:
         refused = kind in _CHANGES and (tagged or speaks_of_failure(opening))
         failed = refused or _reports_failure(plain)
         lines = ranked_lines(plain, "bash" if failed else kind)
-        success = passed(plain) if kind == "bash" and not failed else None
+        success = success_total(plain) if kind == "bash" and not failed else None
         errors = [line.span for line in lines if line.says_error and (failed or kind == "bash")]
         hits = [line.span for line in lines] if kind == "grep" and not failed else []
         if refused and tagged:
@@ -138,12 +138,12 @@ _CHANGES: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
 
 
 def _first_line(text: str) -> str:
-    return text[:LINE].lstrip().split("\n", 1)[0]
+    return text[:WHOLE_LINE].lstrip().split("\n", 1)[0]
 
 
 def _reports_failure(output: str) -> bool:
     """Whether a log begins or ends with an exit status other than 0."""
-    last = output[-LINE:].rstrip().rsplit("\n", 1)[-1]
+    last = output[-WHOLE_LINE:].rstrip().rsplit("\n", 1)[-1]
     return any(reported_status(row.strip()) for row in (_first_line(output), last))
 
 
@@ -193,7 +193,7 @@ _TIME = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})? ?m?s\b|(?<!\d)\d{1,3}:\d\d(?::
 
 def opening_shapes(text: str) -> list[str]:
     """The lines that an output begins with, whatever time they tell."""
-    return [_TIME.sub("0", row[:LINE].strip()) for row in text.split("\n", _OPENING)[:_OPENING]]
+    return [_TIME.sub("0", row[:WHOLE_LINE].strip()) for row in text.split("\n", _OPENING)[:_OPENING]]
 
 
 def without_banner(text: str, printed: Callable[[str], bool], key: str) -> str:
@@ -220,11 +220,11 @@ def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "
     if len(text) <= tokens or texts.size(text) <= tokens:
         return text
     body = texts.body(text, kind, key)
-    if body.size <= tokens or (body.size <= tokens + MARK_TOKENS and body.text != text):
+    if body.size <= tokens or (body.size <= tokens + GAP_MARK_TOKENS and body.text != text):
         return body.text  # what a mark would cost is nearly all that is left to save
-    choice = _Choice(body, max(tokens - MARK_TOKENS, 1), texts.counter)
+    choice = _Choice(body, max(tokens - GAP_MARK_TOKENS, 1), texts.counter)
     choice.choose()
-    mark = MARK.format(cut=max(body.size - choice.used, 1), key=key) if key else "[…]"
+    mark = GAP_MARK.format(cut=max(body.size - choice.used, 1), key=key) if key else "[…]"
     return _put_together(body.text, sorted(choice.spans.values()), mark)
 
 
@@ -321,12 +321,12 @@ class _Choice:
         line = self.text[max(self.text.rfind("\n") + 1, self._begins) :]
         # The end of a record in JSON would read as the end of another.
         records = line.startswith(("{", "[")) and "{" in line
-        if self._ends == len(self.text) and len(line) > LINE and not records:
+        if self._ends == len(self.text) and len(line) > WHOLE_LINE and not records:
             piece = tail_words(line, self._fitting(line, int(self.room * (1 - beginning)), from_end=True))
             if piece and self._take((len(self.text) - len(piece), len(self.text)), 0):
                 self._ends = len(self.text) - len(piece) - 1
         line = self.text[self._begins : min(self._line_end(self._begins), self._ends)]
-        if len(line) > LINE or not self.spans or self._begins == 0:
+        if len(line) > WHOLE_LINE or not self.spans or self._begins == 0:
             piece = head_words(line, self._fitting(line, self.room))
             if len(piece) >= _TELLS and self._take((self._begins, self._begins + len(piece)), 0):
                 self._begins += len(piece)

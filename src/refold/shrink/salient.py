@@ -16,7 +16,7 @@ from refold.session.toolnames import ToolKind
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import head_words
 
-LINE = 240
+WHOLE_LINE = 240
 """Characters of a line that is told whole or not at all; a longer one is data."""
 _MAX_LINES = 12_000
 """Lines that are ranked, at most."""
@@ -97,8 +97,8 @@ def ranked_lines(text: str, kind: ToolKind) -> list[RankedLine]:
             continue
         if shape is not None:
             shapes.add(shape)
-        row = head_words(rows[index], LINE) if rank == _NAMES else rows[index]
-        if 0 < len(row) <= LINE:
+        row = head_words(rows[index], WHOLE_LINE) if rank == _NAMES else rows[index]
+        if 0 < len(row) <= WHOLE_LINE:
             lines.append(RankedLine(rank, (starts[index], starts[index] + len(row))))
     return sorted(lines, key=lambda line: line.rank)
 
@@ -109,7 +109,7 @@ def ranked_lines(text: str, kind: ToolKind) -> list[RankedLine]:
 def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     """Lines that say what went wrong, then those that speak of failure, each of a kind once, then totals."""
     for index in _hinted(rows):
-        row = rows[index][:LINE]
+        row = rows[index][:WHOLE_LINE]
         rank = _log_rank(row)
         if rank is not None:
             yield index, rank, _NUMBER.sub("0", row.strip()) if rank < _COUNTS else None
@@ -158,7 +158,7 @@ def is_news(line: str) -> bool:
     return _FAILURE.search(line) is not None or _TOTAL.search(line) is not None
 
 
-def passed(log: str) -> LineSpan | None:
+def success_total(log: str) -> LineSpan | None:
     """The number of what passed, where a log ends with it, and with nothing that failed: errors before that
     were printed by what was tested."""
     total, start = None, max(len(log) - _ENDS, 0)
@@ -229,5 +229,7 @@ def headline_of(text: str, at: int) -> LineSpan | None:
         if start == 0 or not text[start].isspace():
             break
         start = text.rfind("\n", 0, start - 1) + 1
-    row = text[start : start + LINE].split("\n", 1)[0]
-    return (start, start + len(head_words(row, LINE))) if start < at and _log_rank(row) == _NAMES else None
+    row = text[start : start + WHOLE_LINE].split("\n", 1)[0]
+    return (
+        (start, start + len(head_words(row, WHOLE_LINE))) if start < at and _log_rank(row) == _NAMES else None
+    )
