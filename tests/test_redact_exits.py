@@ -31,7 +31,8 @@ from refold.recall import recall
 from refold.recall.tool import result as recalled
 from refold.registry.sessions import named_session
 from refold.session import redacted
-from refold.shrink.clip import LEVELS, Texts, clip_message
+from refold.shrink.clip import LEVELS, clip_message
+from refold.shrink.excerpt import Texts
 from refold.stores.memory import MemoryStore
 from refold.text.redact import redact
 from refold.tokens import get as counter

@@ -10,13 +10,11 @@ from refold import tokens
 from refold.text.truncate import (
     boundary,
     head,
-    head_lines,
     in_short,
     level,
     middle,
     one_line,
     tail,
-    tail_lines,
     text_window,
 )
 from refold.tokens.fitting import fit, largest, newest_within
@@ -152,23 +150,6 @@ def test_the_newest_blocks_are_taken_until_one_does_not_fit() -> None:
 
 
 _KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-_PIECES = st.sampled_from(["\n", " ", "word", "password = ", "x9" * 12, _KEY, "the token is ", FAMILY, "字"])
-
-
-@given(st.lists(_PIECES, max_size=60).map("".join), st.integers(0, 500))
-def test_a_started_line_goes_as_after_a_search_for_secrets(text: str, limit: int) -> None:
-    """Whether the line that is dropped is looked through first or not, the same is left."""
-
-    def whole(cut: str, line: int, word: int, at_end: bool) -> str:
-        share = 0.7 * len(cut)
-        for at in (line, word):
-            if (at > share) if at_end else (0 <= at < 0.3 * len(cut)):
-                return cut[:at] if at_end else cut[at + 1 :]
-        return cut
-
-    first, last = head(text, limit), tail(text, limit)
-    assert head_lines(text, limit, 0.3) == whole(first, first.rfind("\n"), first.rfind(" "), at_end=True)
-    assert tail_lines(text, limit, 0.3) == whole(last, last.find("\n"), last.find(" "), at_end=False)
 
 
 @pytest.mark.parametrize(
@@ -215,26 +196,6 @@ def test_a_window_does_not_begin_or_end_in_a_secret() -> None:
     assert text_window(text, 0, 20) == "one two…"
     assert text_window(f"{_KEY},{_KEY} x", 5, 60) == "…,…"
     assert text_window(f"{_KEY} x", 0, 20) == "…"
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "first", "last"),
-    [
-        ("aaaa\nbbb\ncccc", 7, "aaaa", "cccc"),
-        ("aaaa bb cccc", 6, "aaaa", "cccc"),
-        ("aa\nb ccc\nddd", 6, "aa\nb", "ddd"),
-        ("aaa\nbb\nccc", 6, "aaa\nbb", "ccc"),  # a whole half of it is not let go
-        ("aaa\nbbb\nccc", 6, "aaa\nbb", "ccc"),
-        ("\naaaaaa", 4, "\naaa", "aaaa"),
-        ("aaaaaa\n", 4, "aaaa", "aaa\n"),
-        (" aaaaaa ", 4, " aaa", "aaa "),
-        ("x" * 20, 5, "x" * 5, "x" * 5),
-    ],
-)
-def test_a_started_line_or_word_goes_where_it_is_less_than_half(
-    text: str, limit: int, first: str, last: str
-) -> None:
-    assert (head_lines(text, limit, 0.5), tail_lines(text, limit, 0.5)) == (first, last)
 
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(0, 40))

@@ -10,7 +10,8 @@ from refold import tokens
 from refold.facts.tool_outcome import outcome_of
 from refold.messages import Call
 from refold.session.toolstatus import bare_output, printed_output
-from refold.shrink.clip import Texts, clip_message
+from refold.shrink.clip import clip_message
+from refold.shrink.excerpt import Texts
 from tests.tools.place import Bench
 
 OUTPUT = "\n".join(["collected 300 items", *(f"tests/test_{i}.py ." for i in range(200)), "E   assert 0 == 1", "1 failed, 299 passed"])  # fmt: skip

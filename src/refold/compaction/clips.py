@@ -39,8 +39,8 @@ from refold.session.items import Item
 from refold.session.toolnames import kind
 from refold.session.toolstatus import bare_output
 from refold.session.wire_size import wire_overhead
-from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, Texts, clip_message
-from refold.shrink.excerpt import opening_shapes, without_numbers
+from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, clip_message
+from refold.shrink.excerpt import Texts, opening_shapes, without_numbers
 
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""

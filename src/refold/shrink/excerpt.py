@@ -1,325 +1,390 @@
-"""Which lines of a long text tell most, when only its beginning, its end and a few lines between can stay.
+"""A long text in so many tokens: its beginning, its end, and the lines between that tell most.
 
-A test log keeps its failures and its verdict, a diff its hunks, a search one hit of each file, a source file
-its outline. These are ranks, no verdicts: a line that is not found is only further down in the order.
+An excerpt is made of whole lines, in their order; a line longer than `WHOLE_LINE` may be cut between words.
+Where lines are missing stands a marker, on a line of its own.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
+import msgspec
+
+from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
-from refold.text.patterns import lazy_pattern
+from refold.session.toolstatus import bare_output, reported_status, without_tag
+from refold.shrink.salient import (
+    WHOLE_LINE,
+    LineSpan,
+    RankedLine,
+    failure_at,
+    headings,
+    headline_of,
+    is_news,
+    ranked_lines,
+    speaks_of_failure,
+    success_total,
+)
 from refold.text.plural import counted
-from refold.text.truncate import head_words
+from refold.text.truncate import head_words, tail, tail_words
+from refold.tokens.fitting import largest
 
-_MAX_LINES = 4_000
-"""Lines that are ranked, at most."""
-_ERRORS = 40
-"""Lines that say what went wrong which are counted."""
-_LONG = 240
-"""Characters of a line that may be kept: a longer one is data, or tells at its beginning what failed."""
-_DATA = 4 * _LONG
-"""Characters of a line that are looked at."""
-_ERROR = lazy_pattern(
-    r"(?<!_)(?:error|exception|fatal|panic)(?:\[\w{1,40}\]| \w{0,8}\d{1,8}| \[\w{1,60}\])?: (?=\S)"
-    r"|\bno module named |\bno such file\b|\bcommand not found\b|\bpermission denied\b|\bpanicked at "
-    r"|^\s{0,8}(?:--- FAIL: |FAILED \S|not ok \d|● \S)",
-    re.I,
-)
-"""`ValueError: …`, `error TS2345: …`, `error[E0308]: …`, `--- FAIL: TestX`: what went wrong."""
-_FAILURE = lazy_pattern(
-    r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
-    r"assert\w*|undefined|cannot|can't|could not|unable to|denied|not found|no replacement|mismatch)\b"
-    r"|, want |[✗✖✘]|×(?!\d)",
-    re.I,
-)
-_HEADING = re.compile(r".{0,40}:\s*$")
-"""`Traceback (most recent call last):` says only that something comes."""
-_SUCCESS = re.compile(
-    r"^\s{0,20}[✓✔✅]|\b(?:0|no) (?:error|fail|problem)|\b(?:error|fail|failure|problem)s?[:=] {0,4}0\b", re.I
-)
-"""`✓ throws an error`, `0 errors`, `fail: 0`."""
-_TOTAL = re.compile(r"\b\d+ (?:passed|passing|tests?|errors?|failed|failing|warnings?|problems?)\b", re.I)
-_HINTS = (
-    "error", "fail", "exception", "panic", "fatal", "traceback", "assert", "undefined", "cannot", "can't",
-    "could not", "unable to", "denied", "not found", "no such", "no module", "no replacement",
-    "mismatch", ", want ", "not ok", "●", "✗", "✖", "✘", "×",
-    "passed", "passing", "test", "warning", "problem",
-)  # fmt: skip
-"""One of them is in every line that a pattern finds. They are looked for first: a pattern for every line
-would be most of what a fold costs."""
-_PLACE = re.compile(r"\.\w{1,6}:\d{1,7}:\d{1,7}:? ")
-"""`a.go:12:2: declared and not used`: compilers and linters name the place, and often no word of failure."""
-_NUMBER = re.compile(r"\d+")
+GAP_MARK = "[… {cut} tokens, {key} …]"
+GAP_MARK_TOKENS = 10
+_LEFT_OUT = "…"
+"""The marker of the second gap and all further ones."""
+_GAP_TOKENS = 2
+_HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
+"""Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
+worth if by anything."""
+_HEAD = 0.65
+_TELLS = 16
+"""Characters of a piece of a line that say something."""
+_WIDE = 8
+"""Characters of a token, at most, of a line that is cut."""
+_BETWEEN = 0.25
+"""Share of an excerpt for lines between beginning and end that tell something by themselves."""
+_WANTED = 0.75
+"""The same for those that are wanted most."""
+_TELLING = 60
+"""Tokens from which on an excerpt has such lines."""
+
+
+# ── what is read ────────────────────────────────────────────────────────────────────────────────
+
+
+class Body(msgspec.Struct, frozen=True):
+    """What excerpts of all sizes are made of: a text without its tool's envelope, without banner, repeated
+    lines and numbers of lines."""
+
+    text: str
+    size: int
+    kind: ToolKind
+    lines: Sequence[RankedLine]
+    """Those that tell something by themselves, the best first."""
+    outcome: LineSpan | None
+    """The line of a log that says what went wrong, or that nothing did: it is the last to go."""
+    wanted: Sequence[LineSpan]
+    """The lines that may have most of the room: of a log those that say what went wrong, of a search the
+    first hit in each file."""
+    headings: Sequence[int]
+    """Where lines begin that say what those below them are about."""
+    sizes: dict[LineSpan, int]
+    """Tokens of the lines that were asked for."""
+
+
+class Texts:
+    """The texts that clips of one message are made of, at all levels: each is read and counted once."""
+
+    __slots__ = ("_bodies", "_sizes", "counter", "printed")
+
+    def __init__(self, counter: TokenCounter, printed: Callable[[str], bool] = lambda _: False) -> None:
+        """`printed`: whether earlier outputs often began with such a line (`opening_shapes`)."""
+        self.counter, self.printed = counter, printed
+        self._sizes: dict[str, int] = {}
+        self._bodies: dict[str, Body] = {}
+
+    def size(self, text: str) -> int:
+        """Tokens of a text that is asked for again."""
+        size = self._sizes.get(text)
+        if size is None:
+            size = self._sizes[text] = self.counter.text(text)
+        return size
+
+    def body(self, text: str, kind: ToolKind, key: str) -> Body:
+        body = self._bodies.get(text)
+        if body is None:
+            body = self._bodies[text] = self._read(text, kind, key)
+        return body
+
+    def _read(self, text: str, kind: ToolKind, key: str) -> Body:
+        plain = bare_output(text)
+        if kind == "bash":
+            plain = without_banner(plain, self.printed, key)
+        if kind not in _FILES:  # of a file every line may have to be matched
+            plain = _without_repeats(plain)
+        plain = without_numbers(plain, kind).rstrip()
+        opening, tagged = _first_line(plain), without_tag(text) != text
+        refused = kind in _CHANGES and (tagged or speaks_of_failure(opening))
+        failed = refused or _reports_failure(plain)
+        lines = ranked_lines(plain, "bash" if failed else kind)
+        success = success_total(plain) if kind == "bash" and not failed else None
+        errors = [line.span for line in lines if line.says_error and (failed or kind == "bash")]
+        hits = [line.span for line in lines] if kind == "grep" and not failed else []
+        if refused and tagged:
+            outcome = 0, len(opening)
+        elif errors:
+            outcome = errors[0]
+        else:
+            outcome = next((line.span for line in lines if failed and line.speaks_of_failure), None)
+        return Body(
+            text=plain,
+            size=self.counter.text(plain),
+            kind=kind,
+            lines=lines,
+            outcome=success or outcome,
+            wanted=errors or hits,
+            headings=headings(plain),
+            sizes={},
+        )
+
+
+_FILES: tuple[ToolKind, ...] = ("read", "editor")
+_CHANGES: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
+"""What these show is code, but where they refuse, they say why."""
+
+
+def _first_line(text: str) -> str:
+    return text[:WHOLE_LINE].lstrip().split("\n", 1)[0]
+
+
+def _reports_failure(output: str) -> bool:
+    """Whether a log begins or ends with an exit status other than 0."""
+    last = output[-WHOLE_LINE:].rstrip().rsplit("\n", 1)[-1]
+    return any(reported_status(row.strip()) for row in (_first_line(output), last))
+
+
+_BAR = re.compile(r"[\W\d_]+")
+
+
+def _without_repeats(text: str) -> str:
+    """Lines that are the same one after the other, and steps of a progress bar, as the last one with their
+    number."""
+    rows = list[str]()
+    for _, same in groupby(text.split("\n"), key=lambda row: _BAR.sub("", row) if "%" in row else row):
+        run = list(same)
+        rows += [f"{run[-1]} [×{len(run)}]"] if len(run) > 2 and len(run[-1]) >= 8 else run
+    return "\n".join(rows)
+
+
 _NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?|:)")
-_IMPORTED = re.compile(r"(?:import|from|use|using|package|#include|require)\b|\w{1,8} \($")
-_HEADING_ROW, _DOCUMENT = re.compile(r"^(#{2,6}) \S", re.M), 3
-"""A heading; so many make a text a document."""
-_DEEP = 4
-"""Columns that a line of an outline is indented at most."""
+_NUMBERED_SHARE = 0.8
+"""Share of the lines of a file that have a number."""
 
 
-LineSpan: TypeAlias = tuple[int, int]
-"""Where a line begins and ends."""
-_NAMES, _SPEAKS = -2, -1
-"""Ranks of lines that say what went wrong, and of those that only say that something did."""
-Look: TypeAlias = Callable[[Sequence[str]], Iterator[tuple[int, int, str | None]]]
-"""Which of some lines tell something by themselves: index, rank (the least tells most), and a shape where one
-line of each is enough."""
-_Line: TypeAlias = tuple[int, int, int, str | None]
-"""Where it begins and ends, its rank and its shape."""
-
-
-class SalientLines:
-    """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
-
-    __slots__ = ("_lines", "_look", "_text", "sizes")
-
-    def __init__(self, text: str, kind: ToolKind) -> None:
-        self._text = text
-        document = kind == "other" and len(_HEADING_ROW.findall(text)) >= _DOCUMENT
-        self._look: Look = _headings if document else _LOOKS.get(kind, _log)
-        self._lines: dict[Look, list[_Line]] = {}
-        self.sizes: dict[LineSpan, int] = {}
-        """Tokens of lines that were asked for; the caller counts them."""
-
-    def ranked(self, start: int, end: int) -> Iterator[LineSpan]:
-        """Where these lines are between two places of the text, the best first: of the first
-        `_MAX_LINES` lines, those that are there as a whole."""
-        return (place for _, place in self._ranked(start, end))
-
-    def outcome(self, *, failed: bool) -> LineSpan | None:
-        """The line of a log that says what went wrong; of one that `failed`, at least that something did; of
-        one that ends with tests that passed, that they did."""
-        if not failed and (passed := _passed(self._text)):
-            return passed
-        rank, place = next(self._ranked(0, len(self._text)), (0, None))
-        return place if rank <= (_SPEAKS if failed else _NAMES) else None
-
-    def errors(self) -> Iterator[LineSpan]:
-        """The lines that say what went wrong, as many as are told first."""
-        ranked = self._ranked(0, len(self._text))
-        return (place for rank, place in islice(ranked, _ERRORS) if rank <= _NAMES)
-
-    def _ranked(self, start: int, end: int) -> Iterator[tuple[int, LineSpan]]:
-        text = self._text
-        hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
-        look = _diff if hunks else self._look
-        if look not in self._lines:
-            self._lines[look] = _read(text, look)
-        if text.count("\n", start, end) >= _MAX_LINES:
-            rows = text[start:end].split("\n", _MAX_LINES)[:_MAX_LINES]
-            end = start + sum(len(row) + 1 for row in rows) - 1
-        lines = [line for line in self._lines[look] if start <= line[0] and line[1] <= end]
-        seen: set[str] = set()
-        for first, last, rank, shape in sorted(lines, key=lambda line: line[2]):
-            if shape in seen:
-                continue
-            if shape is not None:
-                seen.add(shape)
-            if rank == _NAMES:
-                last = first + len(head_words(text[first:last], _LONG))
-            if 0 < last - first <= _LONG:
-                yield rank, (first, last)
-
-
-def _read(text: str, look: Look) -> list[_Line]:
-    """The lines of a text that tell something, in their order."""
-    rows = text.split("\n", 3 * _MAX_LINES)[: 3 * _MAX_LINES]
-    starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
-    looked_at = [row[:_DATA] for row in rows]
-    return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(looked_at)]
-
-
-def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Lines that say what went wrong, then those that speak of failure, each of a kind once, then totals."""
-    for index in _hinted(rows):
-        row = rows[index][:_LONG]
-        rank = _log_rank(row)
-        if rank is not None:
-            yield index, rank, _NUMBER.sub("0", row.strip()) if rank < 0 else None
-
-
-def _log_rank(row: str) -> int | None:
-    place = _PLACE.search(row)
-    if _SUCCESS.search(row) is None:
-        if "warning" not in row.lower() and (place or _ERROR.search(row)):
-            return _NAMES
-        if place or (_FAILURE.search(row) and not _HEADING.match(row)):
-            return _SPEAKS
-    return 0 if _TOTAL.search(row) else None
-
-
-def says_error(text: str) -> bool:
-    """Whether the first line of a text says what went wrong."""
-    return _log_rank(text[:_LONG].split("\n", 1)[0]) == _NAMES
-
-
-def failure_at(line: str) -> int:
-    """Where the word begins with which a line starts to say what failed."""
-    if found := _ERROR.search(line) or _FAILURE.search(line):
-        return line.rfind(" ", 0, found.start()) + 1
-    place = _PLACE.search(line)
-    return place.end() if place else 0
-
-
-def _passed(log: str) -> LineSpan | None:
-    """The number of what passed, where a log ends with it, and with nothing that failed: errors before that
-    were printed by what was tested."""
-    total, start = None, max(len(log) - _DATA, 0)
-    for row in log[start:].split("\n"):
-        if _FAILURE.search(row) and not _SUCCESS.search(row):
-            return None
-        if row.startswith("ok  ") or ("pass" in row and _TOTAL.search(row)):
-            total = start, start + len(row)
-        start += len(row) + 1
-    return total
-
-
-def speaks_of_failure(line: str) -> bool:
-    """Whether a line does, but for the paths that it names."""
-    return _FAILURE.search(" ".join(word for word in line.split() if "/" not in word)) is not None
-
-
-def _hinted(rows: Sequence[str]) -> list[int]:
-    """Indices of the rows that have a hint, or a place in a file, in them."""
-    lowered = "\n".join(rows).lower()
-    ends = list(accumulate(len(row) + 1 for row in lowered.split("\n")))
-    found: set[int] = set()
-    for hint in _HINTS:
-        at = lowered.find(hint)
-        while at >= 0:
-            row = bisect_right(ends, at)
-            found.add(row)
-            at = lowered.find(hint, ends[row])
-    found.update(bisect_right(ends, match.start()) for match in _PLACE.finditer(lowered))
-    return sorted(found)
-
-
-def _diff(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Where something changed, then what."""
-    for index, row in enumerate(rows):
-        if row.startswith(("diff --git", "+++ ", "@@ ")):
-            yield index, 0, None
-        elif row.startswith(("+", "-")) and row[:3] not in ("+++", "---"):
-            yield index, 1, None
-
-
-def _headings(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Those of a document, of parts before those of parts of them."""
-    for index, row in enumerate(rows):
-        if found := _HEADING_ROW.match(row):
-            yield index, len(found[1]), None
-
-
-def _hits(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """The first line of each file."""
-    for index, row in enumerate(rows):
-        name, colon, _ = row.partition(":")
-        if colon:
-            yield index, 0, name
-
-
-def _outline(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """The least indented lines that begin with a letter, what is imported behind all others."""
-    for index, row in enumerate(rows):
-        bare = row[match.end() :] if (match := _NUMBERED.match(row)) else row
-        inner = bare.lstrip()
-        depth = len(bare) - len(inner)
-        if (inner[:1].isalpha() or inner.startswith(("#", "@", "<"))) and depth <= _DEEP:
-            yield index, depth + _DEEP * bool(_IMPORTED.match(inner)), None
-
-
-def _edited(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """The lines nearest to the middle: a tool shows an edit with as many lines before it as behind it."""
-    for index, row in enumerate(rows):
-        if row.strip():
-            yield index, abs(2 * index - len(rows) + 1), None
-
-
-_LOOKS: Mapping[ToolKind, Look] = {
-    "grep": _hits,
-    "read": _outline,
-    "editor": _edited,
-    "edit": _edited,
-    "write": _outline,
-    "bash": _log,
-}
-
-
-_HIT = re.compile(r"(?:[^\n\t:]{1,300}:)?\d{1,9}:")
-_BESIDE_A_HIT = re.compile(r"(?:\S.{0,300}?-)?\d{1,9}-")
-
-
-def without_context(text: str, key: str) -> str:
-    """The hits of a search that also printed lines around them (`path-12-…`), and how many of those."""
+def without_numbers(text: str, kind: ToolKind) -> str:
+    """A file as it is, where a tool has put a number before each line; which lines they are is said once.
+    What stands above a file that was read says what the call has said."""
     rows = text.rstrip("\n").split("\n")
-    hits = {row for row in rows if _HIT.match(row)}
-    around = {row for row in rows if row not in hits and _BESIDE_A_HIT.match(row)}
-    kept = [row for row in rows if row not in around and row != "--"]
-    if not hits or not around or len(kept) - sum(row in hits for row in kept) > 0.1 * len(rows):
+    numbers = [_NUMBERED.match(row) for row in rows]
+    first = next((index for index, number in enumerate(numbers) if number), len(rows))
+    end, begin = first, 0
+    for index, number in enumerate(numbers[first:]):
+        if number is None or (index and int(number[1]) != begin + index):
+            break
+        begin = begin or int(number[1])
+        rows[end] = rows[end][number.end() :]
+        end += 1
+    if end - first < max(2 if kind == "read" else 8, _NUMBERED_SHARE * len(rows)):
         return text
-    return "\n".join([*kept, lines_left(len(rows) - len(kept), " around", key)])
-
-
-def lines_left(count: int, which: str, key: str) -> str:
-    """Says what is not there, and how it is found."""
-    return f"[… {counted(count, 'line')}{which}{f'; {key}' if key else ''} …]"
+    heading = [] if kind == "read" else rows[:first]
+    return "\n".join([*heading, f"(lines {begin}–{begin + end - first - 1})", *rows[first:]])
 
 
 _OPENING = 12
 """Lines at the beginning of an output that may be a banner."""
+_BANNER = 60
+"""Characters of a banner from which on it costs more than to say that it is left out."""
 _TIME = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})? ?m?s\b|(?<!\d)\d{1,3}:\d\d(?::\d\d)?")
 
 
 def opening_shapes(text: str) -> list[str]:
     """The lines that an output begins with, whatever time they tell."""
-    return [_TIME.sub("0", row[:_LONG].strip()) for row in text.split("\n", _OPENING)[:_OPENING]]
+    return [_TIME.sub("0", row[:WHOLE_LINE].strip()) for row in text.split("\n", _OPENING)[:_OPENING]]
 
 
 def without_banner(text: str, printed: Callable[[str], bool], key: str) -> str:
     """An output without the lines at its beginning that many began with, too. What it says of failure is news
     each time."""
-    shapes = opening_shapes(text)
-    news = (
-        shape and (not printed(shape) or _FAILURE.search(shape) or _TOTAL.search(shape)) for shape in shapes
-    )
-    count = next((number for number, is_news in enumerate(news) if is_news), len(shapes))
+    count = 0
+    for shape in opening_shapes(text):
+        if shape and (not printed(shape) or is_news(shape)):
+            break
+        count += 1
     *banner, rest = text.split("\n", count)
     if sum(map(len, banner)) < _BANNER or not rest:
         return text
-    return f"{lines_left(count, ', as at the start of earlier outputs', key)}\n{rest}"
+    entry = f"; {key}" if key else ""
+    return f"[… {counted(count, 'line')}, as at the start of earlier outputs{entry} …]\n{rest}"
 
 
-_BANNER = 60
-"""Characters of a banner from which on it costs more than to say that it is left out."""
+# ── what stays ──────────────────────────────────────────────────────────────────────────────────
 
 
-def without_numbers(text: str, kind: ToolKind) -> str:
-    """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
-    heading above what was read says what the call has said."""
-    rows = text.rstrip("\n").split("\n")
-    bare, first, last, others = list[str](), (-1, ""), (-1, ""), 0
-    for index, row in enumerate(rows):
-        match = _NUMBERED.match(row)
-        if match is None:
-            others += 1
-            if others > 0.2 * len(rows) + 1:
-                return text
-            bare.append(row)
+def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "other") -> str:
+    """Beginning and end of a text, and the lines between that tell most, in at most `tokens` tokens. `key`
+    names its entry in the marker, `kind` says what it shows."""
+    if len(text) <= tokens or texts.size(text) <= tokens:
+        return text
+    body = texts.body(text, kind, key)
+    if body.size <= tokens or (body.size <= tokens + GAP_MARK_TOKENS and body.text != text):
+        return body.text  # what a mark would cost is nearly all that is left to save
+    choice = _Choice(body, max(tokens - GAP_MARK_TOKENS, 1), texts.counter)
+    choice.choose()
+    mark = GAP_MARK.format(cut=max(body.size - choice.used, 1), key=key) if key else "[…]"
+    return _put_together(body.text, sorted(choice.spans.values()), mark)
+
+
+class _Choice:
+    """The lines of a text that stay, or pieces of them, within a number of tokens. Whatever is taken leaves
+    so many tokens as its *floor* says for what comes after it."""
+
+    def __init__(self, body: Body, room: int, counter: TokenCounter) -> None:
+        self.body, self.text, self.counter = body, body.text, counter
+        self.room = room
+        """Tokens that are left."""
+        self.used = 0
+        """Tokens of what was taken, markers not counted."""
+        self.spans: dict[int, LineSpan] = {}
+        """What was taken, by the beginning of its line."""
+        self._begins: int = 0
+        """Where the line begins that comes after those taken from the beginning."""
+        self._ends: int = len(body.text)
+        """Where the line ends that comes before those taken from the end."""
+
+    def choose(self) -> None:
+        body, room, between = self.body, self.room, 0
+        beginning = _HEADS.get(body.kind, _HEAD)
+        if body.outcome is not None:
+            start, end = self._piece_that_says_what_failed(body.outcome)
+            if start < end:
+                self._take((start, end), 0, line=body.outcome[0])
+        if body.kind == "bash":  # half of `1 failed, 61 passed` lies
+            self._take((self.text.rfind("\n") + 1, len(self.text)), 0)
+        if room >= _TELLING:
+            before = self.room
+            self._take_all(body.wanted, int(room * (1 - _WANTED)))
+            between = min(max(int(room * _BETWEEN) - (before - self.room), 0), self.room)
+        self._take_end(self.room - int((self.room - between) * (1 - beginning)))
+        self._take_beginning(between)
+        if room >= _TELLING:
+            self._take_all([line.span for line in body.lines], 0)
+        self._take_beginning(0)
+        self._take_pieces(beginning)
+        self._take_end(0)
+
+    def _take(self, span: LineSpan, floor: int, *, line: int | None = None) -> bool:
+        """Takes a line or a piece of one, if it fits. `line`: where its line begins, if it may stand alone
+        between two markers. What stands there already stays as it is."""
+        key = span[0] if line is None else line
+        if key in self.spans:
+            return True
+        size = self.body.sizes.get(span)
+        if size is None:
+            # With the end of the line, which mostly costs nothing.
+            size = self.body.sizes[span] = self.counter.text(self.text[span[0] : span[1] + 1])
+        room = self.room - size - (0 if line is None else _GAP_TOKENS)
+        if room < floor:
+            return False
+        self.spans[key] = span
+        self.used += size
+        self.room = room
+        return True
+
+    def _take_all(self, lines: Sequence[LineSpan], floor: int) -> None:
+        for line in lines:
+            if not self._take(line, floor, line=line[0]):
+                return
+
+    def _take_beginning(self, floor: int) -> None:
+        """Takes line after line from the beginning on."""
+        while self._begins < self._ends:
+            end = self._line_end(self._begins)
+            if not self._take((self._begins, end), floor):
+                return
+            self._begins = end + 1
+
+    def _take_end(self, floor: int) -> None:
+        """Takes line after line from the end on, and the one that they stand under. An end without that goes
+        again, as do brackets alone."""
+        while self._begins < self._ends:
+            start = max(self.text.rfind("\n", 0, self._ends) + 1, self._begins)
+            if not self._take((start, self._ends), floor):
+                break
+            self._ends = start - 1
+        while self._begins <= (start := self._ends + 1) < len(self.text):
+            above = self._line_above(start)
+            misleads = above is not None and not self._take(above, 0, line=above[0])
+            tells = any(map(str.isalnum, self.text[start:]))
+            if (tells and not misleads) or (self.body.outcome and start == self.body.outcome[0]):
+                return
+            span = self.spans.pop(start)
+            self.used -= self.body.sizes[span]
+            self.room += self.body.sizes[span]
+            self._ends = span[1]
+
+    def _take_pieces(self, beginning: float) -> None:
+        """Takes the end of a last line that is long, and the beginning of the first line that is missing."""
+        line = self.text[max(self.text.rfind("\n") + 1, self._begins) :]
+        # The end of a record in JSON would read as the end of another.
+        records = line.startswith(("{", "[")) and "{" in line
+        if self._ends == len(self.text) and len(line) > WHOLE_LINE and not records:
+            piece = tail_words(line, self._fitting(line, int(self.room * (1 - beginning)), from_end=True))
+            if piece and self._take((len(self.text) - len(piece), len(self.text)), 0):
+                self._ends = len(self.text) - len(piece) - 1
+        line = self.text[self._begins : min(self._line_end(self._begins), self._ends)]
+        if len(line) > WHOLE_LINE or not self.spans or self._begins == 0:
+            piece = head_words(line, self._fitting(line, self.room))
+            if len(piece) >= _TELLS and self._take((self._begins, self._begins + len(piece)), 0):
+                self._begins += len(piece)
+
+    def _fitting(self, line: str, tokens: int, *, from_end: bool = False) -> int:
+        """How many characters of a line fit, counted from its beginning or from its end."""
+
+        def fits(limit: int) -> bool:
+            return self.counter.text(line[len(line) - limit :] if from_end else line[:limit]) < tokens
+
+        return largest(min(len(line), _WIDE * tokens), fits)
+
+    def _line_above(self, at: int) -> LineSpan | None:
+        """The line without which the one that begins at a place misleads: the heading of its part, the file
+        of a diff, the error that it is a detail of."""
+        if self.body.wanted and (headline := headline_of(self.text, at)):
+            return headline
+        index = bisect_right(self.body.headings, at) - 1
+        if index < 0 or self.body.headings[index] == at:
+            return None
+        return self.body.headings[index], self._line_end(self.body.headings[index])
+
+    def _line_end(self, start: int) -> int:
+        end = self.text.find("\n", start)
+        return end if end >= 0 else len(self.text)
+
+    def _piece_that_says_what_failed(self, span: LineSpan) -> LineSpan:
+        """What fits of a line: its beginning, if that says it, or else from the name of the file on, or only
+        the words that do."""
+        line, end = self.text[slice(*span)], span[1]
+        failure, start, stop = failure_at(line), *span
+        for begin in (0, line.rfind("/", 0, failure) + 1, failure):
+            words = tail(line, len(line) - begin)
+            start = end - len(words)
+            stop = start + len(head_words(words, self._fitting(words, self.room - _GAP_TOKENS)))
+            if stop >= min(span[0] + failure + _TELLS, end):
+                break
+        return start, stop
+
+
+def _put_together(text: str, spans: Sequence[LineSpan], mark: str) -> str:
+    """Stretches of a text with markers between them, each on a line of its own. The first says what is
+    missing, further ones are short; what is no longer than its marker is not missing."""
+    pieces, at = list[str](), 0
+    for start, end in (*spans, (len(text), len(text))):
+        missing, shown = text[at:start], text[start:end]
+        if len(missing.strip()) <= len(mark):
+            pieces += [missing, shown]
         else:
-            last = index, match[1]
-            first = last if first[0] < 0 else first
-            bare.append(row[match.end() :])
-    numbers = len(rows) - others
-    if numbers < (2 if kind == "read" else 8) or numbers < 0.8 * len(rows):
-        return text
-    if int(last[1]) - int(first[1]) != last[0] - first[0]:
-        return text
-    heading = [] if kind == "read" else bare[: first[0]]
-    return "\n".join([*heading, f"(lines {first[1]}–{last[1]})", *bare[first[0] :]])
+            if at and missing[0] != "\n":
+                pieces += [pieces.pop().rstrip(), f" {_LEFT_OUT}"]
+            # A line that is cut short says so itself.
+            if mark != _LEFT_OUT or "\n" in missing[:-1]:
+                pieces.append(f"\n{mark}")
+                mark = _LEFT_OUT
+            pieces.append("\n")
+            if shown and missing[-1] != "\n":
+                pieces.append(f"{_LEFT_OUT} ")
+            pieces.append(shown if missing[-1] == "\n" else shown.lstrip())
+        at = end
+    return "".join(pieces).strip("\n")

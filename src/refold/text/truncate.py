@@ -65,30 +65,6 @@ def _between_words(text: str, at: int, step: int, size: int) -> int:
     return at
 
 
-def head_lines(text: str, limit: int, spare: float) -> str:
-    """`head` without an incomplete last line or word, if that removes less than the share `spare`."""
-    start = text[: boundary(text, limit)]
-    if (at := start.rfind("\n")) > (1 - spare) * len(start):
-        return start[:at]  # a line that goes takes its secrets with it: no search is needed
-    start = head_words(text, limit)
-    at = start.rfind("\n")
-    if at <= (1 - spare) * len(start):
-        at = start.rfind(" ")
-    return start[:at] if at > (1 - spare) * len(start) else start
-
-
-def tail_lines(text: str, limit: int, spare: float) -> str:
-    """`tail` without an incomplete first line or word, if that removes less than the share `spare`."""
-    end = text[_next_boundary(text, len(text) - max(limit, 0)) :]
-    if 0 <= (at := end.find("\n")) < spare * len(end):
-        return end[at + 1 :]
-    end = tail_words(text, limit)
-    at = end.find("\n")
-    if not 0 <= at < spare * len(end):
-        at = end.find(" ")
-    return end[at + 1 :] if 0 <= at < spare * len(end) else end
-
-
 def _next_boundary(text: str, index: int) -> int:
     """The first place at or after `index` that does not split a character."""
     if index <= 0:
