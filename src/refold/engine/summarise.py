@@ -127,7 +127,6 @@ class ByModel:
     uses_model = True
     model: Model
     counter: TokenCounter
-    window: int | None = None
     retries: Retry = Retry()
     quota: RequestQuota = field(default_factory=lambda: RequestQuota(inf))
     """How many requests are allowed: any number, unless a fold says otherwise."""
@@ -143,7 +142,7 @@ class ByModel:
 
     async def answer(self, ask: Ask, /) -> Answer:
         question = _Question(self, ask, Metered(self.model, self.quota))
-        text = await question.text(self.window or self.model.context_window)
+        text = await question.text(self.model.context_window)
         return Answer(text, question.model.requests, total(question.usages))
 
     def size(self, request: Request) -> int:
