@@ -104,8 +104,10 @@ async def side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     try:
         if tasks:  # not `gather`: cancelled, that would wait for tasks that ignore it
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        failed = (task for task in tasks if task.done() and task.exception())
-        return [task.result() for task in (*failed, *tasks)][-len(tasks) :]
+        for task in tasks:
+            if task.done():
+                task.result()  # raises what ended the wait
+        return [task.result() for task in tasks]
     finally:
         await ended(tasks)
 
