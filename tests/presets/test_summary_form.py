@@ -60,7 +60,8 @@ def engine(model: Any, **chosen: Any) -> Engine:
         "target": 0.05,
         **chosen,
     }
-    summariser = ByModel(model, tokens.get(), retries=NO_RETRY, window=chosen.pop("their_window", 20_000))
+    model.context_window = chosen.pop("their_window", 20_000)
+    summariser = ByModel(model, tokens.get(), retries=NO_RETRY)
     return Engine(presets.get("refold", **chosen), summariser=summariser)
 
 

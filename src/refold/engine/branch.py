@@ -138,8 +138,6 @@ async def _summary(
         try:
             [answer] = await ask_all(writer, [ask], planner.limits())
             _check_length(planner, session, answer.text)
-        except AssertionError:
-            raise  # a broken test or a broken engine, never a bad answer
         except Exception as error:
             return failed_by(error, "branch", 1)
     else:

@@ -88,8 +88,6 @@ class Engine:
         self.hooks.wait = within
         self.planner = Planner(chosen, ruler, by, self.hooks, auto, clock)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
-        self._rules: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
-        """The project's rules as they were when a conversation began here."""
         self.memory = memory
         """Long-term notes; compressed at the end of a turn where there are too many (A19)."""
 
@@ -229,7 +227,7 @@ class Engine:
         planner, watch, changed = self.planner, self._watches.get(session), None
         if planner.preset.settings.layers:
             rules = layers.rules_of(planner.preset, session)
-            first = self._rules.setdefault(session, rules)
+            first = session.derived.of(layers.rules_of, lambda: rules)  # as they were when it began
             system, changed = layers.with_rules(system, first), None if rules == first else rules
         if watch:
             watch.disarm()

@@ -124,8 +124,6 @@ async def write_notes(planner: Planner, session: Session, request: PlanRequest, 
     try:
         texts = await ask_all(planner.summariser, proposal.asks, limits, timeout=NOTES_TIMEOUT)
         answers = [answer.text for answer in texts]
-    except AssertionError:
-        raise
     except asyncio.CancelledError:
         append(finish(proposal, ()).annotations)
         raise

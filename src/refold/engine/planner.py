@@ -88,8 +88,8 @@ class Planner:
         expect(request.tools, Iterable, "tools must be a list; use [] for none")
         now, summariser, writer = self.clock(), self.summariser, None
         if summariser.uses_model:
-            by = summariser if isinstance(summariser, ByModel) else None
-            writer = Writer(summariser.name, by and (by.window or by.model.context_window))
+            read = summariser.model.context_window if isinstance(summariser, ByModel) else None
+            writer = Writer(summariser.name, read)
         resting = request.resting or (writer is not None and rests(session, now))
         return PlanContext(
             session=session,

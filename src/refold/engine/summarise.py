@@ -104,8 +104,10 @@ async def side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     try:
         if tasks:  # not `gather`: cancelled, that would wait for tasks that ignore it
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        failed = (task for task in tasks if task.done() and task.exception())
-        return [task.result() for task in (*failed, *tasks)][-len(tasks) :]
+        for task in tasks:
+            if task.done():
+                task.result()  # raises what ended the wait
+        return [task.result() for task in tasks]
     finally:
         await ended(tasks)
 
@@ -127,7 +129,6 @@ class ByModel:
     uses_model = True
     model: Model
     counter: TokenCounter
-    window: int | None = None
     retries: Retry = Retry()
     quota: RequestQuota = field(default_factory=lambda: RequestQuota(inf))
     """How many requests are allowed: any number, unless a fold says otherwise."""
@@ -143,7 +144,7 @@ class ByModel:
 
     async def answer(self, ask: Ask, /) -> Answer:
         question = _Question(self, ask, Metered(self.model, self.quota))
-        text = await question.text(self.window or self.model.context_window)
+        text = await question.text(self.model.context_window)
         return Answer(text, question.model.requests, total(question.usages))
 
     def size(self, request: Request) -> int:
