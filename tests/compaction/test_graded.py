@@ -68,13 +68,13 @@ def after(s: PlanContext, made: Finished) -> PlanContext:
 
 
 @pytest.mark.parametrize("goal", [220, 260, 300, 340, 400, 500, 650, 800, 1_000, 1_200])
-def test_R20_a_fold_uses_its_goal_to_the_word_and_says_so(goal: int) -> None:
+def test_R20_a_fold_uses_its_goal_and_says_so(goal: int) -> None:
     s = context(*work(6), window=2 * goal, system="be brief", tools=[1])
     found = lines(goal).propose(s)
     folded = after(s, done(found))
     goal += s.sizes.fixed // 2  # half of what system prompt and tools leave, and these
     assert folded.sizes.tokens <= goal and proposal(found).tokens_after <= goal
-    assert folded.sizes.tokens >= (goal - 8 if folded.items[0].fold is None else goal * 0.75)
+    assert folded.sizes.tokens >= goal * (0.9 if folded.items[0].fold is None else 0.75)
     assert folded.items[-1].message.text == "Part 5 is fixed."
     results = [
         folded.sizes.item(n) for n, item in enumerate(folded.items) if isinstance(item.message, m.Result)
@@ -244,7 +244,7 @@ def test_a_conversation_without_tools_is_told_by_its_digest(goal: int) -> None:
     found = proposal(dialogue(s, shape(goal)))
     assert found.strategy == "digest" and found.asks == ()
     folded = after(s, done(found))
-    assert goal * 0.85 <= folded.sizes.tokens <= goal
+    assert goal * 0.8 <= folded.sizes.tokens <= goal
     assert folded.items[-1].message.text == s.items[-1].message.text
     assert "ask0.1" in folded.items[0].message.text
 

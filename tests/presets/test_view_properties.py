@@ -14,7 +14,6 @@ from hypothesis.strategies import DrawFn
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.clips import Clips
 from refold.compaction.plan import Plan
 from refold.errors import DoesNotFit
 from refold.facts.words import typed
@@ -136,7 +135,6 @@ def test_R19_clips_are_the_same_bytes_cold_warm_and_after_undo_and_redo(
     engine.undo(twin)
     engine.redo(twin, folds[0].id)
     assert engine.view(twin).to_openai() == cold
-    Clips.of(twin, engine.counter).clear()
     assert Engine(presets.get("refold", budget=budget)).view(Session(twin.entries)).to_openai() == cold
 
 

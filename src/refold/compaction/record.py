@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -33,7 +33,6 @@ from refold.messages import (
     System,
     Text,
     User,
-    compact_json,
     in_full,
     spoken,
 )
@@ -53,8 +52,6 @@ DIALOGUE_WORDS = 16
 """Own words get at most this part of the goal where no tools are used."""
 STATE_SHARE = 0.18
 """Of the goal: a tenth for what is known of the work (R10), and 8 % for the names of files (R25)."""
-PLACE = 48
-"""Characters of the message by which the place of a step that left is told."""
 SHORT_REQUEST, ANSWERED = 280, 240
 """Characters of a request that may be an answer; tokens of what was said before it, at most."""
 ASIDE = 16
@@ -77,16 +74,6 @@ class Room:
     state: int
     lines: float
     """At least this share of the layout's scale."""
-    request: int = 0
-    """Of own words where the request at hand is among them, if that is more: it is what is being done."""
-
-    def without(self, tokens: int) -> Room:
-        """With so many tokens less for own words and state, each by its part of them; with an eighth less at
-        least, for they need not be as long as their room."""
-        both = self.words + self.state
-        left = max(min(both - tokens, both * 7 // 8), 0)
-        words = self.words * left // both
-        return replace(self, words=words, state=left - words, request=0)
 
 
 @dataclass(frozen=True)
@@ -135,8 +122,8 @@ class FoldBudget:
         if not s.uses_tools:
             return Room(budget, goal, min(own, share // DIALOGUE_WORDS), 0, 0)
         state = min(self.state, int(share * STATE_SHARE), left - own)
-        request = min(bare.request, int(share * TYPED), left - state)
-        return Room(budget, goal, own, state, self.lines, request)
+        request = min(bare.request, int(share * TYPED), left - state)  # what is being done
+        return Room(budget, goal, max(own, request), state, self.lines)
 
 
 class Record(NamedTuple):
@@ -164,45 +151,34 @@ class Composer:
         self._quote = cache(quote)
         """A layout is looked for with the records of many positions, which have most rows in common."""
 
-        @cache
-        def begins(index: int, most: int) -> str:
-            return _begins(s.items[index].message, most)
-
-        self._begins = begins
-
     def size(self, position: int, scale: float, notes: int | None = None) -> int:
         """What a layout leaves for it: a record without lines, and a share of the scale for these. What clips
         lose is told at the cost of lines. `notes`: tokens of a summary."""
         if position not in self._sizes:
             state = self._state(self.room.state, lambda number, _: number >= position)
-            self._sizes[position] = self._composed(position, state, lines=[Row("")]).tokens
+            self._sizes[position] = self._composed(position, _Parts(state, lines=[Row("")])).tokens
         share = int(self.room.lines * scale * (1 if notes is None else BESIDE))
         lines = render(self.index.lines_before(position), share, self.s.counter) if share else []
         return self._sizes[position] + (notes or 0) + self.s.counter.text(joined(lines))
 
     def record(self, layout: Layout, room: int, summary: str = "") -> Record:
         """The record in `room` tokens: what own words, state, summary and quotations leave is for lines; what
-        all of them leave is for the quotations."""
-        record = self._fitted(layout, room, summary, self._quotes(layout))
-        spare = room - record.tokens
-        if spare < QUOTE or not layout.quotes:
-            return record
-        return self._fitted(layout, room, summary, self._quotes(layout, spare))
-
-    def _fitted(self, layout: Layout, room: int, summary: str, quotes: Mapping[int, str]) -> Record:
-        position, quoted = layout.position, [Row("")] if quotes else []
-        left = room - self._composed(position, [Row("")], summary, [Row("")], quoted).tokens
+        all of them leave makes the quotations longer."""
+        titles = _Parts([Row("")], [Row("")], [Row("")] if layout.quotes else [])
+        left, more = room - self._composed(layout.position, titles, summary).tokens, 0
         while True:
-            state, lines, quoted = self._filling(layout, quotes, left)
-            record = self._composed(position, state, summary, lines, quoted)
-            if record.tokens <= room or left <= 0:
+            record = self._composed(layout.position, self._parts(layout, left, more), summary)
+            spare = room - record.tokens
+            if spare < 0 < left:  # without secrets and forged tags a text can be longer than it was
+                left += spare
+            elif spare >= QUOTE and layout.quotes and not more:
+                more = spare
+            else:
                 return record
-            # Without secrets and forged tags a text can be longer than it was.
-            left -= record.tokens - room
 
     def room_for_notes(self, layout: Layout, room: int) -> int:
         """Tokens of a record in `room` that neither own words, state nor quotations need."""
-        quoted = sum(self.s.counter.text(text) + 1 for text in self._quotes(layout).values())
+        quoted = sum(self.s.counter.text(text) + 1 for text in self._quotations(layout).values())
         return room - self.size(layout.position, 0.0) - quoted
 
     def own_words(self, position: int) -> words.Rendered:
@@ -210,27 +186,16 @@ class Composer:
         sayings, counter = self.index.sayings, self.s.counter
         before = bisect_left(sayings, position, key=lambda saying: saying.position)
         if before not in self._own:
-            own = words.once(sayings, position)
-            at_hand = before == len(sayings)
-            room = max(self.room.words, self.room.request if at_hand else 0)
-            self._own[before] = words.rendering(own, room, counter, at_hand=at_hand)
+            own, at_hand = words.once(sayings, position), before == len(sayings)
+            self._own[before] = words.rendering(own, self.room.words, counter, at_hand=at_hand)
         return self._own[before]
 
     @property
     def request(self) -> int:
-        """Tokens of the request at hand among the own words, and at most of all that its message says."""
-        session, said = self.s.session, self.index.sayings[-1:]
-        messages = ((x.id, said_by(session[x.id])) for x in said)
-        return sum(session.cached_count(id, x, self.s.counter) + QUOTED for id, x in messages if x)
+        """Tokens of the request at hand among the own words."""
+        return sum(self.s.counter.text(saying.text) + QUOTED for saying in self.index.sayings[-1:])
 
-    def _composed(
-        self,
-        position: int,
-        state: Sequence[Row] = (),
-        summary: str = "",
-        lines: Sequence[Row] = (),
-        quoted: Sequence[Row] = (),
-    ) -> Record:
+    def _composed(self, position: int, parts: _Parts, summary: str = "") -> Record:
         """The one place where a record becomes text. What the user said stands outside of the frame, defused;
         what others said inside, defused and without secrets."""
         own, through = self.own_words(position), (self.s.projection.floor, position - 1)
@@ -242,70 +207,81 @@ class Composer:
         text.add_framed(
             [
                 [*asked, *self._doing],
-                _titled(_STATE_TITLE, state),
+                _titled(_STATE_TITLE, parts.state),
                 _titled(_SUMMARY_TITLE, [Row(summary, through, through=True)] if summary else ()),
-                _titled(_LINES_TITLE, lines),
-                _titled(_QUOTES_TITLE, quoted),
+                _titled(_LINES_TITLE, parts.lines),
+                _titled(_QUOTES_TITLE, parts.quotes),
             ]
         )
         text.add([Row(go_on(self.s.recall_tool))])
         message = User((Text("\n".join(text.lines), "summary"),))
         return Record(message, self.s.counter.message(message), summary, text.sources, own.incomplete)
 
-    def _filling(
-        self, layout: Layout, quotes: Mapping[int, str], room: int
-    ) -> tuple[list[Row], list[Row], list[Row]]:
-        """State, lines and quotations in `room` tokens."""
-        counter, position_of = self.s.counter, self.s.projection.position_of
+    def _parts(self, layout: Layout, room: int, more: int) -> _Parts:
+        """State, lines and quotations in `room` tokens; quotations with so many tokens `more` than their
+        levels."""
+        count, position_of = self.s.counter.text, self.s.projection.position_of
+        texts = self._quotations(layout, more)
         # What the view shows elsewhere need not be said again.
-        state = self._state(max(min(self.room.state, room), 0), _shown_beside(self.s, layout, quotes))
-        room -= counter.text(joined(state))
-        chosen = self._chosen(layout, quotes, room)
-        others = sorted(map(position_of, layout.left - chosen.keys()), reverse=True)
+        state = self._state(max(min(self.room.state, room), 0), _shown_beside(self.s, layout, texts))
+        room -= count(joined(state))
+        shown = dict[int, str]()
+        for index, text in texts.items():
+            level = room
+            while (over := count(text) + 1 - room) > 0 and level >= QUOTE:
+                level -= max(min(over, level // 2), QUOTED)
+                text = self._quotation(layout, index, level)
+            if over > 0:
+                break
+            room -= count(text) + 1
+            shown[index] = text
+        others = sorted(map(position_of, layout.left - shown.keys()), reverse=True)
         root = self.index.catalogue.root
         root = root if root and root in joined(state) else ""  # stated above the lines
-        quoted = render(map(self.index.lines_at, others), max(room, 0), counter, root=root)
-        for index, text in sorted(chosen.items()):
-            quoted += [*([Row("")] if quoted else []), Row(text, (position_of(index),))]
-        told = position_of(min(chosen.keys() - layout.left, default=layout.first))
-        left = max(room - counter.text(joined(quoted)), 0)
-        lines = self._lines(told, left, root) if self.room.lines else []
-        return state, lines, quoted
+        quotes = render(map(self.index.lines_at, others), max(room, 0), self.s.counter, root=root)
+        room -= count(joined(quotes))
+        for index, text in sorted(shown.items()):
+            quotes += [*([Row("")] if quotes else []), Row(text, (position_of(index),))]
+        lines_end = position_of(min(shown.keys() - layout.left, default=layout.first))
+        return _Parts(state, self._lines(lines_end, room, root), quotes)
 
     def _state(self, room: int, shown: Callable[[int, str], bool]) -> list[Row]:
         return self.index.catalogue.rows(room, self.s.counter, shown)
 
     def _lines(self, before: int, room: int, root: str) -> list[Row]:
-        """The newest lines before a position. Where not all fit: of older turns what was said at their end
-        (R23), and which steps are not listed."""
+        """The newest lines before a position. Where not all fit: how older turns ended, what was found in the
+        one that goes on (R23), and which steps are not listed."""
         counter, index = self.s.counter, self.index
+        if room <= 0 or not self.room.lines:
+            return []
 
-        def told(entries: Iterable[EntryLines], room: int) -> list[Row]:
-            return render((x for x in entries if x.number not in self._asked_at), room, counter, root=root)
+        def rows_of(entries: Iterable[EntryLines], room: int) -> list[Row]:
+            others = (entry for entry in entries if entry.number not in self._asked_at)
+            return render(others, room, counter, root=root)
 
         def newest(room: int) -> tuple[list[Row], int]:
-            rows = told(index.lines_before(before), room)
+            rows = rows_of(index.lines_before(before), room)
             return rows, next((row.entries[0] for row in rows if row.entries), before)
 
         rows, first = newest(room)
         if not rows or not any(index.lines_at(at).lines for at in range(first - 1, -1, -1)):
             return rows
         room -= counter.text(UNLISTED) + counter.text(ENDED) + 8
-        rows, first = newest(int(room * (1 - ENDS)))
-        left = room - counter.text(joined(rows))
-        # How turns ended, and what was found in the one that goes on.
-        found = told(index.findings(first), int(left * FOUND))
-        ended = told(index.turn_ends(first), left - counter.text(joined(found)))
-        found = told(index.findings(first), left - counter.text(joined(ended)))
-        rows, first = newest(room - counter.text(joined((*ended, *found))))
-        said = sorted((row for row in (*ended, *found) if row.entries[0] < first), key=lambda x: x.entries[0])
-        if not said:
+        rows, first = newest(int(room * (1 - EARLIER)))
+        earlier = room - counter.text(joined(rows))
+        findings = rows_of(index.findings(first), int(earlier * FOUND))
+        ends = rows_of(index.turn_ends(first), earlier - counter.text(joined(findings)))
+        findings = rows_of(index.findings(first), earlier - counter.text(joined(ends)))
+        rows, first = newest(room - counter.text(joined((*ends, *findings))))
+        told = [row for row in (*ends, *findings) if row.entries[0] < first]
+        if not told:
             return [Row(UNLISTED.format("Steps", first)), *rows]
-        return [Row(ENDED), *said, Row(""), Row(UNLISTED.format("Other steps", first)), *rows]
+        told.sort(key=lambda row: row.entries[0])
+        return [Row(ENDED), *told, Row(""), Row(UNLISTED.format("Other steps", first)), *rows]
 
-    def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
+    def _quotations(self, layout: Layout, more: int = 0) -> dict[int, str]:
         """What is quoted of each item that does not stay in its place, newest first, with so many tokens
-        `more` than its level."""
+        `more` than its level: the newest take what they need of them."""
         texts = dict[int, str]()
         for index, level in reversed(layout.quotes.items()):
             position = self.s.projection.position_of(index)
@@ -314,47 +290,31 @@ class Composer:
             text = self._quotation(layout, index, level and level + more)
             if level and more:
                 more = max(more + level - max(self.s.counter.text(text), level), 0)
-            texts[index] = text
+            if text:
+                texts[index] = text
         return texts
 
     def _quotation(self, layout: Layout, index: int, level: int) -> str:
-        """An item as it is quoted; the first of those that left the steps around them says where that was."""
-        s = self.s
-        alone = index in layout.left and index - 1 not in layout.left
-        place = f"({self._place(layout, index)})\n" if alone else ""
-        key = f"#{s.session.position(s.items[index].entries[0])}"
-        text = quotation(s.items[index].message, key, level, s.counter, quoted_change)
-        return text and place + text
+        """An item in about so many tokens; the first of a step that left says where that stood."""
+        number = f"#{self.s.projection.position_of(index)}"
+        text = quotation(self.s.items[index].message, number, level, self.s.counter, quoted_change)
+        return text and self._place(layout, index) + text
 
     def _place(self, layout: Layout, index: int) -> str:
-        """Where an item stood that left the steps around it: before which of those below."""
-        stay = [at for at in range(layout.first, len(self.s.items)) if at not in layout.left]
-        after = next(at for at in stay if at > index)
-        for most in (PLACE, 3 * PLACE):
-            begins = self._begins(after, most)
-            alike = [at for at in stay if self._begins(at, most) == begins]
-            if len(alike) == 1:
-                return f'before "{begins}" below'
-        return f'before number {alike.index(after) + 1} of the {len(alike)} steps that begin "{begins}" below'
-
-    def _chosen(self, layout: Layout, quotes: Mapping[int, str], room: int) -> dict[int, str]:
-        """As many of the newest quotations as fit; of the next one as much as fits."""
-        texts, count = dict[int, str](), self.s.counter.text
-        for index, text in quotes.items():
-            level = room
-            while (over := count(text) + 1 - room) > 0 and level >= QUOTE:
-                level -= max(min(over, level // 2), QUOTED)
-                text = self._quotation(layout, index, level)
-            if over > 0:
-                break
-            room -= count(text) + 1
-            texts[index] = text
-        return {index: text for index, text in texts.items() if text}
+        """Where a step stood that left the steps around it: said with the first of its items."""
+        if index not in layout.left or index - 1 in layout.left:
+            return ""
+        earlier = (self.s.items[at] for at in range(layout.first, index) if at not in layout.left)
+        replies = sum(isinstance(item.message, Assistant) for item in earlier)
+        return f"(after reply {replies} of those below)\n" if replies else "(before the replies below)\n"
 
 
-def _begins(message: Message, most: int) -> str:
-    calls = (f"{call.name} {call.raw or compact_json(call.arguments)}" for call in message.calls)
-    return in_short(message.text.strip() or next(calls, ""), most)
+class _Parts(NamedTuple):
+    """The rows of a record that its room decides on."""
+
+    state: Sequence[Row] = ()
+    lines: Sequence[Row] = ()
+    quotes: Sequence[Row] = ()
 
 
 class _RecordText:
@@ -501,7 +461,7 @@ _STATE_TITLE, _LINES_TITLE = "State of the work", "What was done"
 _SUMMARY_TITLE, _QUOTES_TITLE = "Summary", "Steps quoted here"
 UNLISTED = "({} before #{} are not listed.)"
 ENDED = "Said earlier; later steps may have changed it:"
-ENDS = 0.4
+EARLIER = 0.4
 """Part of the room for lines that is for what was said earlier, where not all lines fit."""
 FOUND = 0.4
 """Part of that which is for what was found in the turn that goes on; more where turns ended with little."""

@@ -1,23 +1,22 @@
 """How large a view is: by bytes, by an exact counter, and as the provider counts it (B7, R12).
 
 The provider's count is learnt from the usage in the log. Every reply with a usage is a pair: our count of
-the view it answered, and the provider's. Pairs are kept per model and grow with the view; a turn costs what
-is new in it. A fold, an undo or a moved leaf changes the view, so only replies after the newest of them are
-read from the log; what was learnt before stays learnt, and each fold writes it down for those who open the
-log later.
+the view it answered, and the provider's. A fold, an undo or a moved leaf changes the view, so only replies
+after the newest of them are pairs; each fold writes down what was learnt before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from refold import entries as e
 from refold import tokens
 from refold.compaction import details
-from refold.messages import Assistant, Usage, User
+from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import TokenCounter
 from refold.session.edits import branch_summary_in
 from refold.session.history import History, last_model
@@ -29,8 +28,8 @@ from refold.tokens.parts import sealed_size
 
 ROUGH = tokens.get("bytes4")
 UNKNOWN = Calibration()
-RECENT = 200
-"""Pairs that are kept for each model."""
+RECENT = 100
+"""Replies that are learnt from."""
 SPREAD = 0.2
 """A line that its own points miss by more than this (median) says nothing."""
 
@@ -241,58 +240,11 @@ def usage_of(entry: e.Entry) -> Usage | None:
 # ── learning ────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass
-class _Lesson:
-    """What the replies of a view have taught."""
-
-    pairs: dict[str, dict[str, tuple[int, int]]] = field(
-        default_factory=dict[str, "dict[str, tuple[int, int]]"]
-    )
-    """By model and reply: our count of the view it answered, and the provider's; the newest."""
-    items: Sequence[Item] = ()
-    """The view that is being read; another one means that it was built anew."""
-    read: int = 0
-    total: int = 0
-    forgotten: int = 0
-    """Sealed thoughts of finished turns, which the provider no longer reads."""
-    sealed: int = 0
-    """Sealed thoughts of the turn that is going on."""
-
-    def follow(self, sizes: Sizes) -> None:
-        """Read what is new in the view, as far as any window reaches."""
-        items = sizes.projection.items
-        if self.items is not items:
-            self.items, self.read, self.total, self.forgotten, self.sealed = items, 0, 0, 0, 0
-        if not sizes.projection.replies:
-            return  # no reply has told what the provider counted
-        changed = _last_change(sizes.projection.session) if self.read < len(items) else 0
-        while self.read < len(items) and self.total <= 2 * sizes.window:
-            self._take(sizes, items[self.read], changed)
-            self.total += sizes.item(self.read)
-            self.read += 1
-
-    def _take(self, sizes: Sizes, item: Item, changed: int) -> None:
-        if isinstance(item.message, User):
-            self.forgotten, self.sealed = self.forgotten + self.sealed, 0
-        elif isinstance(item.message, Assistant):
-            session, id = sizes.projection.session, item.entries[-1]
-            usage, at = None if item.fold else usage_of(session[id]), session.position(id)
-            if usage is not None and at is not None and at > changed:
-                pairs = self.pairs.setdefault(_model(session[id]), {})
-                pairs[id] = (self.total - self.forgotten, usage.prompt)
-                if len(pairs) > RECENT:
-                    del pairs[next(iter(pairs))]
-            self.sealed += sealed_size(item.message, sizes.counter)
-
-
 def _learnt(sizes: Sizes) -> Calibration:
     """What is known about the provider's count for the session's present model: of the view's items, so that
     system prompt and tools are in the fixed part. Not `known` where there is too little to go by."""
-    lessons = sizes.projection.session.derived.of(sizes.projection, dict[str, _Lesson])
-    lesson = lessons.setdefault(sizes.counter.name, _Lesson())
-    lesson.follow(sizes)
     model = last_model(sizes.projection.session) or ""
-    pairs = lesson.pairs.get(model, {}).values()
+    pairs = [*_pairs(sizes, model)]
     if any(theirs > sizes.window for _, theirs in pairs):
         return UNKNOWN  # these requests were made for another window, by another program
     fit = Calibration.fit(pairs)
@@ -305,14 +257,45 @@ def _learnt(sizes: Sizes) -> Calibration:
     return Calibration(min(3.0, max(0.5, scale)), fixed, int(points))
 
 
+def _pairs(sizes: Sizes, model: str) -> Iterator[tuple[int, int]]:
+    """Our count of the view that a reply of a model answered, and the provider's, of the newest replies since
+    the view was changed."""
+    projection, session = sizes.projection, sizes.projection.session
+    changed, sealed = _last_change(session), _SealedThoughts(sizes.counter)
+    for index in reversed(projection.replies[-RECENT:]):
+        entry = session[projection.items[index].entries[-1]]
+        position = session.position(entry.id) or 0
+        if position <= changed:
+            return
+        usage = None if projection.items[index].fold else usage_of(entry)
+        if usage is not None and isinstance(entry, e.MessageEntry) and (entry.model or "") == model:
+            turn = bisect_right(session.turns, position)
+            begins = projection.item_at(session.turns[turn - 1]) if turn else 0
+            # Sealed thoughts of finished turns are no longer read.
+            ours = projection.size(sizes.counter, 0, index) - projection.size(sealed, 0, begins)
+            yield ours, usage.prompt
+
+
+class _SealedThoughts:
+    """A counter of the sealed thoughts of messages, and of nothing else."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self.counter, self.name = counter, f"sealed thoughts by {counter.name}"
+
+    def text(self, text: str) -> int:  # noqa: ARG002
+        return 0
+
+    def message(self, message: Message) -> int:
+        return sealed_size(message, self.counter)
+
+    def tools(self, tools: Sequence[Any]) -> int:  # noqa: ARG002
+        return 0
+
+
 def _written(sizes: Sizes) -> details.CalibrationNote | None:
     """What the newest fold says."""
     fold = sizes.projection.newest_fold
     return details.RefoldDetails.of(fold).calibration if fold else None
-
-
-def _model(entry: e.Entry) -> str:
-    return getattr(entry, "model", None) or ""
 
 
 def _last_change(session: History) -> int:

@@ -9,7 +9,6 @@ import msgspec
 
 from refold import entries as e
 from refold import worker
-from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
 from refold.compaction.plan_context import PlanContext
@@ -139,7 +138,6 @@ def _make(plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fo
     if not finished.framed:
         fold = with_quoted_texts(fold, session)
     after = s.projection.after(fold)
-    Clips.of(session, s.counter).clear()
     tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         raise BadAnswer("inflated", "the view would not become smaller")

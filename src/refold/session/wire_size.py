@@ -57,9 +57,6 @@ class WireOverhead:
     def item(self, index: int) -> int:
         return self._by_item.get(index, 0)
 
-    def any_from(self, first: int) -> bool:
-        return any(index >= first for index in self._by_item)
-
     def _follow(self) -> None:
         items = self.projection.items
         if items is not self._items:

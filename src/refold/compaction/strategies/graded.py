@@ -6,12 +6,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
+from refold.compaction.clips import Clips
 from refold.compaction.details import RefoldDetails, VerificationReport
 from refold.compaction.grade import Curve, Layout, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
@@ -103,34 +104,29 @@ def grading(
     """The view graded to the goal, once for all strategies that ask. `notes`: tokens of a summary that takes
     the room of lines; `digest`: extracted sentences do."""
     key = (grading, shape, notes, digest)
-    if key in s.memo:
-        return s.memo[key]
+    if key not in s.memo:
+        s.memo[key] = _grade(s, shape, notes, digest=digest)
+    return s.memo[key]
+
+
+def _grade(s: PlanContext, shape: FoldBudget, notes: int | None, *, digest: bool) -> Graded | Reason:
     room = shape.room(s)
     goal, limit = room.goal - s.sizes.fixed, room.budget - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     restored = s.restored
-    newest = restored.sizes.items(newest_step(restored), len(restored.items)) if digest else 0
-
-    def size(composer: Composer, position: int, scale: float) -> int:
-        least = composer.size(position, scale, notes)
-        if not digest:
-            return least
-        told = s.projection.size(s.counter, s.projection.first, s.projection.item_at(position))
-        most = min(int((1 - TAIL) * goal), goal - newest)
-        return max(min(least + int(DENSE * told), most), least)
-
+    clips, curve = Clips(restored), WHOLE if digest else Curve()
     while True:
         composer = Composer(restored, room)
-        layout = lay_out(restored, goal, limit, WHOLE if digest else Curve(), partial(size, composer))
-        over = layout.tokens + composer.size(layout.position, 0.0, notes) - limit
-        if over <= 0 or not room.words + room.state:
+        size = partial(_with_digest, composer, goal) if digest else partial(composer.size, notes=notes)
+        layout = lay_out(restored, clips, goal, limit, curve, size)
+        least = composer.size(layout.position, 0.0, notes)
+        if layout.tokens + least <= limit or not room.words + room.state:
             break
-        room = room.without(over)
-    changes = layout.first > restored.projection.first or layout.forms
-    view = Graded(restored, shape, goal, layout, composer) if changes else EVERYTHING_FITS
-    s.memo[key] = view
-    return view
+        room = replace(room, words=room.words // 2, state=room.state // 2)  # the newest step fills the view
+    if layout.first <= restored.projection.first and not layout.forms:
+        return EVERYTHING_FITS
+    return Graded(restored, shape, goal, layout, composer)
 
 
 EVERYTHING_FITS = Reason("everything_fits", "the conversation already fits")
@@ -278,22 +274,15 @@ class Summary:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
         newer = replace(KEPT, redacts=self.shape.redact, total_limit=_beside(s))
 
-        @cache
-        def unchanging() -> tuple[str, str]:
-            """What each part of a conversation is read beside: the messages that stay, what is asked for."""
-            kept = sources(s.session, view.layout.position, len(s.session.path))
-            return transcript.render(kept, newer) or "(nothing)", _notes(view, target)
-
         def render(unread: Sequence[SummarySource], previous: str | None) -> Request:
             known = transcript.inert(previous or "", redacts=style.redacts)
-            notes = f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else ""
-            kept, asked = unchanging()
+            kept = sources(s.session, view.layout.position, len(s.session.path))
             text = prompt(
                 "refold_summary",
                 conversation=transcript.render(unread, style),
-                kept=kept,
-                previous=notes,
-                notes=asked,
+                kept=transcript.render(kept, newer) or "(nothing)",
+                previous=f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else "",
+                notes=_notes(view, target),
             )
             return stand_alone(text, max_tokens=self._most * 2, system="refold_system")
 
@@ -341,6 +330,14 @@ def dialogue(s: PlanContext, shape: FoldBudget) -> Proposal | Reason:
     if isinstance(view, Reason):
         return view
     return view.proposal("digest", lambda _: view.finished(None if view.in_place else digested(view)))
+
+
+def _with_digest(composer: Composer, goal: int, position: int, scale: float) -> int:
+    """What a layout leaves for a record with extracted sentences."""
+    s, least = composer.s, composer.size(position, scale)
+    told = s.projection.size(s.counter, s.projection.first, s.projection.item_at(position))
+    newest = s.sizes.items(newest_step(s), len(s.items))
+    return max(min(least + int(DENSE * told), int((1 - TAIL) * goal), goal - newest), least)
 
 
 def digested(view: Graded) -> Record:
