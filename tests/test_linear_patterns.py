@@ -63,7 +63,7 @@ def modules() -> Iterator[ModuleType]:
         warnings.simplefilter("ignore", DeprecationWarning)  # packages that have another name now
         names = [found.name for found in pkgutil.walk_packages(refold.__path__, "refold.")]
     for name in names:
-        if name.endswith("__main__") or ".testing" in name or ".rungs" in name:
+        if name.endswith("__main__") or ".testing" in name:
             continue
         try:
             yield importlib.import_module(name)
