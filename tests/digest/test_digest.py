@@ -174,7 +174,7 @@ def test_dialogue_keeps_speakers_and_dates_and_drops_greetings() -> None:
     )
     text = FactDigest(said).lines(300, COUNTER)
     assert [line.partition(" [")[0] for line in text.split("\n")] == [
-        "8 May 2023 Ben: moved Lisbon April 2023",
+        "8 May 2023 Ben: moved to Lisbon April 2023",
         "Anna: adopted greyhound named Pixel 7 May 2023",
         "2 June 2023 Anna: Pixel won race",
         "Ben: sister Clara visits 3 June 2023",
