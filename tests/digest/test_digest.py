@@ -26,9 +26,7 @@ FORMS: tuple[Literal["readable", "dense"], ...] = ("readable", "dense")
 
 
 def sources(*messages: m.Message) -> list[Source]:
-    return [
-        Source(message=message, id=f"e{i}", key=key(f"e{i}"), turn=i) for i, message in enumerate(messages)
-    ]
+    return [Source(message=message, id=f"e{i}", key=key(f"e{i}")) for i, message in enumerate(messages)]
 
 
 def sections(text: str) -> dict[str, str]:

@@ -30,9 +30,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     message: Message
     id: str = ""
     key: str = ""
-    turn: int = 0
     time: float | None = None
-    speaker: str | None = None
 
 
 def texts(sources: Sequence[Source]) -> list[str]:
@@ -58,7 +56,7 @@ def _said(message: Message) -> str:
 
 _SPOKEN = 2.0
 """Seconds from one message of a person to the next, at least, on average."""
-ROLES = {"user": "User", "assistant": "Agent", "tool": "Tool", "bash": "User ran", "system": "System"}
+ROLES = {"user": "User", "assistant": "Agent"}
 """What speakers without a name are called."""
 
 
@@ -81,11 +79,12 @@ def placed(sources: Sequence[Source]) -> list[tuple[LineContext, str]]:
     rows: list[tuple[LineContext, str]] = []
     for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
         role = source.message.role
-        if role in ("user", "assistant"):
-            when, end = dates.heading(body)  # a first line that is only a date
-            day, body = (when.date, body[end:]) if when.date else (day, body.lstrip())
-        speaker = source.speaker
-        if speaker is None and role in named:
+        if role not in ROLES:
+            continue
+        when, end = dates.heading(body)  # a first line that is only a date
+        day, body = (when.date, body[end:]) if when.date else (day, body.lstrip())
+        speaker = ""
+        if role in named:
             speaker, start = speaker_of(body)
             body = body[start:]
         here = day or (dates.of_time(source.time).date if spoken else None)

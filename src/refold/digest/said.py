@@ -61,11 +61,13 @@ def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact
     """The `most` facts of the highest gain before any is chosen; order kept. Bounds the work that follows."""
     if len(facts) <= most:
         return list(facts)
-    gains = [
-        fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6 for fact in facts
-    ]
+    gains = [_gain(fact, worth, len(fact.said) // 4) for fact in facts]
     chosen = heapq.nlargest(most, range(len(facts)), key=gains.__getitem__)
     return [facts[i] for i in sorted(chosen)]
+
+
+def _gain(fact: Fact, worth: dict[str, float], tokens: int) -> float:
+    return fact.prior * sum(worth[word] for word in fact.words) / (tokens + _OVERHEAD) ** _ALPHA
 
 
 def ranked(
@@ -81,19 +83,15 @@ def ranked(
         if word in left:
             left[word] *= _DECAY
     costs = [cost(fact) for fact in facts]
-
-    def gain(i: int) -> float:
-        fact = facts[i]
-        fresh = sum(left[word] for word in fact.words)
-        return fact.prior * fresh / (costs[i] + _OVERHEAD) ** _ALPHA
-
-    heap = [(-gain(i), i) for i in range(len(facts))]
+    heap = [
+        (-_gain(fact, left, tokens), i) for i, (fact, tokens) in enumerate(zip(facts, costs, strict=True))
+    ]
     heapq.heapify(heap)
     chosen: list[Fact] = []
     used = 0
     while heap and used <= limit:
         _, i = heapq.heappop(heap)
-        now = gain(i)
+        now = _gain(facts[i], left, costs[i])
         if heap and now < -heap[0][0]:
             heapq.heappush(heap, (-now, i))
             continue

@@ -15,8 +15,8 @@ from refold.tokens.fitting import largest
 
 ASKED = 24
 """Tokens of the first section, what was asked for, where its share would be less; a third of a small text."""
-_SPARED = (0, 2, 10, 50)
-"""Percent of a budget that are spared where a text did not fit: what gives way is a line or nothing."""
+_ROOMS = (1.0, 0.97, 0.9, 0.7, 0.4)
+"""Shares of a budget that are tried in turn: tokens of parts do not always add up to those of the whole."""
 _HEADING = re.compile(r"#{2,3} +(\S.*?)\s*$")
 
 
@@ -50,8 +50,8 @@ class Digest:
         }
         frame = counter.text(_document(dict.fromkeys(sections, NONE), sections))
         empty = "" if terse or 2 * frame > budget else NONE
-        bullet, first, room = "" if terse else "- ", next(iter(sections)), budget
-        for spared in _SPARED:
+        bullet, first = "" if terse else "- ", next(iter(sections))
+        for room in (int(budget * share) for share in _ROOMS):
             shares = {title: int(section.share * room) for title, section in sections.items()}
             shares[first] = max(shares[first], min(ASKED, room // 3))
             texts = {
@@ -66,10 +66,8 @@ class Digest:
             last = cut_lines(last, left - counter.text(facts), counter.text, newest=True)
             texts[self._end] = "\n".join(filter(None, (last, facts))) or empty
             document = _document(texts, sections)
-            over = counter.text(document) - budget
-            if over <= 0:
+            if counter.text(document) <= budget:
                 return document
-            room -= over + 2 + budget * spared // 100
         return ""
 
 
