@@ -262,4 +262,4 @@ def dense(sentence: str) -> str:
     spoken = _OPENING.sub("", sentence)
     parts = _QUOTATION.split(spoken)
     parts[::2] = (_SMALL.sub("", part) for part in parts[::2])
-    return "".join(parts).strip(" ,;:.!")
+    return " ".join("".join(parts).split()).strip(" ,;:.!")

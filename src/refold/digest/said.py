@@ -83,9 +83,7 @@ def ranked(
         if word in left:
             left[word] *= _DECAY
     costs = [cost(fact) for fact in facts]
-    heap = [
-        (-_gain(fact, left, tokens), i) for i, (fact, tokens) in enumerate(zip(facts, costs, strict=True))
-    ]
+    heap = [(-_gain(fact, left, costs[i]), i) for i, fact in enumerate(facts)]
     heapq.heapify(heap)
     chosen: list[Fact] = []
     used = 0
