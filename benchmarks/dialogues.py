@@ -59,7 +59,7 @@ class Dialogue:
     def sources(self) -> list[Source]:
         """The turns, the first speaker as the user and the other one as the assistant."""
         return [
-            Source(message=self._message(speaker, text), id=id, key=key(id), turn=number // 2 + 1)
+            Source(message=self._message(speaker, text), id=id, key=key(id))
             for number, ((id, text), speaker) in enumerate(
                 zip(self.turns.items(), self.speakers, strict=True)
             )

@@ -171,12 +171,7 @@ def _wire(entries: list[MessageEntry], runs: int) -> dict[str, Any]:
 def digest_figures(*, quick: bool = False) -> dict[str, Any]:
     """The embedded digest of 10 000 messages (18 MB) to 8 000 tokens."""
     entries = entries_of(agent_transcript(1_000 if quick else 10_000))
-    turn, sources = 0, list[Source]()
-    for entry in entries:
-        turn += entry.message.role == "user"
-        sources.append(
-            Source(message=entry.message, id=entry.id, key=key(entry.id), turn=turn, time=entry.time)
-        )
+    sources = [Source(message=x.message, id=x.id, key=key(x.id), time=x.time) for x in entries]
     counter = tokens.get("o200k")
     return milliseconds(lambda: digest(sources, budget=8_000, counter=counter), 1 if quick else 3)
 

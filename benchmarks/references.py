@@ -87,13 +87,7 @@ class Prefix:
         return LogIndex(self.entries)
 
     def sources(self) -> list[Source]:
-        turn, found = 0, list[Source]()
-        for entry in self.entries:
-            turn += entry.message.role == "user"
-            found.append(
-                Source(message=entry.message, id=entry.id, key=key(entry.id), turn=turn, time=entry.time)
-            )
-        return found
+        return [Source(message=x.message, id=x.id, key=key(x.id), time=x.time) for x in self.entries]
 
 
 @cache

@@ -73,9 +73,6 @@ def test_an_archive_without_a_model_has_every_section() -> None:
             "- It still fails.",
             "- Edit src/login.py: a → b",
             "- Bash export FOO=1 && pytest -x → failed: 1 failed",
-            "- 1 January 1970 Agent: Fixed login",
-            "- User: Add test",
-            "- Agent: It still fails",
         ],
         "File-system state": ["- src/login.py: modified"],
     }

@@ -26,9 +26,7 @@ FORMS: tuple[Literal["readable", "dense"], ...] = ("readable", "dense")
 
 
 def sources(*messages: m.Message) -> list[Source]:
-    return [
-        Source(message=message, id=f"e{i}", key=key(f"e{i}"), turn=i) for i, message in enumerate(messages)
-    ]
+    return [Source(message=message, id=f"e{i}", key=key(f"e{i}")) for i, message in enumerate(messages)]
 
 
 def sections(text: str) -> dict[str, str]:
@@ -174,7 +172,7 @@ def test_dialogue_keeps_speakers_and_dates_and_drops_greetings() -> None:
     )
     text = FactDigest(said).lines(300, COUNTER)
     assert [line.partition(" [")[0] for line in text.split("\n")] == [
-        "8 May 2023 Ben: moved Lisbon April 2023",
+        "8 May 2023 Ben: moved to Lisbon April 2023",
         "Anna: adopted greyhound named Pixel 7 May 2023",
         "2 June 2023 Anna: Pixel won race",
         "Ben: sister Clara visits 3 June 2023",

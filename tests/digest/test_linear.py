@@ -27,7 +27,7 @@ TALK: dict[str, Callable[[int], str]] = {
 def test_a_fact_is_weighed_again_no_oftener_than_its_words_lose_worth(kind: str) -> None:
     """However many there are: what a word is worth ends after some fifty times."""
     sources = [Source(message=m.user(TALK[kind](n))) for n in range(800)]
-    found, _ = facts(sources)
+    found = facts(sources)
     worth = weigh(found)
     words = max(len(fact.words) for fact in found)
     often = len(found) * (3 + LOSSES * words)

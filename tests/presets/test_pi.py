@@ -429,7 +429,7 @@ def test_B11_without_a_model_the_sections_are_pis_own() -> None:
     fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(fold, e.Fold)
     assert headings(fold.summary.split("---")[0]) == SECTIONS
-    assert "- [x] fix part 1 → p1.py" in fold.summary
+    assert "- [x] Please fix part 1 → p1.py" in fold.summary
     assert "Never touch the file1.cfg" in fold.summary
     for number in range(30, 60):
         session.append(m.user(f"Please fix part {number}. " + "why " * 60))
@@ -438,8 +438,8 @@ def test_B11_without_a_model_the_sections_are_pis_own() -> None:
     second = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(second, e.Fold)
     assert headings(second.summary.split("---")[0]) == SECTIONS
-    assert "- [x] fix part 59" in second.summary
-    assert "- [x] fix part 28" in second.summary  # of the summary before
+    assert "- [x] Please fix part 59" in second.summary
+    assert "- [x] Please fix part 28" in second.summary  # of the summary before
     goal = second.summary.split("## Goal\n")[1].split("\n")[0]
     assert goal.startswith("Please fix part 1.")
 
@@ -454,9 +454,9 @@ def test_B11_B18_without_a_model_an_interrupted_turn_is_not_ticked_as_done(stopp
             session.append(answer)
     fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(fold, e.Fold)
-    assert "- [x] fix part 2" in fold.summary
-    assert "- [x] fix part 3" not in fold.summary
-    assert "- [ ] fix part 3 → interrupted" in fold.summary
+    assert "- [x] Please fix part 2" in fold.summary
+    assert "- [x] Please fix part 3" not in fold.summary
+    assert "- [ ] Please fix part 3 → interrupted" in fold.summary
 
 
 @pytest.mark.data

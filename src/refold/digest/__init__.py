@@ -32,8 +32,8 @@ def digest(
 ) -> str:
     """Digest of `sources` (oldest first), in at most `budget` tokens.
 
-    `previous`: text of an earlier summary whose sources are not among `sources`; its lines compete again
-    and keep their recall keys. `kept`: messages that stay in the view as they are; what they say need not
+    `previous`: text of an earlier summary whose sources are not among `sources`; its lines stay as they are,
+    the newest where not all fit. `kept`: messages that stay in the view as they are; what they say need not
     be repeated.
     """
     return Digest(sources, previous, kept).text(budget, counter, form)

@@ -12,7 +12,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import groupby
 from operator import attrgetter
 from typing import Literal, TypeAlias
@@ -61,11 +61,13 @@ def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact
     """The `most` facts of the highest gain before any is chosen; order kept. Bounds the work that follows."""
     if len(facts) <= most:
         return list(facts)
-    gains = [
-        fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6 for fact in facts
-    ]
+    gains = [_gain(fact, worth, len(fact.said) // 4) for fact in facts]
     chosen = heapq.nlargest(most, range(len(facts)), key=gains.__getitem__)
     return [facts[i] for i in sorted(chosen)]
+
+
+def _gain(fact: Fact, worth: dict[str, float], tokens: int) -> float:
+    return fact.prior * sum(worth[word] for word in fact.words) / (tokens + _OVERHEAD) ** _ALPHA
 
 
 def ranked(
@@ -81,19 +83,13 @@ def ranked(
         if word in left:
             left[word] *= _DECAY
     costs = [cost(fact) for fact in facts]
-
-    def gain(i: int) -> float:
-        fact = facts[i]
-        fresh = sum(left[word] for word in fact.words)
-        return fact.prior * fresh / (costs[i] + _OVERHEAD) ** _ALPHA
-
-    heap = [(-gain(i), i) for i in range(len(facts))]
+    heap = [(-_gain(fact, left, costs[i]), i) for i, fact in enumerate(facts)]
     heapq.heapify(heap)
     chosen: list[Fact] = []
     used = 0
     while heap and used <= limit:
         _, i = heapq.heappop(heap)
-        now = gain(i)
+        now = _gain(facts[i], left, costs[i])
         if heap and now < -heap[0][0]:
             heapq.heappush(heap, (-now, i))
             continue
@@ -115,28 +111,38 @@ COVERED = 60_000
 
 
 class FactDigest:
-    """What was said, read once for texts of any size and form. `previous`: text of an earlier digest; its
-    lines compete again and keep their recall keys. `kept`: what stays in the view need not be repeated."""
+    """What was said, read once for texts of any size and form. `kept`: what stays in the view need not be
+    repeated."""
 
-    def __init__(self, sources: Sequence[Source], previous: str = "", kept: Sequence[Source] = ()) -> None:
+    def __init__(self, sources: Sequence[Source], kept: Sequence[Source] = ()) -> None:
         self._kept = kept
-        self._facts, speakers = facts(sources, previous)
+        self._facts = facts(sources)
         self._worth = weigh(self._facts)
         # A fact is told in the dense form for every number of facts that is tried.
-        self._dense = cache(partial(dense_text, present=speakers))
+        self._dense = cache(dense_text)
 
     @cached_property
     def _covered(self) -> dict[str, None]:
         text = "\n".join(searchable(source.message) for source in self._kept)
         return dict.fromkeys(terms(text[-COVERED:]))
 
-    def lines(self, budget: int, counter: TokenCounter, form: DigestForm = "dense", bullet: str = "") -> str:
+    def lines(
+        self,
+        budget: int,
+        counter: TokenCounter,
+        form: DigestForm = "dense",
+        *,
+        bullet: str = "",
+        beside: str = "",
+    ) -> str:
         """The facts worth most within `budget` tokens, in the order of the conversation. Words of what is
-        kept count less."""
+        kept count less; a sentence that stands in the text `beside` them is not repeated."""
         if budget <= 0 or not self._facts:
             return ""
         tell: Callable[[Fact], str] = attrgetter("text") if form == "readable" else self._dense
         pool = best(self._facts, self._worth, max(CANDIDATES, budget // 4))
+        if beside:
+            pool = [fact for fact in pool if fact.said not in beside and tell(fact) not in beside]
         enough = budget + budget // 8  # in lines they may cost less than one by one
         order = ranked(pool, self._worth, lambda fact: counter.text(" " + tell(fact)), enough, self._covered)
         joint = " " if form == "readable" else "; "
@@ -155,16 +161,13 @@ def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budge
     affordable = int(budget * KEY_SHARE / KEY_TOKENS)
     stride = -(-len(groups) // affordable) if affordable else 0
     rendered: list[str] = []
-    day, last_key = None, -stride
+    day = None
     for number, (place, group) in enumerate(groups):
         said = joint.join(filter(None, map(tell, group)))
         if not said:
             continue
         front = f"{written_date(place.day)} " if place.day and place.day != day else ""
         day = place.day or day
-        name = f"{place.speaker}: " if place.speaker else ""
-        # Keys of an earlier digest stay: nothing else leads back to what it stood for.
-        keyed = place.key and stride and (place.role == "earlier" or number - last_key >= stride)
-        last_key = number if keyed else last_key
-        rendered.append(f"{bullet}{front}{name}{said}{f' [{place.key}]' if keyed else ''}")
+        key = f" [{place.key}]" if place.key and stride and number % stride == 0 else ""
+        rendered.append(f"{bullet}{front}{place.speaker}: {said}{key}")
     return "\n".join(rendered)

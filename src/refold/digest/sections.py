@@ -1,5 +1,5 @@
 """A summary that no model writes, under the headings of a design: each section within its share of the
-budget, brought up to date with what an earlier summary says."""
+budget. The rows of an earlier summary stay as they are, before the new ones of their section."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from refold.digest.facts import Source
 from refold.digest.said import DigestForm, FactDigest
-from refold.digest.templates import CONVERSATION, DIGEST, GOAL, NONE, Findings, Section, Template
+from refold.digest.templates import CONVERSATION, DIGEST, NONE, Findings, Section, Template
 from refold.digest.turn_line import short
-from refold.facts.words import typed
 from refold.protocols import TokenCounter
 from refold.tokens.fitting import largest
 
 ASKED = 24
 """Tokens of the first section, what was asked for, where its share would be less; a third of a small text."""
-_SPARED = (0, 2, 10, 50)
-"""Percent of a budget that are spared where a text did not fit: what gives way is a line or nothing."""
-_HEADING = re.compile(r"^#{2,3} +(.*?)[ \t]*$", re.MULTILINE)
+_ROOMS = (1.0, 0.97, 0.9, 0.7, 0.4)
+"""Shares of a budget that are tried in turn: tokens of parts do not always add up to those of the whole."""
+_HEADING = re.compile(r"#{2,3} +(\S.*?)\s*$")
 
 
 class Digest:
@@ -32,56 +31,43 @@ class Digest:
         kept: Sequence[Source] = (),
         template: Template = DIGEST,
     ) -> None:
+        if template is DIGEST and "## Goal" not in previous and not any(x.message.calls for x in sources):
+            template = CONVERSATION
         self._sources, self._template = sources, template
         self._end = next(title for title, section in template.sections.items() if section.facts)
         self._earlier = _parsed(previous, template, self._end)
-        if template.terse:
+        if template is DIGEST:
             del self._earlier["Goal"][1:]  # what was the newest request then
-        works = self._earlier.get("Goal") or any(source.message.calls for source in sources)
-        if template is DIGEST and not works:
-            self._template = CONVERSATION
-        others = sources if self._template is CONVERSATION else self._besides_goal()
-        before = "\n".join(self._earlier.pop(self._end))
-        self._facts = FactDigest(others, before if template.terse else "", kept)
-        self._before = "" if template.terse else before
-
-    def _besides_goal(self) -> list[Source]:
-        """Without the newest request, and the first where it is the goal, unless they are long."""
-        asked = [source for source in self._sources if typed(source.message)]
-        ends = (*(() if self._earlier.get("Goal") else asked[:1]), *asked[-1:])
-        told = {id(source) for source in ends if len(typed(source.message)) <= GOAL}
-        return [source for source in self._sources if id(source) not in told]
+        self._facts = FactDigest(sources, kept)
 
     def text(self, budget: int, counter: TokenCounter, form: DigestForm = "dense") -> str:
         """Never more than `budget` tokens."""
         sections, terse = self._template
         found = Findings(self._sources, self._earlier.get("Goal", ()), budget, counter)
         rows = {
-            title: _unique((*self._earlier.get(title, ()), *section.rows(found)))
+            title: _unique((*self._earlier[title], *section.rows(found)))
             for title, section in sections.items()
         }
         frame = counter.text(_document(dict.fromkeys(sections, NONE), sections))
         empty = "" if terse or 2 * frame > budget else NONE
-        first, end, room = next(iter(sections)), self._end, budget
-        for spared in _SPARED:
+        bullet, first = "" if terse else "- ", next(iter(sections))
+        for room in (int(budget * share) for share in _ROOMS):
             shares = {title: int(section.share * room) for title, section in sections.items()}
             shares[first] = max(shares[first], min(ASKED, room // 3))
             texts = {
-                title: "-" if title == end else _cut(rows[title], section, shares[title], counter) or empty
+                title: _cut(rows[title], section, shares[title], counter) or empty
                 for title, section in sections.items()
             }
+            last, texts[self._end] = "\n".join(rows[self._end]), "-"
             left = room - counter.text(_document(texts, sections)) - 2
-            most = min(left, shares[end])
-            told = _cut(rows[end], sections[end], most, counter)
-            facts = self._facts.lines(most - counter.text(told), counter, form, "" if terse else "- ")
-            left -= counter.text(told) + counter.text(facts)
-            before = cut_lines(self._before, left, counter.text, newest=True)
-            texts[end] = "\n".join(filter(None, (before, told, facts))) or empty
+            claim = min(counter.text(last), left // 2)
+            beside = "\n".join((*texts.values(), last))
+            facts = self._facts.lines(left - claim, counter, form, bullet=bullet, beside=beside)
+            last = cut_lines(last, left - counter.text(facts), counter.text, newest=True)
+            texts[self._end] = "\n".join(filter(None, (last, facts))) or empty
             document = _document(texts, sections)
-            over = counter.text(document) - budget
-            if over <= 0:
+            if counter.text(document) <= budget:
                 return document
-            room -= over + 2 + budget * spared // 100
         return ""
 
 
@@ -108,17 +94,15 @@ def _document(texts: Mapping[str, str], sections: Mapping[str, Section]) -> str:
 def _parsed(text: str, template: Template, end: str) -> dict[str, list[str]]:
     """The rows of an earlier summary by the headings of a template; those under others go to `end`."""
     rows: dict[str, list[str]] = {title: [] for title in template.sections}
-    above = {section.under.lower(): "" for section in template.sections.values()}
-    titles = above | {title.lower(): title for title in rows}
-    into, at = end, 0
-    for match in (*_HEADING.finditer(text), None):
-        rows[into] += text[at : match.start() if match else None].split("\n")
-        if match is None:
-            break
-        title = titles.get(match[1].lower())
-        into, at = title or end, match.end()
-        if title is None:
-            rows[end].append(match[0])
+    titles = {section.under.lower(): end for section in template.sections.values()}
+    titles |= {title.lower(): title for title in rows}
+    into = end
+    for line in text.split("\n"):
+        heading = _HEADING.match(line)
+        if heading:
+            into = titles.get(heading[1].lower(), end)
+        if not heading or heading[1].lower() not in titles:
+            rows[into].append(line)
     return {title: _unique(told) for title, told in rows.items()}
 
 

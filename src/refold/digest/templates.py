@@ -98,14 +98,9 @@ class Findings:
         return [f"{n}. {todo.text}" for n, todo in enumerate(self.state.open_todos, 1)]
 
     def acts(self, share: float = 0.2) -> list[str]:
-        """What was called and how it ended, the newest of it."""
-        rows, room = list[str](), int(self.budget * share)
-        for row in acts([source.message for source in self.sources]):
-            room -= self.counter.text(row) + 2
-            if room < 0:
-                break
-            rows.append(f"- {row}")
-        return rows[::-1]
+        """What was called and how it ended."""
+        newest_first = [f"- {row}" for row in acts([source.message for source in self.sources])]
+        return self._newest(newest_first[::-1], share)
 
     # ── an archive (E9) ─────────────────────────────────────────────────────────────────────────
 

@@ -89,7 +89,7 @@ def read_date(text: str, *, capitals: bool = False) -> When:
 
 def heading(text: str) -> tuple[When, int]:
     """The date in a first line that holds nothing else (`# 2024-03-01`, `[Monday, 8 May 2023, 1:56 pm]`), and
-    where the text continues; `NEVER, 0` if there is none."""
+    where the text continues; `NO_DATE, 0` if there is none."""
     line = _first_line.match(text)
     if line and any(map(str.isdigit, line[1])) and _IN_A_DATE.issuperset(_letters.findall(line[1].lower())):
         when = read_date(line[1])
@@ -109,7 +109,7 @@ def in_utc(time: float) -> datetime:
 
 
 def of_time(time: float | None) -> When:
-    """The UTC day of seconds since 1970; `NEVER` if missing or out of range."""
+    """The UTC day of seconds since 1970; `NO_DATE` if missing or out of range."""
     if not time or not 0 < time < LATEST:
         return NO_DATE
     day = in_utc(time)
