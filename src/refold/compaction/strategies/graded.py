@@ -188,6 +188,8 @@ KEPT = transcript.Style(text_limit=1_200, result_limit=600, total_limit=24_000, 
 NOTES_PART = 8
 """Notes are asked for in an eighth of the goal, about what lines have: notes of 800 tokens tell 4 points
 more than none at 8,000 tokens, notes of 2,600 tokens nothing more (M9). Longer ones are used, too."""
+TOO_LONG = 2
+"""Notes so many times longer than asked for cost a view more than they tell, and are refused."""
 UNSHOWN = 300
 """Characters of a message of the user that there is no room for, where the writer of notes is told of it."""
 
@@ -238,7 +240,7 @@ class Summary:
                 raise BadAnswer(
                     "unsupported", f"the summary does not match the conversation: {unknown} are unknown"
                 )
-            laid = self._around(checked.text, s, view)
+            laid = self._around(checked.text, s, view, most=TOO_LONG * target)
             record = laid.composer.record(laid.layout, laid.goal - laid.layout.tokens, checked.text)
             if s.sizes.fixed + laid.layout.tokens + record.tokens > laid.composer.room.budget:
                 raise BadAnswer("too_long", "the summary is longer than the space for it")
@@ -252,12 +254,12 @@ class Summary:
         """Tokens of notes that are still worth their room."""
         return max(min(int(self.shape.summary * self.factor), self.shape.goal // 3), 100)
 
-    def _around(self, notes: str, s: PlanContext, view: Graded) -> Graded:
+    def _around(self, notes: str, s: PlanContext, view: Graded, *, most: int) -> Graded:
         """The view as it would be without notes where lines leave them the room: nothing is lost for them.
         Otherwise graded anew around the notes."""
-        written, limit = s.counter.text(notes), max(self._most * 4 // 3, view.goal // 4)
-        if written > limit:
-            raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {limit:,}")
+        written = s.counter.text(notes)
+        if written > most:
+            raise BadAnswer("too_long", f"the summary has {written:,} tokens; the limit was {most:,}")
         if written <= view.composer.room_for_notes(view.layout, view.goal - view.layout.tokens):
             return view
         laid = grading(s, self.shape, notes=written)
