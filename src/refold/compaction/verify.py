@@ -123,9 +123,8 @@ def _word(match: re.Match[str], *, in_title: bool) -> Claim | None:
 
 _SOURCE_WORD = re.compile(r"[a-z0-9_]+(?:-[a-z0-9_]+)*|[^\W\x00-\x7f]")
 _THOUSANDS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
-_DIGITS = re.compile(r"\d+")
+_NUMBER_RUN = re.compile(r"\d+(?:\.\d+)*")
 _LETTER = re.compile(r"[^\d.]")
-_DECIMAL = re.compile(r"\d+(?:\.\d+)+")
 _PLACE = re.compile(r"(?::\d+(?:[-:]\d+)?|#l\d+(?:-l?\d+)?)$")
 """A line, behind a path."""
 _GAP = re.compile(r"…|\.{3}|&&|[|;*{}]|,(?=[^{}\s]{0,100}\})")
@@ -148,7 +147,8 @@ class Evidence:
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
-        return frozenset(_DIGITS.findall(self._plain)) | frozenset(_DECIMAL.findall(self._plain))
+        runs = frozenset(_NUMBER_RUN.findall(self._plain))
+        return runs.union(*(run.split(".") for run in runs))
 
     def supports(self, claim: Claim, *, cut: bool = False) -> bool:
         """Do the sources say it? `cut`: the claim goes on, but is not told further."""
