@@ -15,7 +15,6 @@ from refold.compaction.requests import SUMMARY_TAGS, framing, listing
 from refold.compaction.verify import claims, verify
 from refold.errors import BadAnswer
 from refold.protocols import Request
-from refold.shrink import truncate_message
 from refold.text.frames import quote
 
 
@@ -125,80 +124,6 @@ def test_a_summary_is_shown_in_its_frame_with_its_files() -> None:
     assert listing(e.Files()) == ""
     assert framing("Work.", e.Files(read=("a",))).endswith(
         "<summary>\nWork.\n\n<read-files>\na\n</read-files>\n</summary>"
-    )
-
-
-LONG = "x" * 1_000
-MARKER = truncate_message.CUT.format(key="k1")
-
-
-@pytest.mark.parametrize(
-    ("message", "sizes"),
-    [
-        (m.user(LONG), [300]),
-        (m.User((m.Text(LONG), m.Text(LONG), m.Text("short"))), [150, 150, 5]),
-        (m.user("x" * 300), [300]),
-        (m.user("x" * 301), [300]),
-        (m.User((m.Text(LONG), m.Text("y" * 81), m.Text("z" * 80))), [150, 81, 80]),
-        (m.Assistant((m.thinking(LONG), m.Text(LONG))), [150, 150]),
-    ],
-)
-def test_long_texts_share_the_room(message: m.Message, sizes: list[int]) -> None:
-    small = truncate_message.truncate_message(message, 300, "k1")
-    assert [len(part.text) for part in small.parts if isinstance(part, m.Text | m.Thinking)] == sizes
-    assert type(small) is type(message)
-
-
-def test_a_squeezed_message_says_how_to_get_all_of_it() -> None:
-    bash = truncate_message.truncate_message(m.Bash("ls", LONG), 300, "k1")
-    assert (
-        isinstance(bash, m.Bash)
-        and bash.command == "ls"
-        and MARKER in bash.output
-        and len(bash.output) == 300
-    )
-    call = m.Call(
-        "c", "Write", {"text": LONG, "n": 5, "list": [LONG, "s"] + [0] * 300, "in": {"deep": LONG}}, None
-    )
-    [small] = truncate_message.truncate_message(m.Assistant((call,)), 300, "k1").parts
-    assert isinstance(small, m.Call) and (small.id, small.name, small.raw) == ("c", "Write", None)
-    assert (
-        len(small.arguments["text"]) == len(small.arguments["in"]["deep"]) == 300
-        and small.arguments["n"] == 5
-    )
-    assert (
-        len(small.arguments["list"]) == truncate_message.MAX_LIST_ITEMS
-        and len(small.arguments["list"][0]) == 300
-    )
-    [raw] = truncate_message.truncate_message(m.Assistant((m.Call("c", "T", raw=LONG),)), 300, "k1").parts
-    assert isinstance(raw, m.Call) and raw.raw is not None and len(raw.raw) == 300
-    many = m.Call("c", "T", {f"k{n}": "v" * 10 for n in range(2_000)})
-    [few] = truncate_message.truncate_message(m.Assistant((many,)), 300, "k1").parts
-    assert (
-        isinstance(few, m.Call)
-        and [*few.arguments] == ["arguments"]
-        and 280 <= len(few.arguments["arguments"]) <= 300
-    )
-
-
-def test_what_cannot_be_shortened_is_named() -> None:
-    parts = (
-        m.Image(data="AA"),
-        m.Opaque({"type": "x"}),
-        m.Thinking(LONG, "sig"),
-        m.Thinking("hm", "sig"),
-        m.Thinking(data="d" * 400),
-    )
-    said = truncate_message.truncate_message(m.Assistant(parts), 300, "k1").parts
-    assert [getattr(part, "text", None) for part in said] == [
-        '[image folded; recall_conversation(keys=["k1"])]',
-        '[opaque folded; recall_conversation(keys=["k1"])]',
-        '[signed thoughts, which cannot be shortened; recall_conversation(keys=["k1"])]',
-        "hm",
-        '[signed thoughts, which cannot be shortened; recall_conversation(keys=["k1"])]',
-    ]
-    assert len(truncate_message.truncate_message(m.user(LONG), 1, "k1").text) == len(MARKER) + 40, (
-        "never less than that"
     )
 
 

@@ -205,6 +205,22 @@ def test_R22_where_a_quoted_step_stood_is_said_without_doubt() -> None:
     assert [reply.calls[0].id for reply in below[int(place[1]) - 1 :][:2]] == ["c3", "c5"]
 
 
+def test_R21_a_banner_that_outputs_begin_with_is_said_once() -> None:
+    banner = "brew.sh: line 60: the site is read from settings.example.org, port 8080\nUsing the usual settings of the site."
+    session = Session()
+    session.append("Run all parts.")
+    for part in range(8):
+        session.append(m.assistant(f"Part {part}.", m.call(f"c{part}", "Bash", command=f"./run part{part}")))
+        rows = "\n".join(f"part {part} wrote row {row} of its table" for row in range(120))
+        session.append(m.result(f"c{part}", f"{banner}\n{rows}\n"))
+    session.append(m.assistant("All parts ran."))
+    session.append("Now sum up.")
+    shown = str(run(Engine(presets.get("refold", budget=3_500)).prepare(session)).to_openai())
+    clipped = shown[shown.index("./run part4") : shown.index("./run part5")]
+    assert "Using the usual settings" not in clipped
+    assert "as at the start of earlier outputs" in clipped
+
+
 @pytest.mark.parametrize("budget", [1_500, 2_000])
 def test_R21_what_was_said_right_before_the_request_stands_once(budget: int) -> None:
     session, answer = work(), "The lock of the login is taken twice in `Session.open`."

@@ -61,6 +61,7 @@ class Clips:
         self._forms: dict[tuple[str, int], SizedMessage] = {}
         """By entry and level."""
         self._texts: dict[str, Texts] = {}
+        self._banners = path_index(s.session).banners
 
     def form(self, id: str, message: Message, level: int, call: Call | None) -> SizedMessage:
         """The message of an entry at one level; level 0: whole, without its thinking."""
@@ -68,9 +69,11 @@ class Clips:
         if form is None:
             small = message
             if level:
-                texts = self._texts.setdefault(id, Texts(self.counter))
-                number = f"#{self.session.position(id)}"
-                small = clip_message(message, level, texts, key=number, kind=shown_by(call))
+                position = self.session.position(id) or 0
+                if id not in self._texts:
+                    banner = self._banners.before(position, message.text)
+                    self._texts[id] = Texts(self.counter, banner.__contains__)
+                small = clip_message(message, level, self._texts[id], key=f"#{position}", kind=shown_by(call))
             elif isinstance(message, Assistant):
                 spoken = tuple(part for part in message.content if not isinstance(part, Thinking))
                 small = msgspec.structs.replace(message, content=spoken)

@@ -20,6 +20,7 @@ from refold.facts.state_text import Catalogue
 from refold.facts.words import Saying, demands, typed
 from refold.messages import Call, Message, Result
 from refold.session.history import History
+from refold.shrink.excerpt import Banners
 
 ANSWERS = 64
 """Entries after a call among which its results are looked for."""
@@ -49,6 +50,7 @@ class PathIndex:
         """Where calls stand that wait for their results."""
         self._home, self._housed = self.state.home, 0
         """Where relative paths start: at first, and up to which position."""
+        self.banners = Banners()
         self._lines: dict[int, EntryLines] = {}
         self._catalogue = Catalogue(self.state)
 
@@ -132,6 +134,8 @@ class PathIndex:
         if not self.state.home:
             self._housed = position
         self.state.take(message, position, entry.id)
+        if isinstance(message, Result):
+            self.banners.take(position, message.text)
         if isinstance(entry, e.MessageEntry) and (text := typed(message)):
             self.sayings.append(Saying(position, entry.id, text, demands(text)))
 

@@ -188,12 +188,38 @@ _OPENING = 12
 """Lines at the beginning of an output that may be a banner."""
 _BANNER = 60
 """Characters of a banner from which on it costs more than to say that it is left out."""
+_OFTEN = 3
+"""Outputs that begin with a line for it to be a banner of theirs."""
 _TIME = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})? ?m?s\b|(?<!\d)\d{1,3}:\d\d(?::\d\d)?")
 
 
 def opening_shapes(text: str) -> list[str]:
     """The lines that an output begins with, whatever time they tell."""
     return [_TIME.sub("0", row[:WHOLE_LINE].strip()) for row in text.split("\n", _OPENING)[:_OPENING]]
+
+
+class Banners:
+    """The lines that all outputs with the same first line begin with, where there are several."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, list[tuple[int, frozenset[str]]]] = {}
+        """By the first line: positions of outputs, and what those up to each of them share; after a few only
+        where that becomes less."""
+
+    def take(self, position: int, text: str) -> None:
+        """One more output, behind those before."""
+        first, *others = opening_shapes(bare_output(text))
+        outputs = self._shared.setdefault(first, [])
+        shared = frozenset((first, *others))
+        shared &= outputs[-1][1] if outputs else shared
+        if len(outputs) < _OFTEN or shared != outputs[-1][1]:
+            outputs.append((position, shared))
+
+    def before(self, position: int, text: str) -> frozenset[str]:
+        """The lines of the banner of an output at a position; none where too few began as it does."""
+        first = opening_shapes(bare_output(text))[0]
+        earlier = [shared for at, shared in self._shared.get(first, ()) if at < position]
+        return earlier[-1] if len(earlier) >= _OFTEN else frozenset()
 
 
 def without_banner(text: str, printed: Callable[[str], bool], key: str) -> str:
