@@ -173,6 +173,7 @@ def call(name: str, parameter: str, value: Any) -> Any:
     return list(answer) if inspect.isgenerator(answer) else answer
 
 
+@pytest.mark.filterwarnings("ignore:Engine:DeprecationWarning")
 @pytest.mark.sample(30)
 @pytest.mark.parametrize(("name", "parameter"), list(doors()))
 def test_nonsense_at_every_door_is_an_error_of_ours_or_does_no_harm(

@@ -966,7 +966,7 @@ def test_the_writer_of_notes_sees_what_stays_the_ends_of_logs_and_words_there_is
 
 
 def test_notes_longer_than_asked_for_clip_messages_harder_and_far_too_long_ones_are_refused() -> None:
-    for length, strategy in ((1_800, "summary"), (2_400, "lines")):
+    for length, strategy in ((900, "summary"), (1_800, "lines")):
         session = work(30)
         engine = refold(
             Scripted(then=say("## Goal\n" + "It is all about the login. " * (length // 7))), budget=5_000

@@ -77,8 +77,6 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     truncate.tail: lambda text: truncate.tail(text, len(text) // 2),
     truncate.head_words: lambda text: truncate.head_words(text, len(text) // 2),
     truncate.tail_words: lambda text: truncate.tail_words(text, len(text) // 2),
-    truncate.head_lines: lambda text: truncate.head_lines(text, len(text) // 2, 0.3),
-    truncate.tail_lines: lambda text: truncate.tail_lines(text, len(text) // 2, 0.3),
     truncate.middle: lambda text: truncate.middle(text, len(text) // 2),
     truncate.in_short: lambda text: truncate.in_short(text, len(text) // 2),
     truncate.one_line: lambda text: truncate.one_line(text, len(text) // 2),

@@ -35,7 +35,7 @@ SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
 UNANSWERED = 0.45
 """Share of the goal that results which no reply has read have between them."""
-CHANGES: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
+SHOWS_AGAIN: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
 """What these return shows again what their call put in: no reply has to read it whole."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
@@ -182,8 +182,15 @@ class ItemReader:
 
     def size(self, place: int, level: int) -> int:
         """Tokens of an item that stands at a level; 0: whole."""
-        form = self.form(len(self.items) - 1 - place, level) if level else None
-        return self.stats(place).now if form is None else form.size
+        index, now = len(self.items) - 1 - place, self.stats(place).now
+        form = self.form(index, level) if level else None
+        if form is None:
+            return now
+        if index <= self.last_reply:
+            return form.size
+        # What no reply has read counts as if it had all of its part, wherever its lines end: a larger goal
+        # must not cost another item its form (R20).
+        return min(form.size + max(level - self.clips.counter.text(form.message.text), 0), now)
 
     def form(self, index: int, level: int) -> SizedMessage | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""
@@ -217,7 +224,7 @@ class ItemReader:
         silent = self.form(index, 0)
         now = now - entry.sealed if silent is None else silent.size
         waits = isinstance(item.message, Result) and index > self.last_reply
-        waits = waits and not (entry.call is not None and kind(entry.call.name) in CHANGES)
+        waits = waits and not (entry.call is not None and kind(entry.call.name) in SHOWS_AGAIN)
         return ItemStats(
             whole=whole,
             now=now,

@@ -240,15 +240,13 @@ def dense_text(fact: Fact) -> str:
 
 # ── the dense form of a sentence ────────────────────────────────────────────────────────────────
 
-_INTERJECTIONS = "oh|ah|hey|hi|hello|wow|haha|lol|yeah|yep|yup|ok|okay|please|btw|anyway|honestly|so|just"
-_SMALL_WORDS = "a|an|the|am|is|are|and|in|on|at|to|of|my|also|really"
-_OPPOSITE_ALONE = r"(?!(?:few|little|all|far|because)\b)"
+_OPENERS = "oh ah hey hi hello wow haha lol yeah yep yup ok okay please btw anyway honestly so just"
+_FUNCTION_WORDS = "a an the am is are and in on at to of my also really"
+_INTERJECTIONS, _SMALL_WORDS = frozenset(_OPENERS.split()), frozenset(_FUNCTION_WORDS.split())
+_SPEAKER = frozenset({"I", "I'm", "I’m", "I've", "I’ve"})
+_OPPOSITE_ALONE = frozenset({"few", "little", "all", "far", "because"})
 """Behind a small word these say something else with it: "a few", "at all", "so far"."""
-_OPENING = lazy_pattern(rf"^(?:(?:{_INTERJECTIONS})\b[,!.…]*+\s++)++{_OPPOSITE_ALONE}", re.I)
-_SMALL = lazy_pattern(
-    rf"(?<!\S)(?:(?:{_SMALL_WORDS}|^(?i:{_SMALL_WORDS})|(?<!and )I(?:['’](?:m|ve))?)\s++)++"
-    rf"(?=[a-z]){_OPPOSITE_ALONE}"
-)
+_MARKS = ".,!?…;:"
 _QUOTATION = re.compile(r'(["“][^"“”\n]{1,120}["”])')
 _CODE = re.compile(r"[`_/\\={}<>#@|]|\$[A-Za-z_{(]|[A-Za-z]\.[A-Za-z]|\w\(")
 
@@ -259,7 +257,32 @@ def dense(sentence: str) -> str:
     Quotations and sentences with code stay as they are. A reading model answers as well from this."""
     if _CODE.search(sentence):
         return sentence
-    spoken = _OPENING.sub("", sentence)
-    parts = _QUOTATION.split(spoken)
-    parts[::2] = (_SMALL.sub("", part) for part in parts[::2])
-    return " ".join("".join(parts).split()).strip(" ,;:.!")
+    parts = _QUOTATION.split(sentence)
+    shortened = [
+        part if number % 2 else " ".join(_without_small_words(part.split(), opens=number == 0))
+        for number, part in enumerate(parts)
+    ]
+    return " ".join(filter(None, shortened)).strip(" ,;:.!")
+
+
+def _without_small_words(words: Sequence[str], *, opens: bool) -> list[str]:
+    """`opens`: the sentence begins with these words."""
+    if opens:
+        is_opening = (word.rstrip(_MARKS).lower() in _INTERJECTIONS for word in words)
+        first = next((at for at, is_one in enumerate(is_opening) if not is_one), 0)
+        if first and words[first].rstrip(_MARKS).lower() not in _OPPOSITE_ALONE:
+            words = words[first:]
+    kept: list[str] = []
+    after = ""  # the next word that is not small
+    for at in range(len(words) - 1, -1, -1):
+        word, before = words[at], words[at - 1] if at else ""
+        is_small = (
+            word in _SMALL_WORDS
+            or (word in _SPEAKER and before != "and")
+            or (opens and at == 0 and word.lower() in _SMALL_WORDS)
+        )
+        if is_small and "a" <= after[:1] <= "z" and after.rstrip(_MARKS) not in _OPPOSITE_ALONE:
+            continue
+        kept.append(word)
+        after = after if is_small else word
+    return kept[::-1]

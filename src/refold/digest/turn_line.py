@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Sequence
 
 from refold.facts import abridged
-from refold.facts.call_text import command_in_short, conclusion
+from refold.facts.call_text import ELLIPSIS, SAID, command_in_short, conclusion
 from refold.protocols import TokenCounter
 from refold.text.redact import redact
 from refold.text.sentences import split_sentences
@@ -16,7 +15,8 @@ from refold.tokens.fitting import fit
 
 _MAX_READ_CHARS = 8_000
 """Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
-_LAST_WORD = re.compile(r"[!-~]+\Z")
+_IN_WORDS = "".join(map(chr, range(ord("!"), ord("~") + 1)))
+"""What words of scripts with spaces are made of."""
 _ENDS = ".!?。！？ "
 _LOOSE = " ,;:.…-–—→(/\\，；：、"
 
@@ -43,7 +43,7 @@ def _beginning(text: str, limit: int) -> str:
         return text
     cut = head(text, limit - 1)
     if not text[len(cut)].isspace():
-        cut = _LAST_WORD.sub("", cut)
+        cut = cut.rstrip(_IN_WORDS)
     cut = cut.rstrip(_LOOSE)
     return f"{cut}…" if cut else ""
 
@@ -61,7 +61,8 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
     done, last = _done(groups), groups[-1]
     if last.state:
         return f"{done}; interrupted" if done else "interrupted"
-    return done or conclusion(redact(last.response[:_MAX_READ_CHARS])[0]).rstrip(_ENDS)
+    answered = conclusion(redact(last.response[:_MAX_READ_CHARS])[0], SAID)
+    return done or answered.lstrip(f"{ELLIPSIS} ").rstrip(f"{_ENDS};{ELLIPSIS}")
 
 
 def _done(groups: Sequence[abridged.Group]) -> str:

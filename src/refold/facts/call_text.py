@@ -36,7 +36,7 @@ _READ, _COMMAND = 8_000, 2_000
 
 # ── words ───────────────────────────────────────────────────────────────────────────────────────
 
-GAP = "…"
+ELLIPSIS = "…"
 """Stands where something is left out."""
 _FENCE = re.compile(r"^[ \t]*+```[^\n]*\n((?s:.*?))(?:^[ \t]*+```|\Z)", re.M)
 _CODE_LINE = 100
@@ -75,12 +75,12 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
         return whole
     order = sorted(range(len(blocks)), key=lambda at: -_rank(blocks, at))
     quoted: dict[int, Sequence[str]] = {}
-    room = limit - len(f"{GAP} ")
+    room = limit - len(f"{ELLIPSIS} ")
     for at in order:
-        sentences = _beginning(blocks[at], room - len(f" {GAP} "))
+        sentences = _beginning(blocks[at], room - len(f" {ELLIPSIS} "))
         if sentences and (weight(_joined(sentences)) or not quoted):
             quoted[at] = sentences
-            room -= len(_joined(sentences)) + len(f" {GAP} ")
+            room -= len(_joined(sentences)) + len(f" {ELLIPSIS} ")
     if not quoted:
         quoted[order[0]] = blocks[order[0]]
     parts: list[str] = []
@@ -88,7 +88,7 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
         sentences = quoted.get(at, ())
         parts += sentences
         if len(sentences) < len(block):
-            parts.append(GAP)
+            parts.append(ELLIPSIS)
     return in_short(_joined(parts), limit)
 
 
@@ -110,7 +110,7 @@ def _blocks(text: str, most: int) -> list[list[str]]:
             else:
                 block.append(sentence)
     told = [block for block in blocks if block]
-    return told if any(block != [GAP] for block in told) else []
+    return told if any(block != [ELLIPSIS] for block in told) else []
 
 
 def _first_line(code: re.Match[str]) -> str:
@@ -118,8 +118,8 @@ def _first_line(code: re.Match[str]) -> str:
     announced = code.string[: code.start()].rstrip().endswith(_ANNOUNCES)
     lines = [line.strip() for line in code[1].split("\n") if _LETTER.search(line)]
     if not announced or not lines or lines[0].startswith(_DRAWN):
-        return f"{GAP}\n"
-    return f"`{in_short(lines[0], _CODE_LINE)}{f' {GAP}' if len(lines) > 1 else ''}`\n"
+        return f"{ELLIPSIS}\n"
+    return f"`{in_short(lines[0], _CODE_LINE)}{f' {ELLIPSIS}' if len(lines) > 1 else ''}`\n"
 
 
 def _sentences(row: str) -> list[str]:
@@ -127,8 +127,8 @@ def _sentences(row: str) -> list[str]:
     line = _MARKUP.sub("", row.strip())
     item = _ITEM.match(line)
     line = " ".join(line[item.end() if item else 0 :].split())
-    if line.startswith((GAP, *_DRAWN)):
-        return [GAP]
+    if line.startswith((ELLIPSIS, *_DRAWN)):
+        return [ELLIPSIS]
     if line.startswith("`") and line.endswith("`"):
         return [line]
     sentences = split_sentences(line)
@@ -141,7 +141,7 @@ def _joined(sentences: Sequence[str]) -> str:
     """In one line; what does not end like a sentence is set apart."""
     line, before = "", ""
     for sentence in sentences:
-        if sentence != GAP or before != GAP:
+        if sentence != ELLIPSIS or before != ELLIPSIS:
             line += _space_after(before) + sentence
         before = sentence
     return line
@@ -188,7 +188,9 @@ def said(text: str) -> str:
 
 def telling(text: str) -> list[str]:
     """The sentences and items of a text that say more than one word; at least the first."""
-    sentences = [sentence for block in _blocks(text, CONCLUSION) for sentence in block if sentence != GAP]
+    sentences = [
+        sentence for block in _blocks(text, CONCLUSION) for sentence in block if sentence != ELLIPSIS
+    ]
     return [x for x in sentences if " " in x or not x.isascii()] or sentences[:1]
 
 

@@ -32,7 +32,7 @@ STYLE = transcript.Style(
     arguments=False,
     separator="\n",
 )
-PREVIOUS = "Summary of what came before:"
+SUMMARY_BEFORE = "Summary of what came before:"
 KEEP = 10
 """At least this many messages stay as they are."""
 
@@ -126,7 +126,7 @@ class WindowSummary:
                 conversation=transcript.render(sources, STYLE),
                 limit=str(self.max_chars),
                 language=wording.request,
-                previous=f"\n{PREVIOUS}\n{transcript.inert(previous)}\n" if previous else "",
+                previous=f"\n{SUMMARY_BEFORE}\n{transcript.inert(previous)}\n" if previous else "",
             )
             return Request(messages=(user(text),), temperature=self.temperature, purpose="summary")
 
