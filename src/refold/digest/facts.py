@@ -258,11 +258,11 @@ def dense(sentence: str) -> str:
     if _CODE.search(sentence):
         return sentence
     parts = _QUOTATION.split(sentence)
-    shortened = [
-        part if number % 2 else " ".join(_without_small_words(part.split(), opens=number == 0))
-        for number, part in enumerate(parts)
-    ]
-    return " ".join(filter(None, shortened)).strip(" ,;:.!")
+    for number in range(0, len(parts), 2):
+        words = _without_small_words(parts[number].split(), opens=number == 0)
+        before = " " if parts[number][:1].isspace() else ""
+        parts[number] = f"{before}{' '.join(words)}{' ' if parts[number][-1:].isspace() else ''}"
+    return " ".join("".join(parts).split()).strip(" ,;:.!")
 
 
 def _without_small_words(words: Sequence[str], *, opens: bool) -> list[str]:

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 
 from refold.facts import abridged
-from refold.facts.call_text import ELLIPSIS, SAID, command_in_short, conclusion
+from refold.facts.call_text import ELLIPSIS, command_in_short, conclusion
 from refold.protocols import TokenCounter
 from refold.text.redact import redact
 from refold.text.sentences import split_sentences
@@ -15,6 +15,8 @@ from refold.tokens.fitting import fit
 
 _MAX_READ_CHARS = 8_000
 """Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
+_ANSWERED = 180
+"""Characters of an answer that are told."""
 _IN_WORDS = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 """What words of scripts with spaces are made of."""
 _ENDS = ".!?。！？ "
@@ -61,7 +63,7 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
     done, last = _done(groups), groups[-1]
     if last.state:
         return f"{done}; interrupted" if done else "interrupted"
-    answered = conclusion(redact(last.response[:_MAX_READ_CHARS])[0], SAID)
+    answered = conclusion(redact(last.response[:_MAX_READ_CHARS])[0], _ANSWERED)
     return done or answered.lstrip(f"{ELLIPSIS} ").rstrip(f"{_ENDS};{ELLIPSIS}")
 
 
