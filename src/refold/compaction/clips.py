@@ -33,8 +33,10 @@ from refold.shrink.excerpt import Texts
 
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
-UNANSWERED = 0.45
-"""Share of the goal that results which no reply has read have between them."""
+UNREAD, UNREAD_LEAST = 0.5, 0.25
+"""Shares of the limit up to which results that no reply has read stay whole, and that larger ones have at least."""
+UNREAD_FADES = 0.75
+"""Larger ones lose this part of what the limit lacks: a larger limit leaves more for all (R20)."""
 SHOWS_AGAIN: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
 """What these return shows again what their call put in: no reply has to read it whole."""
 TYPED = 0.25
@@ -150,7 +152,7 @@ class ItemReader:
         clips: Clips,
         goal: int,
         *,
-        unanswered: float = UNANSWERED,
+        limit: int = 0,
         all_leave: bool = False,
     ) -> None:
         self.s, self.clips, self.items, self.goal = s, clips, s.items, goal
@@ -163,7 +165,9 @@ class ItemReader:
         """The turn that is going on: its signed thinking may not be touched."""
         waiting = range(self.last_reply + 1, len(self.items))
         size = sum(s.sizes.item(i) for i in waiting if isinstance(self.items[i].message, Result))
-        self._unanswered_share = min(unanswered * goal / max(size, 1), 1.0)
+        lacking = max(size / UNREAD - limit, 0.0)
+        unread = max(size - UNREAD_FADES * lacking, UNREAD_LEAST * limit) if limit else 0.0
+        self._unread_share = min(unread / max(size, 1), 1.0)
         """What each result has of its tokens, at least, as long as no reply has read it."""
         self._pins = set(s.session.pins)
         self._index = path_index(s.session)
@@ -254,7 +258,7 @@ class ItemReader:
         if self._stays(index):
             return now
         if waits:
-            return max(int(self._unanswered_share * now), LEVELS[0])
+            return max(int(self._unread_share * now), LEVELS[0])
         entry = self._entry(index)
         return LEVELS[0] + entry.calls + min(entry.typed, int(TYPED * self.goal))
 

@@ -18,7 +18,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.compaction.clips import Clips, ItemReader, ItemStats, SizedMessage
+from refold.compaction.clips import (
+    Clips,
+    ItemReader,
+    ItemStats,
+    SizedMessage,
+)
 from refold.compaction.plan_context import PlanContext, legal_cut, may_leave, newest_step
 from refold.messages import Assistant
 from refold.session.invariants import PAIRS, legal, thinking
@@ -219,13 +224,13 @@ def lay_out(s: PlanContext, clips: Clips, goal: int, limit: int, curve: Curve, r
         return _placed(s, reader, view, cut, goal // 10)
 
     def fits(layout: Layout) -> bool:
-        return layout.tokens + before(layout.first - first, 0.0) <= (goal if leaves else limit)
+        return layout.tokens + before(layout.first - first, 0.0) <= limit
 
     if s.wanted_cut is not None:
-        return laid(ItemReader(s, clips, goal), min(step, s.wanted_cut), s.wanted_cut)
-    layout = laid(ItemReader(s, clips, goal), step)
+        return laid(ItemReader(s, clips, goal, limit=limit), min(step, s.wanted_cut), s.wanted_cut)
+    layout = laid(ItemReader(s, clips, goal, limit=limit), step)
     if not fits(layout):  # the newest step alone, and no share of its own for what no reply has read
-        reader = ItemReader(s, clips, goal, unanswered=0)
+        reader = ItemReader(s, clips, goal)
         layout = laid(reader, step, legal_cut(s, step, 0, reader.open_from))
     if leaves and not fits(layout):
         end = len(s.items)
