@@ -34,7 +34,8 @@ from refold.shrink.excerpt import Texts
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
 UNREAD, UNREAD_LEAST = 0.5, 0.25
-"""Shares of the limit up to which results that no reply has read stay whole, and that larger ones have at least."""
+"""Shares of the limit up to which results that no reply has read stay whole, and that larger ones have at
+least."""
 UNREAD_FADES = 0.75
 """Larger ones lose this part of what the limit lacks: a larger limit leaves more for all (R20)."""
 SHOWS_AGAIN: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
