@@ -33,7 +33,7 @@ from refold.shrink.excerpt import Texts
 
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
-UNREAD, UNREAD_LEAST = 0.5, 0.25
+UNREAD_WHOLE, UNREAD_LEAST = 0.5, 0.25
 """Shares of the limit up to which results that no reply has read stay whole, and that larger ones have at
 least."""
 UNREAD_FADES = 0.75
@@ -166,7 +166,7 @@ class ItemReader:
         """The turn that is going on: its signed thinking may not be touched."""
         waiting = range(self.last_reply + 1, len(self.items))
         size = sum(s.sizes.item(i) for i in waiting if isinstance(self.items[i].message, Result))
-        lacking = max(size / UNREAD - limit, 0.0)
+        lacking = max(size / UNREAD_WHOLE - limit, 0.0)
         unread = max(size - UNREAD_FADES * lacking, UNREAD_LEAST * limit) if limit else 0.0
         self._unread_share = min(unread / max(size, 1), 1.0)
         """What each result has of its tokens, at least, as long as no reply has read it."""
