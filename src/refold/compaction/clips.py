@@ -137,6 +137,8 @@ class ItemStats(NamedTuple):
     heavy: int = 0
     """Tokens of its step that no clip makes smaller: large calls, and thinking that may not be taken off. 0
     where the step may not leave its place."""
+    step: int = -1
+    """The item that its step begins with: a step leaves as a whole."""
 
 
 _RECORD = Item(user("(the record)"))
@@ -177,7 +179,7 @@ class ItemReader:
         """Of the items that were read, the newest first."""
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
-        self._heavy_steps: dict[int, int] = {}
+        self._heavy_steps: dict[int, tuple[int, int]] = {}
         """Tokens that no clip makes smaller, by the items of the steps that were read."""
 
     def stats(self, place: int) -> ItemStats:
@@ -230,6 +232,7 @@ class ItemReader:
         now = now - entry.sealed if silent is None else silent.size
         waits = isinstance(item.message, Result) and index > self.last_reply
         waits = waits and not (entry.call is not None and kind(entry.call.name) in SHOWS_AGAIN)
+        heavy, step = self._heavy(index)
         return ItemStats(
             whole=whole,
             now=now,
@@ -238,7 +241,8 @@ class ItemReader:
             writes=entry.calls > 0,
             stale=self._is_stale(entry.call),
             sealed=entry.sealed,
-            heavy=self._heavy(index),
+            heavy=heavy,
+            step=step,
         )
 
     def _is_stale(self, call: Call | None) -> bool:
@@ -263,9 +267,10 @@ class ItemReader:
         entry = self._entry(index)
         return LEVELS[0] + entry.calls + min(entry.typed, int(TYPED * self.goal))
 
-    def _heavy(self, index: int) -> int:
+    def _heavy(self, index: int) -> tuple[int, int]:
+        """`ItemStats.heavy` and `ItemStats.step`."""
         if self.all_leave:
-            return NEVER
+            return NEVER, index
         if index not in self._heavy_steps:
             step = self._step_of(index)
             heavy = sum(self._entry(i).calls + self._entry(i).sealed for i in step)
@@ -273,7 +278,7 @@ class ItemReader:
                 heavy = NEVER
             if step.stop > self.step or any(map(self._stays, step)):
                 heavy = 0
-            self._heavy_steps |= dict.fromkeys(step, heavy)
+            self._heavy_steps |= dict.fromkeys(step, (heavy, step.start))
         return self._heavy_steps[index]
 
     def _step_of(self, index: int) -> range:

@@ -138,13 +138,15 @@ class ScaleSearch:
         The *age* of an item is what came after it; one huge message counts as a part of the scale at most, so
         that it does not push everything before it out of sight."""
         view, age, curve = ScaleView(self.items.total), 0.0, self.curve
+        leaving: dict[int, bool] = {}
+        """For each step what its newest item decides: no result stands without its call."""
         depth = curve.depth(scale)
         for place in range(self.items.total):
             newest = place < self.items.total - self.last
             if not newest and (age > depth or view.tokens > self.goal):
                 break
             stats = self.items.stats(place)
-            if curve.leaves(stats, age, scale):
+            if leaving.setdefault(stats.step, curve.leaves(stats, age, scale)):
                 most = min(curve.quoted(stats, age, scale), LARGEST_QUOTE * self.goal)
                 level = _level(most, QUOTE if stats.said else max(QUOTE, stats.least), stats.now)
                 view.quoted.add(place)
