@@ -146,7 +146,7 @@ def test_the_verdict_at_the_end_of_five_megabytes_is_found_cold_and_warm() -> No
     assert check.quote == "1 failed, 61 passed"
 
     async def run() -> None:
-        warm, engine = Session(), Engine(presets.get("refold", window=30_000))
+        warm, engine = Session(), Engine(presets.get("refold", window=24_000))
         for message in (*turns(30), *answered("Bash", text, command="pytest -q"), *turns(30)):
             warm.append(message)
             await engine.prepare(warm)
