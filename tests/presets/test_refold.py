@@ -477,6 +477,20 @@ def test_R6_pairs_batches_thinking_on_random_transcripts_are_whole() -> None:
     check_wire(view)
 
 
+@pytest.mark.parametrize("budget", range(1_500, 9_000, 500))
+def test_R6_a_step_with_a_large_call_stays_or_leaves_as_a_whole(budget: int) -> None:
+    session = Session()
+    session.append("Write all parts.")
+    for part in range(10):
+        text = "\n".join(f"row {row} of part {part}" for row in range(20 + 12 * part))
+        call = m.call(f"c{part}", "Write", path=f"p{part}.txt", content=text)
+        session.append(m.assistant(f"Part {part}.", call))
+        session.append(m.result(f"c{part}", f"p{part}.txt is written.\n{text}"))
+    session.append(m.assistant("All written."))
+    session.append("Go on.")
+    assert orphans(run(refold(budget=budget).prepare(session)).items) == []
+
+
 def test_R7_between_folds_the_view_only_grows_at_its_end() -> None:
     session, engine = work(30), refold(window=16_000)
     run(engine.prepare(session))

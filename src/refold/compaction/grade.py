@@ -138,8 +138,8 @@ class ScaleSearch:
         The *age* of an item is what came after it; one huge message counts as a part of the scale at most, so
         that it does not push everything before it out of sight."""
         view, age, curve = ScaleView(self.items.total), 0.0, self.curve
+        # The newest item of a step decides for all of it: no result stands without its call.
         leaving: dict[int, bool] = {}
-        """For each step what its newest item decides: no result stands without its call."""
         depth = curve.depth(scale)
         for place in range(self.items.total):
             newest = place < self.items.total - self.last
