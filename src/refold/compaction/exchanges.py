@@ -149,15 +149,15 @@ def cut_exchange(exchange: tuple[SummarySource, ...], limit: int) -> tuple[Summa
         return exchange
     asked, last = exchange[:-1], exchange[-1]
     parts = [(asked, m.user), ((last,), m.assistant)] if asked else [((last,), m.assistant)]
+    told = [transcript.render(sources, STYLE) for sources, _ in parts]
 
     def cut(room: int) -> tuple[SummarySource, ...]:
         kept: list[SummarySource] = []
-        for sources, says in parts:
+        for (sources, says), text in zip(parts, told, strict=True):
             if len(sources) == 1 and json_size(sources) <= room:
                 kept += sources
             else:
-                told = says(middle(transcript.render(sources, STYLE), room))
-                kept.append(SummarySource(sources[0].id, told, sources[0].time))
+                kept.append(SummarySource(sources[0].id, says(middle(text, room)), sources[0].time))
         return tuple(kept)
 
     return cut(largest(limit, lambda room: json_size(cut(room)) <= limit))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from refold.facts.hunks import short_change
-from refold.facts.shell import folder_before, parse, without_folder
+from refold.facts.shell import parse, without_folder
 from refold.facts.todos import todos
 from refold.facts.tools import Action, actions
 from refold.messages import Call, compact_json
@@ -271,9 +271,8 @@ def _folder(call: Call, line: str, cwd: str) -> str:
     start = given if isinstance(given, str) else ""
     if not start and not line.startswith("cd "):
         return ""
-    commands = parse(line).commands
-    first = next((at for at, simple in enumerate(commands) if simple.program != "cd"), 0)
-    folder = posixpath.normpath(posixpath.join(cwd, start, folder_before(parse(line), first)))
+    below = next((simple.folder for simple in parse(line).commands if simple.program != "cd"), "")
+    folder = posixpath.normpath(posixpath.join(cwd, start, below))
     return "" if folder in (cwd, ".") else folder.removeprefix(f"{cwd}/") if cwd else folder
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from refold.facts.shell import CommandLine, folder_before, normalised, operands, parse
+from refold.facts.shell import CommandLine, normalised, operands, parse
 from refold.text.frames import without_escapes
 from refold.text.patterns import lazy_pattern
 from refold.text.truncate import one_line
@@ -68,7 +68,7 @@ def check_run(line: str) -> CheckRun | None:
     return CheckRun(
         one_line(parsed.text[start : commands[places[-1]].end], 4_000),
         frozenset(normalised(commands[at].words) for at in places),
-        folder_before(parsed, places[0]),
+        commands[places[0]].folder,
         *_proves(parsed, places),
     )
 

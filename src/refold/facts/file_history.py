@@ -20,7 +20,7 @@ import msgspec
 
 from refold.entries import Files
 from refold.facts.hunks import going_on, summarise_edit
-from refold.facts.shell import CommandLine, Simple, folder_before, operands
+from refold.facts.shell import CommandLine, Simple, operands
 from refold.facts.tool_outcome import ToolOutcome
 from refold.facts.tools import Action, tidy
 from refold.text.truncate import in_short
@@ -162,7 +162,7 @@ class FileHistory:
         for index, simple in enumerate(line.commands):
             program, words = _program(simple)
             failed = outcome.failed and line.plain and index == len(line.commands) - 1
-            elsewhere = _is_outside(f"{absolute(folder_before(line, index), base)}/", base)
+            elsewhere = _is_outside(f"{absolute(simple.folder, base)}/", base)
             if program == "git stash" and words[:1] == ("pop",):
                 stash = self.undo is not None and self.undo.text.startswith("git stash")
                 if stash and _DROPPED.search(outcome.body):

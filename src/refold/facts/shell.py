@@ -18,6 +18,7 @@ from refold.text.patterns import lazy_pattern
 
 _MAX_PARSED_CHARS = 20_000
 """Characters of a command line that are looked at."""
+_MAX_FOLDER_CHARS = 1_000
 _HEREDOC = lazy_pattern(
     r"(?<!<)<<-?[ \t]{0,8}(?:\\|['\"])?(\w{1,60}+)['\"]?([^\n]*+)\n(?:(?s:.*?)\n)??"
     r"[ \t]*+\1(?=[ \t\r]*+(?:\n|\Z|[\"')]))"
@@ -47,6 +48,8 @@ class Simple(msgspec.Struct, frozen=True):
     """Where it stands in the line, without the redirections at its end."""
     silent: bool = False
     """What it says of errors is thrown away."""
+    folder: str = ""
+    """Where it runs, as far as the line says: what `cd` in front of it names."""
 
     @property
     def program(self) -> str:
@@ -84,13 +87,22 @@ def parse(line: str) -> CommandLine:
         elif sign := token["operator"]:
             if words:
                 plain = plain and words[0] not in _KEYWORDS
-                made.append(Simple(_bare(words), operator, start, end, silent))
+                made.append(Simple(_bare(words), operator, start, end, silent, _folder(made)))
                 words, operator, silent = [], "", False
             plain = plain and sign not in "()"
             operator = sign if sign != "\n" else operator or (";" if made else "")
     if len(made) == 1 and made[0].program in SHELLS and made[0].words[1:2] in (("-c",), ("-lc",)):
         return parse("".join(made[0].words[2:3]))
     return CommandLine(text, tuple(made), plain, operator in ("", ";"), any_silent)
+
+
+def _folder(before: Sequence[Simple]) -> str:
+    """Where the next command of a line runs."""
+    last = before[-1] if before else Simple(())
+    if last.program != "cd" or len(last.words) != 2:
+        return last.folder
+    folder = posixpath.normpath(posixpath.join(last.folder, last.words[1]))
+    return "" if folder == "." else folder if len(folder) <= _MAX_FOLDER_CHARS else last.folder
 
 
 def _bare(words: Sequence[str]) -> tuple[str, ...]:
@@ -123,15 +135,6 @@ def normalised(words: Sequence[str]) -> tuple[str, ...]:
     program = words[0].rsplit("/", 1)[-1].rstrip(".0123456789") if words else ""
     told = (word.removeprefix("./").rstrip("/") for word in words[1:] if word[:1] != "-" or "=" in word)
     return (program, *(word for word in told if not _PRINTING.match(word)))
-
-
-def folder_before(line: CommandLine, index: int) -> str:
-    """Where a command of a line runs, as far as the line says: what `cd` in front of it names."""
-    folder = ""
-    for simple in line.commands[:index]:
-        if simple.program == "cd" and len(simple.words) == 2:
-            folder = posixpath.normpath(posixpath.join(folder, simple.words[1]))
-    return "" if folder == "." else folder
 
 
 _CD = re.compile(r"\s{0,80}cd (?:\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s;&|]{1,400}) ?(?:&&|;|\n)\s{0,80}")

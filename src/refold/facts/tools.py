@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from refold.entries import Files
-from refold.facts.shell import CommandLine, folder_before, operands, parse
+from refold.facts.shell import CommandLine, operands, parse
 from refold.messages import Call, Message
 from refold.session.dialects.common import list_or_empty
 from refold.session.toolnames import (
@@ -232,9 +232,9 @@ def _bash(call: Call) -> Iterator[Action]:
 
 def _views(line: CommandLine) -> Iterator[tuple[str, str]]:
     """Files that a command line is to print: the name as it stands there, and the path."""
-    for index, simple in enumerate(line.commands):
+    for simple in line.commands:
         if simple.program in _PRINTS and simple.joined not in _PIPES:
-            folder, named = folder_before(line, index), operands(simple.words)
+            folder, named = simple.folder, operands(simple.words)
             if simple.program == "sed":
                 named = named[1:] if "-n" in simple.words else []
             for word in named:

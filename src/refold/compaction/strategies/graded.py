@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
@@ -276,15 +276,18 @@ class Summary:
         s, style = view.s, replace(STYLE, redacts=self.shape.redact)
         newer = replace(KEPT, redacts=self.shape.redact, total_limit=_beside(s))
 
+        @cache  # a history that is read in parts is rendered once a message
+        def beside() -> dict[str, str]:
+            kept = sources(s.session, view.layout.position, len(s.session.path))
+            return {"kept": transcript.render(kept, newer) or "(nothing)", "notes": _notes(view, target)}
+
         def render(unread: Sequence[SummarySource], previous: str | None) -> Request:
             known = transcript.inert(previous or "", redacts=style.redacts)
-            kept = sources(s.session, view.layout.position, len(s.session.path))
             text = prompt(
                 "refold_summary",
                 conversation=transcript.render(unread, style),
-                kept=transcript.render(kept, newer) or "(nothing)",
                 previous=f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else "",
-                notes=_notes(view, target),
+                **beside(),
             )
             return stand_alone(text, max_tokens=self._most * 2, system="refold_system")
 
