@@ -185,7 +185,7 @@ def test_the_judge_sees_what_is_false(there: str, instead: str) -> None:
         ("`git checkout main` (#4)", "`git stash` (#4)"),
         ("`git checkout main` (#4)", "`git checkout main` (#2)"),
         ("- /w/a.py", "- /w/b.py"),
-        ("Files changed before `git checkout main` (#4), which may have undone it", "Files changed"),
+        ("Files changed before `git checkout main` (#4), which may have taken that back", "Files changed"),
         (" #3, before `git checkout main` (#4)", " #3"),
     ],
 )

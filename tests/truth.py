@@ -278,7 +278,7 @@ class Judge:
     def _undone(self, one: Statement) -> str:
         """An edit tool changed it, and the command that is named came later."""
         path, how = self._known(one)
-        found = re.search(r"before `(.+)` \(#(\d+)\), which may have undone it", one.heading)
+        found = re.search(r"before `(.+)` \(#(\d+)\), which may have taken that back", one.heading)
         if not found or how not in ("changed", "created", "deleted", "undone"):
             return f"no edit tool changed it ({how or path})"
         if self.changes[path][1] > int(found[2]):
@@ -322,7 +322,9 @@ class Judge:
 
     def _change(self, one: Statement) -> str:
         head, *rows = one.text.split("\n")
-        found = re.match(r"(.*?) #(\d+)(?: \((?:also changed|also defines): (.*)\))?$", head)
+        found = re.match(
+            r"(.*?) #(\d+)(, changed again below)?(?: \((?:in other changes|also has): (.*)\))?$", head
+        )
         if not found or int(found[2]) >= len(self.log):
             return "no number"
         agent = re.search(r"\(a sub-agent worked at #(\d+)\)", one.heading)
@@ -333,10 +335,13 @@ class Judge:
         changed = [quote(line) for x in mine for line in changed_lines(x.call)]
         if strange := [
             name
-            for name in (found[3] or "").removesuffix("…").split(", ")
+            for name in (found[4] or "").removesuffix("…").split(", ")
             if not any(spaced(name).rstrip(",") in spaced(line) for line in changed or [""])
         ]:
             return f"no edit changes {strange[0]!r}"
+        later = any(x.asked > int(found[2]) and not x.failed and not x.refused for x in mine)
+        if later != bool(found[3]):
+            return "changed again later" if later else "not changed again"
         message = self.log[int(found[2])]
         calls = message.calls if message else ()
         said = [spaced(quote("\n".join(texts(call.arguments)) + (call.raw or ""))) for call in calls]

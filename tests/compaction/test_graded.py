@@ -126,7 +126,7 @@ def test_what_can_stay_in_its_place_is_only_clipped(
 
 
 def test_a_cut_through_a_turn_names_what_of_it_leaves() -> None:
-    found = proposal(lines(290).propose(context(*work(6), window=580)))
+    found = proposal(lines(280).propose(context(*work(6), window=560)))
     assert (found.first_kept, found.turn_prefix) == ("e11", ("e8", "e9", "e10"))
     assert (found.fold() if callable(found.fold) else found.fold) == tuple(f"e{n}" for n in range(8))
     assert found.stretch == ("e0", "e10")

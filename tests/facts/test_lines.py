@@ -601,3 +601,24 @@ def test_R11_the_usual_folder_is_not_named_and_no_name_is_cut() -> None:
     assert rows[1:] == ["shell make 2", "shell make 1", "shell make 0"]
     assert rows[0].endswith("/deep/down)") and len(rows[0]) <= ARGUMENT + len("shell ")
     assert "(in …/deep" in rows[0]
+
+
+def test_R23_an_edit_that_failed_is_not_told_as_done() -> None:
+    edit = m.call("c1", "Edit", file_path="/w/load.py", old_string="a", new_string="b")
+    said = m.assistant("So `load.py` must not cache, but it does: that is the bug.", edit)
+    worked = findings([(0, said), (1, m.result("c1", "The file has been updated."))])
+    failed = findings([(0, said), (1, m.result("c1", "String to replace not found", is_error=True))])
+    assert worked[0].lines[0].text.endswith("(then Edit load.py)")
+    assert "then" not in failed[0].lines[0].text
+
+
+def test_R23_a_list_in_an_answer_that_is_cut_says_so() -> None:
+    tasks = "\n".join(f"- task {n} is still to be done by somebody" for n in range(40))
+    told = ended("TaskList", {}, tasks)
+    assert told.startswith("task 0 is") and told.endswith("…")
+
+
+def test_R23_what_tells_most_is_cut_rather_than_left_out() -> None:
+    found = f"Found it: the hook runs in `worktree-a`, {'where nobody expects it, ' * 12}and fails."
+    (line, _) = lines_of(m.assistant(f"{found} Let me check that config:", m.call("c", "submit")), {}.get)
+    assert line.text.startswith("Found it: the hook runs in `worktree-a`")

@@ -186,7 +186,7 @@ NO = "error: pathspec 'main' did not match\nExit code 1"
 def test_R10_a_command_that_may_have_undone_all_changes_is_named(steps: list[Step], undo: str) -> None:
     made = done(EDIT, *steps, cwd="/w")
     assert made.files().modified == ()
-    heading = f"Files changed before {undo}, which may have undone it (1):"
+    heading = f"Files changed before {undo}, which may have taken that back (1):"
     assert render(made, 2_000, COUNTER).startswith(f"{heading}\n- src/a.py")
     assert "Newest changes" not in render(made)
     assert told(done(EDIT, *steps, EDIT, cwd="/w"), "Files changed (1)") == ["src/a.py"]
@@ -218,7 +218,7 @@ def test_R22_what_changed_before_an_undo_is_not_told_of_a_later_change() -> None
         "ok",
     )
     assert told(done(first, MAIN, EDIT_A), "Newest changes")[0] == "a.py #4"
-    assert told(done(first, EDIT_A), "Newest changes")[0] == "a.py #2 (also changed: login)"
+    assert told(done(first, EDIT_A), "Newest changes")[0] == "a.py #2 (in other changes: login)"
 
 
 def test_R10_files_of_no_project_are_not_undone() -> None:
@@ -456,7 +456,7 @@ def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
         ("Edit", {"file_path": "a.py", "old_string": "5", "new_string": "6"}, "ok"),
         ("Edit", {"file_path": "a.py", "old_string": "7", "new_string": "8"}, "old_string not found", True),
     )
-    assert told(made, "Newest changes") == ["a.py #4 (also changed: login, NoUser)", "    - 5", "    + 6"]
+    assert told(made, "Newest changes") == ["a.py #4 (in other changes: login, NoUser)", "    - 5", "    + 6"]
 
 
 # ── checks ──────────────────────────────────────────────────────────────────────────────────────
@@ -857,7 +857,7 @@ def test_R22_what_a_change_took_out_again_is_not_named() -> None:
         ("Edit", {"file_path": "a.go", "old_string": "func timeAgo() {\n}\n", "new_string": ""}, "ok"),
         ("Edit", {"file_path": "a.go", "old_string": "1", "new_string": "2"}, "ok"),
     )
-    assert told(made, "Newest changes")[0] == "a.go #4 (also changed: b)"
+    assert told(made, "Newest changes")[0] == "a.go #4 (in other changes: b)"
 
 
 def test_R22_a_line_that_an_edit_only_stands_beside_is_not_named() -> None:
@@ -865,7 +865,7 @@ def test_R22_a_line_that_an_edit_only_stands_beside_is_not_named() -> None:
         ("Edit", {"file_path": "a.go", "old_string": "func old() {", "new_string": "func new() {\n}\n\nfunc old() {"}, "ok"),
         ("Edit", {"file_path": "a.go", "old_string": "1", "new_string": "2"}, "ok"),
     )  # fmt: skip
-    assert told(made, "Newest changes")[0] == "a.go #2 (also changed: new)"
+    assert told(made, "Newest changes")[0] == "a.go #2 (in other changes: new)"
 
 
 def test_R21_the_same_change_of_several_files_is_told_once() -> None:

@@ -465,3 +465,21 @@ def test_R8_what_stands_on_both_sides_of_a_gap_is_not_one_line() -> None:
         told = shown([saying(0, text)], budget).text
         for line in told.split("\n"):
             assert line in (GAP, "[#0]", "") or line.removeprefix("[#0] ") in text
+
+
+def test_R8_demands_behind_a_paste_come_before_those_in_it() -> None:
+    paste = "".join(
+        f"> The reporter of issue {n} says that it must always be so, if anybody asks.\n" for n in range(40)
+    )
+    asked = "You must not change the tests in any way."
+    text = f"Here is an issue.\n{paste}{asked}"
+    sayings = [
+        words.Saying(0, "a", text, words.demands(text)),
+        words.Saying(1, "b", "go on with the second part of the work, please"),
+    ]
+    assert asked in words.rendering(sayings, 120, COUNTER).text
+
+
+def test_R8_a_sentence_goes_on_behind_an_abbreviation() -> None:
+    text = "Do not call programs of a session (e.g. python or vim) here, as they wait for what is typed. " * 5
+    assert all(not text[slice(*span)].rstrip().endswith("e.g.") for span in words.sentences(text))

@@ -218,7 +218,7 @@ def test_R21_a_banner_that_outputs_begin_with_is_said_once() -> None:
     shown = str(run(Engine(presets.get("refold", budget=3_500)).prepare(session)).to_openai())
     clipped = shown[shown.index("./run part4") : shown.index("./run part5")]
     assert "Using the usual settings" not in clipped
-    assert "as at the start of earlier outputs" in clipped
+    assert "part 4 wrote row 0 of its table" in clipped
 
 
 @pytest.mark.parametrize("budget", [1_500, 2_000])
@@ -940,7 +940,10 @@ def test_R10_an_earlier_change_of_a_file_is_told_where_the_view_shows_the_newest
     forced(engine, session)
     record, *rest = engine.view(session).messages
     assert any(call.id == "last" for message in rest for call in message.calls)
-    assert "Newest changes:\n- rows.py #1\n    - pass\n    + def count_rows(index):" in record.text
+    assert (
+        "Newest changes:\n- rows.py #1, changed again below\n    - pass\n    + def count_rows(index):"
+        in record.text
+    )
 
 
 def test_R23_a_finding_is_told_with_the_edit_that_was_tried_with_it() -> None:

@@ -351,7 +351,10 @@ def test_lines_that_outputs_began_with_before_leave_their_room_to_what_is_new() 
     text = banner + "".join(f"step {n} is done\n" for n in range(200)) + "all good"
     result = m.result("c1", text)
     clip = clip_message(result, 120, Texts(COUNTER, printed=printed), key="#7", kind="bash").text
-    assert clip.startswith("[… 2 lines, as at the start of earlier outputs; #7 …]\nstep 0 is done\n")
+    mark, first, *_ = clip.split("\n")
+    assert re.fullmatch(r"\[… \d+ tokens, #7 …\]", mark) and first == "step 0 is done", (
+        "what is missing is marked"
+    )
     assert banner in clip_message(result, 120, Texts(COUNTER), key="#7", kind="bash").text
 
 
@@ -525,8 +528,77 @@ def test_R19_a_long_line_that_says_what_went_wrong_stays_in_part() -> None:
     assert row.endswith(" …") and len(row) <= 250
 
 
-def test_one_line_is_not_called_lines() -> None:
-    banner = "Collecting usage statistics, see https://example.org/usage/and/more/of/it\n"
-    text = banner + "".join(f"step {n} is done\n" for n in range(200))
-    texts = Texts(COUNTER, printed=banner.splitlines().__contains__)
-    assert clip_text(text, 120, texts, "#7", "bash").startswith("[… 1 line, as at the start of earlier")
+def test_R21_what_a_banner_had_counts_as_missing_however_small_the_clip_is() -> None:
+    banner = "".join(f"ok of step {n}: the site is read from the settings\n" for n in range(12))
+    texts = Texts(COUNTER, printed=set(banner.splitlines()).__contains__)
+    text = banner + "\n".join(f"step {n} went on" for n in range(8))
+    clipped = clip_text(text, 48, texts, "#7", "bash")
+    missing = int(re.findall(r"\[… (\d+) tokens, #7 …\]", clipped)[0])
+    assert missing + COUNTER.text(re.sub(r"\[….*?…\]|…", "", clipped)) >= COUNTER.text(text) - 8
+    assert "step 7 went on" in clipped and clipped.count("[…") == 1
+
+
+def test_R21_verdicts_of_packages_are_no_banner() -> None:
+    rows = "".join(f"ok  \texample.org/app/part{n}\t0.00{n}s\n" for n in range(12))
+    text = rows + "FAIL example.org/app/last"
+    assert clip_text(text, 150, Texts(COUNTER, printed=lambda _: True), "#7", "bash").startswith(
+        "ok  \texample.org/app/part0"
+    )
+
+
+@pytest.mark.parametrize("between", ["\n", ",\n", "\n---\n"])
+def test_R21_the_end_of_one_record_never_stands_below_the_beginning_of_another(between: str) -> None:
+    text = between.join(f'{{\n  "name": "n{n}",\n  "size": {n},\n  "last": "l{n}"\n}}' for n in range(40))
+    for size in (24, 48, 96, 192):
+        assert "l39" not in clip(text, size, "bash") and '"n0"' in clip(text, size, "bash")
+
+
+def test_R21_a_line_of_a_diff_stands_below_its_place_and_its_file() -> None:
+    parts = "".join(
+        f"diff --git a/f{n}.py b/f{n}.py\n--- a/f{n}.py\n+++ b/f{n}.py\n@@ -{n},3 +{n},4 @@ def g{n}():\n     one\n+    added{n}\n     two\n"
+        for n in range(60)
+    )
+    for size in range(60, 400, 20):
+        rows = clip(parts, size, "bash").split("\n")
+        for at, row in enumerate(rows):
+            if found := re.match(r"\+ +added(\d+)$", row):
+                above = [x for x in rows[:at] if x.startswith(("@@ ", "+++ "))][-2:]
+                assert above == [
+                    f"+++ b/f{found[1]}.py",
+                    f"@@ -{found[1]},3 +{found[1]},4 @@ def g{found[1]}():",
+                ], size
+
+
+def test_R21_what_a_test_got_stays() -> None:
+    log = f"=== RUN TestA\n{STEPS}\n    sum_test.go:1972: expected 0 user lines added, got 4\n{STEPS}\n--- FAIL: TestA (0.01s)\nFAIL"
+    assert "sum_test.go:1972: expected 0 user lines added, got 4" in clip(log, 100, "bash")
+
+
+def test_R21_what_a_linter_found_stays() -> None:
+    log = f"{STEPS}\n211:11  Warning: 'teamLead' is assigned a value but never used.\n{STEPS}\ninfo - see the docs"
+    assert "211:11  Warning: 'teamLead'" in clip(log, 100, "bash")
+
+
+def test_R21_what_passing_tests_print_is_not_what_tells_most() -> None:
+    log = f"{STEPS}\n  stack: 'Error: Database connection failed'\n{STEPS}\n Tests  245 passed (245)"
+    shown = clip(log, 100, "bash")
+    assert "Database connection failed" not in shown and "245 passed" in shown
+
+
+def test_R21_the_end_of_what_was_said_is_whole_sentences() -> None:
+    reasons = (
+        "There are two reasons why you might not see a request at first. " + "The first has many parts. " * 40
+    )
+    text = f"{reasons}Navigating there normally should trigger it because there is no cached payload yet. It is so."
+    for size in range(30, 150, 4):
+        _, mark, end = clip(text, size).rpartition("#7 …]\n")
+        assert not mark or not end or end.removeprefix("… ").startswith(("The first", "Navigating", "It is"))
+
+
+def test_R21_of_an_edit_what_changed_stays() -> None:
+    around = "\n".join(f"    before{n} = compute(before{n})" for n in range(30))
+    behind = "\n".join(f"    after{n} = compute(after{n})" for n in range(30))
+    text = f"The file /w/a.py has been edited. Here's the result:\n{around}\n    return is_the_new_line\n{behind}"
+    for size in (80, 120, 200):
+        shown = clip(text, size, "edit")
+        assert shown.startswith("The file /w/a.py has been edited.") and "is_the_new_line" in shown

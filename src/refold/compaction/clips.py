@@ -28,7 +28,7 @@ from refold.session.invariants.thinking import required, signed
 from refold.session.items import Item
 from refold.session.toolnames import ToolKind, kind
 from refold.session.wire_size import wire_overhead
-from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, clip_message
+from refold.shrink.clip import CLIP_OVERHEAD, LEVELS, WORTH, clip_message
 from refold.shrink.excerpt import Texts
 
 SMALL = 64
@@ -208,7 +208,7 @@ class ItemReader:
             return None
         entry = self._entry(index)
         form = self.clips.form(item.entries[0], entry.message, level, entry.call)
-        if form.size >= self._count(index):
+        if form.size > self._count(index) - (WORTH if level else 1):
             return None
         return SizedMessage(form.message, form.size + self.s.sizes.extra.item(index))
 

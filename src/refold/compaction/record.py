@@ -480,15 +480,13 @@ def opening(s: PlanContext, index: PathIndex) -> list[Row]:
 
 
 def doing(index: PathIndex) -> list[Row]:
-    """What was done last: the last call, or what was said where nothing was called. These are others' words:
-    they stand in the frame."""
+    """The last call, where the turn goes on. These are others' words: they stand in the frame."""
     newest = next((x for x in index.lines_before(index.length) if x.lines and not x.lines[0].outcome), None)
-    if newest is None:
+    called = [line.text for line in newest.lines if line.call] if newest else []
+    if newest is None or not called:
         return []
-    called = next((line for line in reversed(newest.lines) if line.call), None)
-    what, text = ("Last step", called.text) if called else ("Last said", newest.lines[0].text)
-    text = from_root(index.catalogue.root)(text)
-    return [Row(f"{what}: {in_short(text, STANDS)} #{newest.number}", (newest.number,))]
+    text = in_short(from_root(index.catalogue.root)(called[-1]), STANDS)
+    return [Row(f"Last step: {text} #{newest.number}", (newest.number,))]
 
 
 def answered(s: PlanContext, index: PathIndex, tokens: int) -> list[Row]:

@@ -78,11 +78,11 @@ def conclusion(text: str, limit: int = CONCLUSION) -> str:
     room = limit - len(f"{ELLIPSIS} ")
     for at in order:
         sentences = _beginning(blocks[at], room - len(f" {ELLIPSIS} "))
+        if not sentences and not quoted:  # what tells most is cut rather than left out
+            sentences = [in_short(blocks[at][0], room - len(f" {ELLIPSIS} "))]
         if sentences and (weight(_joined(sentences)) or not quoted):
             quoted[at] = sentences
             room -= len(_joined(sentences)) + len(f" {ELLIPSIS} ")
-    if not quoted:
-        quoted[order[0]] = blocks[order[0]]
     parts: list[str] = []
     for at, block in enumerate(blocks):
         sentences = quoted.get(at, ())
@@ -141,7 +141,7 @@ def _joined(sentences: Sequence[str]) -> str:
     """In one line; what does not end like a sentence is set apart."""
     line, before = "", ""
     for sentence in sentences:
-        if sentence != ELLIPSIS or before != ELLIPSIS:
+        if sentence != ELLIPSIS or not before.endswith(ELLIPSIS):
             line += _space_after(before) + sentence
         before = sentence
     return line
@@ -199,8 +199,12 @@ def report(text: str, limit: int) -> str:
     begins = text[:400].lstrip()
     if begins.startswith(("{", "[")):
         return in_short(text, limit)
-    blocks = [] if begins.startswith(_DRAWN) else _blocks(text, limit)
-    return in_short(_joined(blocks[0]), limit) if blocks else ""
+    blocks = [] if begins.startswith(_DRAWN) else _blocks(text, _READ)
+    first = blocks[0] if blocks else []
+    if len(told := _joined(first)) <= limit:
+        return told
+    whole = _beginning(first, limit - len(f" {ELLIPSIS}"))
+    return _joined([*whole, ELLIPSIS]) if whole else in_short(told, limit)
 
 
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
@@ -105,24 +105,27 @@ def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]
     """What weighs most of what was said between calls, newest first: what was found, and what follows from it
     (R23). Messages come with their numbers."""
     ranked: list[tuple[int, int, Assistant]] = []
+    failed = set[str]()
     for number, message in messages:
+        if isinstance(message, Result) and outcome_of(message).failed:
+            failed.add(message.call_id)
         if isinstance(message, Assistant) and (rank := weight(spoken(message))) >= _TELLING:
             ranked.append((rank, number, message))
     heaviest = sorted(ranked, key=lambda found: found[:2])[-_FINDINGS:]
     rows = {
-        conclusion(spoken(message), FINDING) + _tried(message): number
+        conclusion(spoken(message), FINDING) + _tried(message, failed): number
         for _, number, message in sorted(heaviest, key=lambda found: found[1])
     }
     return [EntryLines(number, 0, (MessageLine(text),)) for text, number in reversed(rows.items())]
 
 
-def _tried(message: Assistant) -> str:
-    """The edits that came with what was said: one may have mended what is told."""
+def _tried(message: Assistant, failed: Container[str]) -> str:
+    """The edits that came with what was said, but for those that failed: one may have mended what is told."""
     edits = (
         f"{one_line(call.name, 60)} {posixpath.basename(action.path)}"
         for call in message.calls
         for action in actions(call)
-        if action.verb != "view"
+        if action.verb != "view" and call.id not in failed
     )
     tried = in_short(", ".join(dict.fromkeys(edits)), REPORT)
     return f" (then {tried})" if tried else ""

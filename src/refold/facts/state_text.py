@@ -28,7 +28,7 @@ _LISTS = {
     "modified": "Files changed",
     "created": "Files created",
     "deleted": "Files deleted",
-    "uncertain": "Files changed before {undo}, which may have undone it",
+    "uncertain": "Files changed before {undo}, which may have taken that back",
     "read": "Files read",
 }
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
@@ -133,7 +133,8 @@ class Catalogue:
             notes = [note for note in self._ranked[:count] if note.fate == fate]
             if notes:
                 more = self._fates[fate] - len(notes)
-                about = Row(f"{self._heading(fate)} ({self._fates[fate]}{root}):")
+                others = ", sub-agents' not counted" if self.state.agent_at >= 0 and fate != "read" else ""
+                about = Row(f"{self._heading(fate)} ({self._fates[fate]}{others}{root}):")
                 others = [Row(f"- (and {more} more)")] if more else []
                 sections.append((fate, [about, *self._folder_rows(notes), *others]))
                 root = ""  # said once
@@ -178,8 +179,8 @@ class Catalogue:
         if not all(not todo.id and shows(state.todos_at, todo.text) for todo in state.open_todos):
             yield from (_Statement(TODOS, [text], state.todos_at) for text in _todos(state))
         changed = self._changed(shows) if changes else []
-        yield from (self._change(note, listed, _NEWEST) for note in changed[:1])
-        yield from (self._change(note, listed, _OTHERS) for note in changed[1:])
+        yield from (self._change(*change, listed, _NEWEST) for change in changed[:1])
+        yield from (self._change(*change, listed, _OTHERS) for change in changed[1:])
         yield from checks[3:]
         if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
             lines = [f"#{state.plan_at}", *(x for x in head(state.plan, _PLAN).split("\n") if x.strip())]
@@ -191,22 +192,25 @@ class Catalogue:
         current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not _fails(x)))
         return [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
 
-    def _changed(self, shows: Shows) -> list[FileNote]:
-        """Files with their newest changes that the view does not show, newest first. What was changed alike
-        in several is told of the newest."""
-        by_change = dict[str, FileNote]()
+    def _changed(self, shows: Shows) -> list[tuple[FileNote, bool]]:
+        """Files with their newest changes that the view does not show, newest first, and whether it shows a
+        later one. What was changed alike in several is told of the newest."""
+        by_change = dict[str, tuple[FileNote, bool]]()
         for note in self._notes:
             if note.change and (unseen := _unseen(note, shows)):
-                by_change.setdefault(unseen.change, unseen)
-        return [*by_change.values()][:_CHANGES]
+                by_change.setdefault(unseen.change, (unseen, unseen.number < note.number))
+        return sorted(by_change.values(), key=lambda change: -change[0].number)[:_CHANGES]
 
-    def _change(self, note: FileNote, listed: frozenset[str], lengths: Iterable[int]) -> _Statement:
-        """What was last changed in a file, in so many of its lines."""
+    def _change(
+        self, note: FileNote, again: bool, listed: frozenset[str], lengths: Iterable[int]
+    ) -> _Statement:
+        """What was last changed in a file, in so many lines of it. `again`: a later change is shown."""
         base_name = posixpath.basename(note.name)
         alone = note.name in listed and self._base_names[base_name] == 1
         names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN_CHARS)
-        what = "also defines" if note.fate == "created" else "also changed"
+        what = "also has" if note.fate == "created" else "in other changes"
         title = f"{base_name if alone else self._short(note.name)} #{note.number}"
+        title += ", changed again below" if again else ""
         title += f" ({what}: {names})" if names else ""
         beginnings = (beginning(note.change.split("\n"), length) for length in lengths)
         texts = ["\n    ".join([title, *lines]) for lines in beginnings if lines]

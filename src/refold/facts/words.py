@@ -74,7 +74,8 @@ def _any_of(lists: dict[str, str]) -> str:
 
 _DEMAND = lazy_pattern(rf"\b(?:{_any_of(DEMANDS)})\b|{_any_of(DEMANDS_INSIDE)}", re.I)
 _END = lazy_pattern(
-    r"\n+|(?<=[.!?…])[\"'”’)\]]{0,4}[ \t]+|(?<=[。！？；])[”’」』）]{0,4}(?![。！？；”’」』）])"
+    r"\n+|(?<=[.!?…])(?<!\be\.g\.)(?<!\bi\.e\.)[\"'”’)\]]{0,4}[ \t]+"
+    r"|(?<=[。！？；])[”’」』）]{0,4}(?![。！？；”’」』）])"
 )
 _AT_HAND = 20
 """Share of the request at hand, where that of all others is 10."""
@@ -254,9 +255,11 @@ def _queues(sayings: Sequence[Saying]) -> list[tuple[int, Iterator[Piece]]]:
 
 
 def _demanded(sayings: Sequence[Saying]) -> Iterator[Piece]:
-    """Demands, the newest first, each behind the next message, if that is short: it may take them back."""
+    """Demands, those of the newest message first, and those before and behind a paste before others; each
+    behind the next message, if that is short: it may take them back."""
     for index in range(len(sayings) - 1, -1, -1):
-        for span in sayings[index].demands:
+        length = len(sayings[index].text)
+        for span in sorted(sayings[index].demands, key=lambda span: min(span[0], length - span[1])):
             after = sayings[index + 1].text if index + 1 < len(sayings) else ""
             if 0 < len(after) <= _REACTION:
                 yield index + 1, (0, len(after))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 import msgspec
@@ -17,6 +17,7 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import ToolKind
 from refold.session.toolstatus import bare_output, reported_status, without_tag
 from refold.shrink.salient import (
+    HUNK,
     WHOLE_LINE,
     LineSpan,
     RankedLine,
@@ -28,7 +29,7 @@ from refold.shrink.salient import (
     speaks_of_failure,
     success_total,
 )
-from refold.text.plural import counted
+from refold.text.sentences import spans
 from refold.text.truncate import head_words, tail, tail_words
 from refold.tokens.fitting import largest
 
@@ -57,10 +58,12 @@ _TELLING = 60
 
 
 class Body(msgspec.Struct, frozen=True):
-    """What excerpts of all sizes are made of: a text without its tool's envelope, without banner, repeated
-    lines and numbers of lines."""
+    """What excerpts of all sizes are made of: a text without its tool's envelope, repeated lines and numbers
+    of lines."""
 
     text: str
+    begins: int
+    """Where the banner ends that earlier outputs had, too: it is the first to go."""
     size: int
     kind: ToolKind
     lines: Sequence[RankedLine]
@@ -69,9 +72,11 @@ class Body(msgspec.Struct, frozen=True):
     """The line of a log that says what went wrong, or that nothing did: it is the last to go."""
     wanted: Sequence[LineSpan]
     """The lines that may have most of the room: of a log those that say what went wrong, of a search the
-    first hit in each file."""
+    first hit in each file, of an edit what it changed."""
     headings: Sequence[int]
     """Where lines begin that say what those below them are about."""
+    records: bool
+    """Records in JSON: the end of one would read as the end of another."""
     sizes: dict[LineSpan, int]
     """Tokens of the lines that were asked for."""
 
@@ -94,16 +99,14 @@ class Texts:
             size = self._sizes[text] = self.counter.text(text)
         return size
 
-    def body(self, text: str, kind: ToolKind, key: str) -> Body:
+    def body(self, text: str, kind: ToolKind) -> Body:
         body = self._bodies.get(text)
         if body is None:
-            body = self._bodies[text] = self._read(text, kind, key)
+            body = self._bodies[text] = self._read(text, kind)
         return body
 
-    def _read(self, text: str, kind: ToolKind, key: str) -> Body:
+    def _read(self, text: str, kind: ToolKind) -> Body:
         plain = bare_output(text)
-        if kind == "bash":
-            plain = without_banner(plain, self.printed, key)
         if kind not in _FILES:  # of a file every line may have to be matched
             plain = _without_repeats(plain)
         plain = without_numbers(plain, kind).rstrip()
@@ -112,8 +115,10 @@ class Texts:
         failed = refused or _reports_failure(plain)
         lines = ranked_lines(plain, "bash" if failed else kind)
         success = success_total(plain) if kind == "bash" and not failed else None
+        if success:  # what was tested printed errors that it was to print
+            lines = [line for line in lines if not line.speaks_of_failure]
         errors = [line.span for line in lines if line.says_error and (failed or kind == "bash")]
-        hits = [line.span for line in lines] if kind == "grep" and not failed else []
+        hits = [line.span for line in lines] if kind in _WANTED_OF and not failed else []
         if refused and tagged:
             outcome = 0, len(opening)
         elif errors:
@@ -122,19 +127,25 @@ class Texts:
             outcome = next((line.span for line in lines if failed and line.speaks_of_failure), None)
         return Body(
             text=plain,
+            begins=banner_end(plain, self.printed) if kind == "bash" else 0,
             size=self.counter.text(plain),
             kind=kind,
             lines=lines,
             outcome=success or outcome,
             wanted=errors or hits,
             headings=headings(plain),
+            records=_RECORD.match(plain) is not None and plain.count("{") > 1,
             sizes={},
         )
 
 
 _FILES: tuple[ToolKind, ...] = ("read", "editor")
+_WANTED_OF: tuple[ToolKind, ...] = ("grep", "edit", "editor")
 _CHANGES: tuple[ToolKind, ...] = ("edit", "editor", "write", "create", "patch")
 """What these show is code, but where they refuse, they say why."""
+
+
+_RECORD = re.compile(r"[\s\[]{0,40}\{\s{0,40}[\"}]")
 
 
 def _first_line(text: str) -> str:
@@ -187,7 +198,7 @@ def without_numbers(text: str, kind: ToolKind) -> str:
 _OPENING = 12
 """Lines at the beginning of an output that may be a banner."""
 _BANNER = 60
-"""Characters of a banner from which on it costs more than to say that it is left out."""
+"""Characters of a banner from which on it costs more than to mark that it is left out."""
 _OFTEN = 3
 """Outputs that begin with a line for it to be a banner of theirs."""
 _TIME = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})? ?m?s\b|(?<!\d)\d{1,3}:\d\d(?::\d\d)?")
@@ -222,19 +233,16 @@ class Banners:
         return earlier[-1] if len(earlier) >= _OFTEN else frozenset()
 
 
-def without_banner(text: str, printed: Callable[[str], bool], key: str) -> str:
-    """An output without the lines at its beginning that many began with, too. What it says of failure is news
-    each time."""
+def banner_end(text: str, printed: Callable[[str], bool]) -> int:
+    """Where the lines end that an output begins with as many others do. What it says of failure is news each
+    time, and so is a verdict."""
     count = 0
     for shape in opening_shapes(text):
         if shape and (not printed(shape) or is_news(shape)):
             break
         count += 1
     *banner, rest = text.split("\n", count)
-    if sum(map(len, banner)) < _BANNER or not rest:
-        return text
-    entry = f"; {key}" if key else ""
-    return f"[… {counted(count, 'line')}, as at the start of earlier outputs{entry} …]\n{rest}"
+    return len(text) - len(rest) if rest and sum(map(len, banner)) >= _BANNER else 0
 
 
 # ── what stays ──────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +253,7 @@ def clip_text(text: str, tokens: int, texts: Texts, key: str, kind: ToolKind = "
     names its entry in the marker, `kind` says what it shows."""
     if len(text) <= tokens or texts.size(text) <= tokens:
         return text
-    body = texts.body(text, kind, key)
+    body = texts.body(text, kind)
     if body.size <= tokens or (body.size <= tokens + GAP_MARK_TOKENS and body.text != text):
         return body.text  # what a mark would cost is nearly all that is left to save
     choice = _Choice(body, max(tokens - GAP_MARK_TOKENS, 1), texts.counter)
@@ -266,7 +274,7 @@ class _Choice:
         """Tokens of what was taken, markers not counted."""
         self.spans: dict[int, LineSpan] = {}
         """What was taken, by the beginning of its line."""
-        self._begins: int = 0
+        self._begins: int = body.begins
         """Where the line begins that comes after those taken from the beginning."""
         self._ends: int = len(body.text)
         """Where the line ends that comes before those taken from the end."""
@@ -278,7 +286,7 @@ class _Choice:
             start, end = self._piece_that_says_what_failed(body.outcome)
             if start < end:
                 self._take((start, end), 0, line=body.outcome[0])
-        if body.kind == "bash":  # half of `1 failed, 61 passed` lies
+        if body.kind == "bash" and not body.records:  # half of `1 failed, 61 passed` lies
             self._take((self.text.rfind("\n") + 1, len(self.text)), 0)
         if room >= _TELLING:
             before = self.room
@@ -312,8 +320,24 @@ class _Choice:
 
     def _take_all(self, lines: Sequence[LineSpan], floor: int) -> None:
         for line in lines:
-            if not self._take(line, floor, line=line[0]):
+            if not self._take_with_lines_above(line, floor):
                 return
+
+    def _take_with_lines_above(self, line: LineSpan, floor: int) -> bool:
+        start = line[0]
+        if start in self.spans:
+            return True
+        if not self._take(line, floor, line=start):
+            return False
+        taken = all(self._take(above, floor, line=above[0]) for above in self._lines_above(start))
+        if not taken:
+            self._drop(start)
+        return taken
+
+    def _drop(self, start: int) -> None:
+        span = self.spans.pop(start)
+        self.used -= self.body.sizes[span]
+        self.room += self.body.sizes[span]
 
     def _take_beginning(self, floor: int) -> None:
         """Takes line after line from the beginning on."""
@@ -326,33 +350,31 @@ class _Choice:
     def _take_end(self, floor: int) -> None:
         """Takes line after line from the end on, and the one that they stand under. An end without that goes
         again, as do brackets alone."""
-        while self._begins < self._ends:
+        while self._begins < self._ends and not self.body.records:
             start = max(self.text.rfind("\n", 0, self._ends) + 1, self._begins)
             if not self._take((start, self._ends), floor):
                 break
             self._ends = start - 1
         while self._begins <= (start := self._ends + 1) < len(self.text):
-            above = self._line_above(start)
-            misleads = above is not None and not self._take(above, 0, line=above[0])
+            misleads = not all(self._take(line, 0, line=line[0]) for line in self._lines_above(start))
             tells = any(map(str.isalnum, self.text[start:]))
             if (tells and not misleads) or (self.body.outcome and start == self.body.outcome[0]):
                 return
-            span = self.spans.pop(start)
-            self.used -= self.body.sizes[span]
-            self.room += self.body.sizes[span]
-            self._ends = span[1]
+            self._ends = self.spans[start][1]
+            self._drop(start)
 
     def _take_pieces(self, beginning: float) -> None:
         """Takes the end of a last line that is long, and the beginning of the first line that is missing."""
         line = self.text[max(self.text.rfind("\n") + 1, self._begins) :]
-        # The end of a record in JSON would read as the end of another.
-        records = line.startswith(("{", "[")) and "{" in line
-        if self._ends == len(self.text) and len(line) > WHOLE_LINE and not records:
+        if self._ends == len(self.text) and len(line) > WHOLE_LINE and not self.body.records:
             piece = tail_words(line, self._fitting(line, int(self.room * (1 - beginning)), from_end=True))
-            if piece and self._take((len(self.text) - len(piece), len(self.text)), 0):
+            if self.body.kind == "other" and next(spans(line))[1] < len(line):
+                # The end of a sentence may say the contrary of all of it.
+                piece = piece[next(spans(piece), (0, 0))[1] :].lstrip()
+            if len(piece) >= _TELLS and self._take((len(self.text) - len(piece), len(self.text)), 0):
                 self._ends = len(self.text) - len(piece) - 1
         line = self.text[self._begins : min(self._line_end(self._begins), self._ends)]
-        if len(line) > WHOLE_LINE or not self.spans or self._begins == 0:
+        if len(line) > WHOLE_LINE or not self.spans or self._begins == self.body.begins:
             piece = head_words(line, self._fitting(line, self.room))
             if len(piece) >= _TELLS and self._take((self._begins, self._begins + len(piece)), 0):
                 self._begins += len(piece)
@@ -365,15 +387,18 @@ class _Choice:
 
         return largest(min(len(line), _WIDE * tokens), fits)
 
-    def _line_above(self, at: int) -> LineSpan | None:
-        """The line without which the one that begins at a place misleads: the heading of its part, the file
-        of a diff, the error that it is a detail of."""
+    def _lines_above(self, at: int) -> Iterator[LineSpan]:
+        """The lines without which the one that begins at a place misleads: the error that it is a detail of,
+        the heading of its part, or the place in a diff and its file."""
         if self.body.wanted and (headline := headline_of(self.text, at)):
-            return headline
-        index = bisect_right(self.body.headings, at) - 1
-        if index < 0 or self.body.headings[index] == at:
-            return None
-        return self.body.headings[index], self._line_end(self.body.headings[index])
+            yield headline
+            return
+        above = self.body.headings[: bisect_right(self.body.headings, at)]
+        for heading in reversed(above):
+            if heading < at:
+                yield heading, self._line_end(heading)
+            if not self.text.startswith(HUNK, heading):
+                return
 
     def _line_end(self, start: int) -> int:
         end = self.text.find("\n", start)

@@ -36,8 +36,10 @@ _ERROR = lazy_pattern(
     re.I,
 )
 """`ValueError: …`, `error TS2345: …`, `error[E0308]: …`, `--- FAIL: TestX`: what went wrong."""
-_PLACE = re.compile(r"\.\w{1,6}:\d{1,7}:\d{1,7}:? ")
-"""`a.go:12:2: declared and not used`: compilers and linters name the place, and often no word of failure."""
+_PLACE = re.compile(r"\.\w{1,6}:\d{1,7}:\d{1,7}:? |^ {4,16}\w[\w.-]{0,80}\.\w{1,6}:\d{1,7}: ", re.M)
+"""`a.go:12:2: declared and not used`, `    a_test.go:12: got 3`: compilers, linters and tests name the place,
+and often no word of failure."""
+_WARNING = re.compile(r"\bwarning\b ?[:\[(]|^\s{0,8}\d{1,7}:\d{1,7}\s{1,8}warning\b", re.I)
 _SUCCESS = re.compile(
     r"^\s{0,20}[✓✔✅]|\b(?:0|no) (?:error|fail|problem)|\b(?:error|fail|failure|problem)s?[:=] {0,4}0\b", re.I
 )
@@ -49,8 +51,9 @@ _NUMBER = re.compile(r"\d+")
 _IMPORTED = re.compile(r"(?:import|from|use|using|package|#include|require)\b")
 _DEEP = 4
 """Columns that a line of an outline is indented at most; what is behind all headings."""
-_HEADING = re.compile(r"^(?:(#{2,6}) \S|diff --git |\+\+\+ \S)", re.M)
-_HUNK = re.compile(r"^@@ ", re.M)
+HUNK = "@@ "
+"""How a place in a diff begins."""
+_HEADING = re.compile(rf"^(?:(#{{2,6}}) \S|diff --git |\+\+\+ \S|{HUNK})", re.M)
 _DOCUMENT = 3
 """So many headings make a text a document."""
 _ABOVE = 1_000
@@ -60,8 +63,9 @@ _ENDS = 1_000
 
 LineSpan: TypeAlias = tuple[int, int]
 """Where a line begins and ends."""
-_NAMES, _SPEAKS, _COUNTS = -2, -1, 0
-"""Ranks of lines of a log: those that say what went wrong, that something did, and how many."""
+_NAMES, _SPEAKS, _COUNTS, _WARNS = -2, -1, 0, 1
+"""Ranks of lines of a log: those that say what went wrong, that something did, how many, and what may be
+wrong."""
 
 
 class RankedLine(NamedTuple):
@@ -87,7 +91,7 @@ def ranked_lines(text: str, kind: ToolKind) -> list[RankedLine]:
     """The lines of a text that tell something by themselves, the best first. Only those that say what went
     wrong may be the beginning of a longer line."""
     look = _LOOKS.get(kind, _log)
-    if _HUNK.search(text) or (kind == "other" and len(headings(text)) >= _DOCUMENT):
+    if f"\n{HUNK}" in f"\n{text}" or (kind == "other" and len(headings(text)) >= _DOCUMENT):
         look = _structure
     rows = text.split("\n", _MAX_LINES)[:_MAX_LINES]
     starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
@@ -107,12 +111,13 @@ def ranked_lines(text: str, kind: ToolKind) -> list[RankedLine]:
 
 
 def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Lines that say what went wrong, then those that speak of failure, each of a kind once, then totals."""
+    """Lines that say what went wrong, those that speak of failure, totals, and warnings: each of a kind once,
+    but for totals."""
     for index in _hinted(rows):
         row = rows[index][:WHOLE_LINE]
         rank = _log_rank(row)
         if rank is not None:
-            yield index, rank, _NUMBER.sub("0", row.strip()) if rank < _COUNTS else None
+            yield index, rank, None if rank == _COUNTS else _NUMBER.sub("0", row.strip())
 
 
 def _hinted(rows: Sequence[str]) -> list[int]:
@@ -137,7 +142,7 @@ def _log_rank(row: str) -> int | None:
             return _NAMES
         if place or (_FAILURE.search(row) and not _ONLY_ANNOUNCES.match(row)):
             return _SPEAKS
-    return _COUNTS if _TOTAL.search(row) else None
+    return _COUNTS if _TOTAL.search(row) else _WARNS if _WARNING.search(row) else None
 
 
 def failure_at(line: str) -> int:
@@ -155,7 +160,7 @@ def speaks_of_failure(line: str) -> bool:
 
 def is_news(line: str) -> bool:
     """Whether a line tells how a run went, so that it is worth repeating."""
-    return _FAILURE.search(line) is not None or _TOTAL.search(line) is not None
+    return any(each.search(line) for each in (_FAILURE, _TOTAL, _WARNING)) or line.startswith("ok ")
 
 
 def success_total(log: str) -> LineSpan | None:
@@ -175,13 +180,13 @@ def success_total(log: str) -> LineSpan | None:
 
 
 def _structure(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
-    """Headings of a document, of parts before those of parts of them; files and places of a diff, and what
-    changed there."""
+    """Headings of a document, of parts before those of parts of them; files of a diff, and what changed in
+    them: the place comes with it."""
     for index, row in enumerate(rows):
+        if row.startswith(HUNK):
+            continue
         if heading := _HEADING.match(row):
             yield index, len(heading[1] or ""), None
-        elif row.startswith("@@ "):
-            yield index, 0, None
         elif row.startswith(("+", "-")) and not row.startswith("---"):
             yield index, _DEEP, None
 
@@ -218,7 +223,8 @@ _LOOKS: Mapping[ToolKind, _Look] = {
 
 
 def headings(text: str) -> list[int]:
-    """Where lines begin that say what those below them are about: headings of a document, files of a diff."""
+    """Where lines begin that say what those below them are about: headings of a document, files of a diff and
+    places in them."""
     return [heading.start() for heading in _HEADING.finditer(text)]
 
 
