@@ -199,7 +199,7 @@ def test_R22_where_a_quoted_step_stood_is_said_without_doubt() -> None:
         session.append(m.assistant("", call))
         session.append(m.result(f"c{number}", "written"))
     text = run(engine.prepare(session)).text
-    place = re.search(r"\(after reply (\d) of those below\)\n#9 assistant: Write", text)
+    place = re.search(r"\(It stood after reply (\d) below\.\)\n#9 assistant: Write", text)
     assert place is not None
     below = [item.message for item in engine.view(session).items if item.fold is None and item.message.calls]
     assert [reply.calls[0].id for reply in below[int(place[1]) - 1 :][:2]] == ["c3", "c5"]

@@ -306,7 +306,8 @@ class Composer:
             return ""
         earlier = (self.s.items[at] for at in range(layout.first, index) if at not in layout.left)
         replies = sum(isinstance(item.message, Assistant) for item in earlier)
-        return f"(after reply {replies} of those below)\n" if replies else "(before the replies below)\n"
+        place = f"after reply {replies}" if replies else "before the replies"
+        return f"(It stood {place} below.)\n"
 
 
 class _Parts(NamedTuple):
