@@ -188,7 +188,7 @@ class Catalogue:
     def _checks(self, shows: Shows) -> list[LatestCheck]:
         """The newest checks, newest first, that the view does not show."""
         latest, newest = [*reversed(self.state.checks)], self.state.history.changed_at
-        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not _fails(x)))
+        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not fails(x)))
         return [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
 
     def _changed(self, shows: Shows) -> list[FileNote]:
@@ -269,7 +269,8 @@ def _check(check: LatestCheck, state: WorkState) -> str:
     return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{number}{since}"
 
 
-def _fails(check: LatestCheck) -> bool:
+def fails(check: LatestCheck) -> bool:
+    """Reason enough not to call the work done."""
     return check.outcome == "FAILED" or tells_of_failure(check.quote)
 
 
