@@ -267,6 +267,20 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
 
 
+def test_how_many_were_left_out_is_counted_through_the_passes() -> None:
+    text = ""
+    for first in (0, 20, 40):
+        said = [
+            x
+            for n in range(first, first + 20)
+            for x in (m.user(f"Fix part {n}."), m.assistant(f"Part {n} works."))
+        ]
+        text = checkpoint_text(sources(*said), 400, WORDS, text)
+        note, *told = sections(text)["Done"]
+        assert note == f"- ({first + 20 - len(told)} earlier left out)"
+        assert [f"part {first + 19}" in row for row in told] == [False] * (len(told) - 1) + [True]
+
+
 @pytest.mark.parametrize("stop", ["end", "error", "aborted"])
 def test_a_turn_that_was_broken_off_is_in_progress(stop: m.Stop) -> None:
     said = (m.user("Explain it."), m.Assistant((m.Text("It is so."),), stop))

@@ -16,12 +16,11 @@ from refold.messages import Assistant, Message, User, spoken
 from refold.text import dates
 from refold.text.patterns import lazy_pattern
 from refold.text.sentences import speaker_of, split_sentences
-from refold.text.truncate import level, middle
+from refold.text.truncate import middle
 from refold.text.words import terms
 
-_MAX_READ_CHARS = 600_000
-"""Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
-_CAPS = {"user": 12_000, "assistant": 8_000}
+_MOST_CHARS = 12_000
+"""Characters of a message that are looked at for facts."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,29 +32,22 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     time: float | None = None
 
 
-def texts(sources: Sequence[Source]) -> list[str]:
-    """The text of each source that facts may come from, cut in the middle where it is long."""
-    raw = [_said(source.message) for source in sources]
-    caps = [min(len(text), _CAPS.get(x.message.role, 0)) for text, x in zip(raw, sources, strict=True)]
-    most = level(caps, _MAX_READ_CHARS)
-    return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
-
-
 def _said(message: Message) -> str:
-    """What people and the agent said. Output of tools is bulk: how a call ended stands among what was done,
-    and what the agent made of it in the agent's words."""
+    """What people and the agent said, cut in the middle where it is long."""
     match message:
         case User():
-            return typed(message)
+            return middle(typed(message), _MOST_CHARS, "\n", 2 / 3)
         case Assistant():
             # Without fenced blocks: what the agent wrote stands in the files, what it meant around it.
-            return "\n".join(spoken(message).split("```")[::2])
+            return middle("\n".join(spoken(message).split("```")[::2]), _MOST_CHARS, "\n", 2 / 3)
         case _:
             return ""
 
 
 _SPOKEN = 2.0
 """Seconds from one message of a person to the next, at least, on average."""
+_NAMED = 3
+"""Messages that begin with a name, as in `Maria: …`: a single one proves nothing."""
 ROLES = {"user": "User", "assistant": "Agent"}
 """What speakers without a name are called."""
 
@@ -66,29 +58,26 @@ class LineContext:
 
     order: int
     speaker: str
-    role: str
     day: date | None = None
     key: str = ""
 
 
 def placed(sources: Sequence[Source]) -> list[tuple[LineContext, str]]:
     """Each message without its date line and speaker's name, and where it stands."""
-    bodies = texts(sources)
-    named, spoken = _named_roles(sources, bodies), not _written_down_at_once(sources)
+    bodies, spoken = [_said(source.message) for source in sources], not _written_down_at_once(sources)
+    headings = [dates.heading(body) for body in bodies]  # a first line that is only a date
+    names = Counter(speaker_of(body, end)[0] for body, (_, end) in zip(bodies, headings, strict=True))
     day: date | None = None
     rows: list[tuple[LineContext, str]] = []
-    for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
-        role = source.message.role
-        if role not in ROLES:
+    for order, (source, body, (when, end)) in enumerate(zip(sources, bodies, headings, strict=True)):
+        if not body:
             continue
-        when, end = dates.heading(body)  # a first line that is only a date
-        day, body = (when.date, body[end:]) if when.date else (day, body.lstrip())
-        speaker = ""
-        if role in named:
-            speaker, start = speaker_of(body)
-            body = body[start:]
+        day = when.date or day
+        speaker, start = speaker_of(body, end)
+        if not speaker or names[speaker] < _NAMED:
+            speaker, start = ROLES[source.message.role], end
         here = day or (dates.of_time(source.time).date if spoken else None)
-        rows.append((LineContext(order, speaker or ROLES[role], role, here, source.key), body))
+        rows.append((LineContext(order, speaker, here, source.key), body[start:].lstrip()))
     return rows
 
 
@@ -97,23 +86,6 @@ def _written_down_at_once(sources: Sequence[Source]) -> bool:
     and "yesterday" is any day. (One time for all of them is the time of the conversation.)"""
     times = [x.time for x in sources if x.time is not None and x.message.role == "user"]
     return len({*times}) > 1 and max(times) - min(times) < _SPOKEN * (len(times) - 1)
-
-
-def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:
-    """Roles whose messages begin with a name, as in `Maria: …`: few names, on most of the messages."""
-    names: dict[str, Counter[str]] = {"user": Counter(), "assistant": Counter()}
-    totals: Counter[str] = Counter()
-    for source, body in zip(sources, bodies, strict=True):
-        role = source.message.role
-        if body and role in names:
-            totals[role] += 1
-            if speaker := speaker_of(body, dates.heading(body)[1])[0]:
-                names[role][speaker] += 1
-    return frozenset(
-        role
-        for role, seen in names.items()
-        if totals[role] >= 4 and sum(n for _, n in seen.most_common(12)) * 2 > totals[role]
-    )
 
 
 _OWN = re.compile(r"\b(?:i|we|my|our|me|us)\b|我|咱", re.I)

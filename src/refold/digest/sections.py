@@ -4,11 +4,11 @@ budget. The rows of an earlier summary stay as they are, before the new ones of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from refold.digest.facts import Source
 from refold.digest.said import DigestForm, FactDigest
-from refold.digest.templates import CONVERSATION, DIGEST, NONE, Findings, Section, Template
+from refold.digest.templates import CONVERSATION, DIGEST, NONE, Findings, Template
 from refold.digest.turn_line import short
 from refold.digest.work_lines import WorkLines, usual_folder
 from refold.facts.state import WorkState
@@ -17,6 +17,7 @@ from refold.tokens.fitting import largest
 
 ASKED = 24
 """Tokens of the first section, what was asked for, where its share would be less; a third of a small text."""
+_NOTE = re.compile(r"- \((\d{1,9}) earlier left out\)$")
 _HEADING = re.compile(r"#{2,3} +(\S.*?)\s*$")
 
 
@@ -38,8 +39,7 @@ class Digest:
         self._rest = next(title for title, section in template.items() if section.rest)
         self._earlier = _parsed(previous, template, self._rest)
         self._state = WorkState(usual_folder(sources)).extend(source.message for source in sources)
-        self._facts = None if works else FactDigest(sources, kept)
-        self._steps = WorkLines(sources, self._state) if works else None
+        self._told = WorkLines(sources, self._state) if works else FactDigest(sources, kept)
 
     def text(self, budget: int, counter: TokenCounter, form: DigestForm = "dense") -> str:
         """Never more than `budget` tokens."""
@@ -69,19 +69,14 @@ class Digest:
         texts = dict[str, str]()
         for title, section in sections.items():
             share = max(int(section.share * room), min(ASKED, room // 3) if title == first else 0)
-            texts[title] = _cut(rows[title], section, share, counter) or empty
+            texts[title] = cut_rows(rows[title], share, counter, section.newest, section.first) or empty
         stated, texts[self._rest] = "\n".join(rows[self._rest]), "-"
         left = room - counter.text(self._joined(texts)) - 2
         claim = min(counter.text(stated), left // 2)
-        told = self._told(left - claim, counter, form, "\n".join((*texts.values(), stated)))
-        stated = cut_lines(stated, left - counter.text(told), counter.text, newest=True)
+        told = self._told.lines(left - claim, counter, form, "\n".join((*texts.values(), stated)))
+        stated = cut_rows(rows[self._rest], left - counter.text(told), counter, newest=True)
         texts[self._rest] = "\n".join(filter(None, (stated, told))) or empty
         return self._joined(texts)
-
-    def _told(self, room: int, counter: TokenCounter, form: DigestForm, beside: str) -> str:
-        if self._steps:
-            return self._steps.lines(room, counter, beside)
-        return self._facts.lines(room, counter, form, beside) if self._facts else ""
 
     def _joined(self, texts: dict[str, str]) -> str:
         """The sections that say something."""
@@ -96,20 +91,23 @@ class Digest:
         return "\n\n".join(blocks)
 
 
-def _cut(rows: Sequence[str], section: Section, room: int, counter: TokenCounter) -> str:
-    """As many rows as fit; where not one does, the beginning of the one that comes first: what was asked for
-    is never left out for want of room."""
+def cut_rows(
+    rows: Sequence[str], room: int, counter: TokenCounter, newest: bool = False, first: int = 0
+) -> str:
+    """As many rows as fit: from the start, or the newest, which stand last, behind so many of the `first`.
+    Where not one does, the beginning of the one that comes first: what was asked for is never left out for
+    want of room."""
 
     def some(number: int) -> str:
-        left_out = len(rows) - number
-        if not section.newest or not left_out:
+        if not newest or number == len(rows):
             return "\n".join(rows[:number])
-        first = rows[: section.first]
-        newest = rows[len(first) + left_out :]
-        return "\n".join((*first, f"- ({left_out} earlier left out)", *newest))
+        left_out, kept = rows[first : first + len(rows) - number], rows[first + len(rows) - number :]
+        # Some may stand for others, which were left out of the earlier summary.
+        count = sum(int(note[1]) if (note := _NOTE.match(row)) else 1 for row in left_out)
+        return "\n".join((*rows[:first], f"- ({count} earlier left out)", *kept))
 
     fit = largest(len(rows), lambda number: counter.text(some(number)) <= room)
-    return some(fit) if fit or not rows else short(rows[-1 if section.newest else 0], max(room, 0), counter)
+    return some(fit) if fit or not rows else short(rows[-1 if newest else 0], max(room, 0), counter)
 
 
 def _parsed(text: str, template: Template, rest: str) -> dict[str, list[str]]:
@@ -130,15 +128,3 @@ def _parsed(text: str, template: Template, rest: str) -> dict[str, list[str]]:
 def _unique(rows: Iterable[str]) -> list[str]:
     """Rows that say something, each once."""
     return list(dict.fromkeys(row for row in rows if row.strip() and row.strip() != NONE))
-
-
-def cut_lines(text: str, budget: int, count: Callable[[str], int], *, newest: bool = False) -> str:
-    """As many whole lines as fit: from the start, or, where the newest stand last, from the end."""
-    if not text or count(text) <= budget:
-        return text
-    lines = text.split("\n")
-
-    def some(number: int) -> str:
-        return "\n".join(lines[len(lines) - number :] if newest else lines[:number])
-
-    return some(largest(len(lines), lambda number: count(some(number)) <= budget))

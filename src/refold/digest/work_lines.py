@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from refold.digest.facts import Source
+from refold.digest.said import DigestForm
 from refold.facts.call_text import CONCLUSION, conclusion, weight
 from refold.facts.lines import WEIGHTY, from_root, lines_of, rows_of
 from refold.facts.state import WorkState
@@ -60,7 +61,7 @@ class WorkLines:
                 steps.append(_Step(text, "" if message.calls else said, telling))
         return steps[::-1]
 
-    def lines(self, budget: int, counter: TokenCounter, beside: str = "") -> str:
+    def lines(self, budget: int, counter: TokenCounter, form: DigestForm, beside: str) -> str:  # noqa: ARG002
         """As many steps as fit the budget, in their order, and how many do not. What was said is not repeated
         where it stands in the text `beside` it; where all fit, more is told of each answer."""
         steps = [step for step in self._steps if not (step.telling and step.text in beside)]
