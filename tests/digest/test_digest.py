@@ -157,6 +157,18 @@ def test_of_a_long_piece_of_work_the_newest_is_told_and_older_requests_and_answe
     assert rows[0] == f"({3 * 30 - sum(not row.startswith(('  ', '(')) for row in rows)} steps are left out)"
 
 
+def test_a_long_request_is_told_by_more_than_how_it_begins() -> None:
+    plan = "Do this.\n\n" + "\n\n".join(f"Table_{n} must be moved to shard_{n}." for n in range(60))
+    calls = [m.call(f"c{n}", "Read", path=f"src/{n}.py") for n in range(90)]
+    said = sources(
+        m.user(plan), *(x for call in calls for x in (m.assistant("", call), m.result(call.id, "x")))
+    )
+    rows = sections(digest(said, budget=1_000, counter=COUNTER))["Done"].split("\n")
+    [asked] = [row for row in rows if row.startswith("User: ")]
+    assert asked.endswith(f" [{key('e0')}]") and asked.count("shard_") > 15
+    assert rows[-1] == "- Read src/89.py"
+
+
 def test_where_all_fits_more_is_told_of_answers() -> None:
     plan = "\n\n".join(f"{n}. Move table_{n} because lock {9_000 + n} must not be held." for n in range(30))
     said = sources(m.user("Plan it."), m.assistant("", m.call("c", "Read", path="a.py")), m.result("c", "x"),

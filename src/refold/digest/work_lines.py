@@ -23,7 +23,10 @@ from refold.tokens.fitting import largest, newest_within
 REQUEST = 400
 """Characters of a request."""
 _RECENT = 0.5
-"""Part of the room that the newest steps have before others. Of older ones comes first what is telling."""
+"""Part of the room that the newest steps have before others. Of older ones come first requests, then what
+else is telling."""
+_REQUESTS = 0.3
+"""Part of the room that all requests together have at least: a plan is not told by how it begins."""
 _DENSE = 3
 """Characters of a token, at least, of what is told at length."""
 
@@ -36,6 +39,15 @@ class _Step(NamedTuple):
     """What ended a turn, in full."""
     telling: bool = True
     """A request, an answer, or a finding on the way (R23)."""
+    request: str = ""
+    """What was asked, in full."""
+    key: str = ""
+    """Behind a request: what brings it back."""
+
+    def asked(self, limit: int) -> _Step:
+        """With a request in at most so many characters."""
+        told = conclusion(self.request, limit) if limit > REQUEST < len(self.request) else ""
+        return self._replace(text=f"User: {told}{self.key}") if told else self
 
 
 class WorkLines:
@@ -53,10 +65,11 @@ class WorkLines:
             message = source.message
             if words := typed(message):
                 key = f" [{source.key}]" if source.key else ""
-                steps.append(_Step(f"User: {in_short(words, REQUEST)}{key}"))
-            elif rows := [*rows_of(lines_of(message, calls.get, cwd=self._root.rstrip("/")), outcomes)]:
-                said = spoken(message) if isinstance(message, Assistant) else ""
-                telling = said != "" and (not message.calls or weight(said) >= WEIGHTY)
+                steps.append(_Step(f"User: {in_short(words, REQUEST)}{key}", request=words, key=key))
+                continue
+            said = spoken(message) if isinstance(message, Assistant) else ""
+            telling = said != "" and (not message.calls or weight(said) >= WEIGHTY)
+            if rows := [*rows_of(lines_of(message, calls.get, cwd=self._root.rstrip("/")), outcomes)]:
                 text = self._short("\n  ".join([f"- {rows[0]}", *rows[1:]]))
                 steps.append(_Step(text, "" if message.calls else said, telling))
         return steps[::-1]
@@ -64,10 +77,15 @@ class WorkLines:
     def lines(self, budget: int, counter: TokenCounter, form: DigestForm, beside: str) -> str:  # noqa: ARG002
         """As many steps as fit the budget, in their order, and how many do not. What was said is not repeated
         where it stands in the text `beside` it; where all fit, more is told of each answer."""
-        steps = [step for step in self._steps if not (step.telling and step.text in beside)]
+        requests = sum(step.request != "" for step in self._steps)
+        limit = int(budget * _REQUESTS) * _DENSE // max(requests, 1)
+        steps = [step.asked(limit) for step in self._steps if not (step.telling and step.text in beside)]
         sizes = [counter.text(step.text) + 1 for step in steps]
         recent = len(steps) - newest_within(sizes, int(budget * _RECENT), lambda size: size)
-        order = sorted(range(len(steps)), key=lambda at: (at < recent, not steps[at].telling, -at))
+        order = sorted(
+            range(len(steps)),
+            key=lambda at: (at < recent, steps[at].request == "", not steps[at].telling, -at),
+        )
 
         def some(count: int) -> str:
             return self._joined([steps[at].text for at in sorted(order[:count])], len(steps) - count)
