@@ -71,8 +71,11 @@ def test_an_archive_without_a_model_has_every_section() -> None:
         "Key insights and decisions": [
             "- Fixed the login.",
             "- It still fails.",
+            "User: Fix the login.",
             "- Edit src/login.py: a → b",
+            "User: Add a test.",
             "- Bash export FOO=1 && pytest -x → failed: 1 failed",
+            "User: Explain it.",
         ],
         "File-system state": ["- src/login.py: modified"],
     }

@@ -224,9 +224,10 @@ def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
         "Key decisions": ["- We decided to use sha256 because md5 is weak. The port is 8443."],
         "Next steps": ["(none)"],
         "Critical context": [
+            "User: Never touch migrations/. Please fix the login in src/login.py.",
             "- Edit src/login.py: a → b",
+            "User: Now add a test.",
             "- Bash pytest -x → FAILED tests/test_login.py: boom",
-            "- User: Now add test",
         ],
     }
 
@@ -258,9 +259,26 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     assert found["In progress"] == ["(none)"]
     assert found["Key decisions"] == ["- We decided to use sha256 because md5 is weak. The port is 8443."]
     text = checkpoint_text(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
-    assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b" in text
+    assert text.endswith(
+        "## Critical context\n## Odd\n- x\n"
+        "User: Never touch migrations/. Please fix the login in src/login.py.\n- Edit src/login.py: a → b"
+    ), "what stands among the decisions is not said twice"
     assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
+
+
+def test_how_many_were_left_out_is_counted_through_the_passes() -> None:
+    text = ""
+    for first in (0, 20, 40):
+        said = [
+            x
+            for n in range(first, first + 20)
+            for x in (m.user(f"Fix part {n}."), m.assistant(f"Part {n} works."))
+        ]
+        text = checkpoint_text(sources(*said), 400, WORDS, text)
+        note, *told = sections(text)["Done"]
+        assert note == f"- ({first + 20 - len(told)} earlier left out)"
+        assert [f"part {first + 19}" in row for row in told] == [False] * (len(told) - 1) + [True]
 
 
 @pytest.mark.parametrize("stop", ["end", "error", "aborted"])
@@ -292,11 +310,13 @@ def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
             "Now add a test.",
         ],
         "Early progress": [
-            "- Now add a test → login.py; interrupted",
+            "User: Never touch migrations/. Please fix the login in src/login.py.",
             "- Edit src/login.py: a → b",
+            "- We decided to use sha256 because md5 is weak. The port is 8443.",
+            "User: Now add a test.",
             "- Bash pytest -x → FAILED tests/test_login.py: boom",
         ],
-        "Needed for the kept part": ["- Agent: We decided use sha256 because md5 weak; port is 8443"],
+        "Needed for the kept part": ["- src/login.py: modified"],
     }
 
 

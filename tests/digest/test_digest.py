@@ -17,6 +17,7 @@ from refold import tokens
 from refold.digest import Digest, FactDigest, Source, digest
 from refold.entries import key
 from refold.errors import InvalidValue
+from refold.facts.call_text import ARGUMENT
 from tests.data import shared
 from tests.strategies import examples
 from tests.timing import seconds_of, within
@@ -130,13 +131,50 @@ def test_estimating_counters_hold_too() -> None:
 
 def test_sections_of_a_piece_of_work() -> None:
     made = sections(digest(work(12), budget=1_200, counter=COUNTER))
-    assert [*made] == ["Goal", "Done", "Facts"]
-    assert made["Goal"].split("\n") == [
-        "Port the billing service to Python 3.13. Never touch the migrations folder.",
-        "Now write the release notes.",
+    assert [*made] == ["Goal", "Done"]
+    assert made["Goal"] == "Port the billing service to Python 3.13. Never touch the migrations folder."
+    rows = made["Done"].split("\n")
+    assert rows[0].startswith("User: Port the billing service to Python 3.13. Never touch")
+    assert rows[1:4] == [
+        "- Module 0 depends on ledger_table_0 and must run before the nightly export.",
+        "  Read services/billing/module_0.py",
+        "- We decided to use advisory lock 5000 instead of the table lock in step 0.",
     ]
-    assert "advisory lock" in made["Facts"]
-    assert "services/billing/module_3.py" in made["Done"]
+    assert rows[-1].startswith("User: Now write the release notes. [")
+
+
+def test_of_a_long_piece_of_work_the_newest_is_told_and_older_requests_and_answers() -> None:
+    said: list[m.Message] = []
+    for n in range(30):
+        reads = [m.call(f"c{n}-{k}", "Read", path=f"src/{n}/{k}.py") for k in range(4)]
+        said += [m.user(f"Do part {n}."), m.assistant("", *reads), *(m.result(x.id, "x") for x in reads)]
+        said.append(m.assistant(f"Part {n} works."))
+    rows = sections(digest(sources(*said), budget=900, counter=COUNTER))["Done"].split("\n")
+    reads = [n for n in range(30) if f"  Read src/{n}/3.py" in rows]
+    answers = [n for n in range(30) if f"- Part {n} works." in rows]
+    assert reads == [*range(reads[0], 30)] and answers == [*range(answers[0], 30)]
+    assert answers[0] < reads[0] - 4
+    assert rows[0] == f"({3 * 30 - sum(not row.startswith(('  ', '(')) for row in rows)} steps are left out)"
+
+
+def test_a_long_request_is_told_by_more_than_how_it_begins() -> None:
+    plan = "Do this.\n\n" + "\n\n".join(f"Table_{n} must be moved to shard_{n}." for n in range(60))
+    calls = [m.call(f"c{n}", "Read", path=f"src/{n}.py") for n in range(90)]
+    said = sources(
+        m.user(plan), *(x for call in calls for x in (m.assistant("", call), m.result(call.id, "x")))
+    )
+    rows = sections(digest(said, budget=1_000, counter=COUNTER))["Done"].split("\n")
+    [asked] = [row for row in rows if row.startswith("User: ")]
+    assert asked.endswith(f" [{key('e0')}]") and asked.count("shard_") > 15
+    assert rows[-1] == "- Read src/89.py"
+
+
+def test_where_all_fits_more_is_told_of_answers() -> None:
+    plan = "\n\n".join(f"{n}. Move table_{n} because lock {9_000 + n} must not be held." for n in range(30))
+    said = sources(m.user("Plan it."), m.assistant("", m.call("c", "Read", path="a.py")), m.result("c", "x"),
+                   m.assistant(plan))  # fmt: skip
+    short, long = (digest(said, budget=budget, counter=COUNTER) for budget in (200, 2_000))
+    assert "lock 9029" in long and long.count("because") > 2 * short.count("because") > 0
 
 
 def test_what_was_done_is_told_with_its_outcome_the_newest_where_not_all_fits() -> None:
@@ -152,6 +190,19 @@ def test_what_was_done_is_told_with_its_outcome_the_newest_where_not_all_fits() 
     assert 3 < len(rows) < 60 and rows[0] != rows[1]
     later = digest(sources(m.user("And now?")), budget=400, counter=COUNTER, previous=made)
     assert rows[-1] in sections(later)["Done"]
+
+
+def test_R11_the_usual_folder_is_not_named_and_no_name_is_cut() -> None:
+    usual, other = "/home/ada/work/app", "/home/ada/work/" + "deep/" * 12 + "down"
+    calls = [m.call(f"c{n}", "shell", command=f"make {n}", workdir=usual) for n in range(3)]
+    elsewhere = m.call("d", "shell", command="sed -n '1,220p' 'a/b.ts' " * 9, workdir=other)
+    made = digest(sources(m.assistant("", *calls), m.assistant("", elsewhere)), budget=400, counter=COUNTER)
+    rows = [row.removeprefix("- ").strip() for row in sections(made)["Done"].split("\n")]
+    assert rows[:4] == [
+        "(paths are given from /home/ada/work/app/)", "shell make 0", "shell make 1", "shell make 2",
+    ]  # fmt: skip
+    assert rows[4].endswith("/deep/down)") and len(rows[4]) <= ARGUMENT + len("shell ")
+    assert "(in …/deep" in rows[4]
 
 
 def test_readable_facts_are_whole_sentences() -> None:

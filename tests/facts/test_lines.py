@@ -15,7 +15,7 @@ from refold import tokens
 from refold.facts import call_text
 from refold.facts.call_text import ARGUMENT, CONCLUSION, SAID, conclusion, main_argument
 from refold.facts.call_text import said as first_words
-from refold.facts.lines import REPORTED, EntryLines, MessageLine, acts, findings, joined, lines_of, render
+from refold.facts.lines import REPORTED, EntryLines, MessageLine, findings, joined, lines_of, render
 from refold.messages import Call, Message
 from tests.data import all_transcripts
 from tests.facts import readers
@@ -591,16 +591,6 @@ def test_R11_a_command_of_several_lines_reads_as_one(command: str, line: str) ->
     assert acted("Bash", {"command": command}) == f"Bash {line}"
     (ran,) = lines_of(m.Bash(command, "", 0), {}.get)
     assert " (in " in line or ran.text.startswith(f"The user ran {line}")
-
-
-def test_R11_the_usual_folder_is_not_named_and_no_name_is_cut() -> None:
-    usual, other = "/home/ada/work/app", "/home/ada/work/" + "deep/" * 12 + "down"
-    calls = [m.call(f"c{n}", "shell", command=f"make {n}", workdir=usual) for n in range(3)]
-    elsewhere = m.call("d", "shell", command="sed -n '1,220p' 'a/b.ts' " * 9, workdir=other)
-    rows = list(acts([m.assistant("", *calls), m.assistant("", elsewhere)]))
-    assert rows[1:] == ["shell make 2", "shell make 1", "shell make 0"]
-    assert rows[0].endswith("/deep/down)") and len(rows[0]) <= ARGUMENT + len("shell ")
-    assert "(in …/deep" in rows[0]
 
 
 def test_R23_an_edit_that_failed_is_not_told_as_done() -> None:

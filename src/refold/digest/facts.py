@@ -1,11 +1,11 @@
-"""What a digest reads: messages, a bounded amount of their text; and every sentence of it that could stand in
-a digest, with who said it, on which day, and how telling its form is."""
+"""What the digest of a conversation without tools reads: messages, a bounded amount of their text; and every
+sentence of it that could stand there, with who said it, on which day, and how telling its form is."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import date
 
@@ -16,12 +16,11 @@ from refold.messages import Assistant, Message, User, spoken
 from refold.text import dates
 from refold.text.patterns import lazy_pattern
 from refold.text.sentences import speaker_of, split_sentences
-from refold.text.truncate import level, middle
+from refold.text.truncate import middle
 from refold.text.words import terms
 
-_MAX_READ_CHARS = 600_000
-"""Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
-_CAPS = {"user": 12_000, "assistant": 8_000}
+_MOST_CHARS = 12_000
+"""Characters of a message that are looked at for facts."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,29 +32,22 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     time: float | None = None
 
 
-def texts(sources: Sequence[Source]) -> list[str]:
-    """The text of each source that facts may come from, cut in the middle where it is long."""
-    raw = [_said(source.message) for source in sources]
-    caps = [min(len(text), _CAPS.get(x.message.role, 0)) for text, x in zip(raw, sources, strict=True)]
-    most = level(caps, _MAX_READ_CHARS)
-    return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
-
-
 def _said(message: Message) -> str:
-    """What people and the agent said. Output of tools is bulk: how a call ended stands among what was done,
-    and what the agent made of it in the agent's words."""
+    """What people and the agent said, cut in the middle where it is long."""
     match message:
         case User():
-            return typed(message)
+            return middle(typed(message), _MOST_CHARS, "\n", 2 / 3)
         case Assistant():
             # Without fenced blocks: what the agent wrote stands in the files, what it meant around it.
-            return "\n".join(spoken(message).split("```")[::2])
+            return middle("\n".join(spoken(message).split("```")[::2]), _MOST_CHARS, "\n", 2 / 3)
         case _:
             return ""
 
 
 _SPOKEN = 2.0
 """Seconds from one message of a person to the next, at least, on average."""
+_NAMED = 3
+"""Messages that begin with a name, as in `Maria: …`: a single one proves nothing."""
 ROLES = {"user": "User", "assistant": "Agent"}
 """What speakers without a name are called."""
 
@@ -66,29 +58,26 @@ class LineContext:
 
     order: int
     speaker: str
-    role: str
     day: date | None = None
     key: str = ""
 
 
 def placed(sources: Sequence[Source]) -> list[tuple[LineContext, str]]:
     """Each message without its date line and speaker's name, and where it stands."""
-    bodies = texts(sources)
-    named, spoken = _named_roles(sources, bodies), not _written_down_at_once(sources)
+    bodies, spoken = [_said(source.message) for source in sources], not _written_down_at_once(sources)
+    headings = [dates.heading(body) for body in bodies]  # a first line that is only a date
+    names = Counter(speaker_of(body, end)[0] for body, (_, end) in zip(bodies, headings, strict=True))
     day: date | None = None
     rows: list[tuple[LineContext, str]] = []
-    for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
-        role = source.message.role
-        if role not in ROLES:
+    for order, (source, body, (when, end)) in enumerate(zip(sources, bodies, headings, strict=True)):
+        if not body:
             continue
-        when, end = dates.heading(body)  # a first line that is only a date
-        day, body = (when.date, body[end:]) if when.date else (day, body.lstrip())
-        speaker = ""
-        if role in named:
-            speaker, start = speaker_of(body)
-            body = body[start:]
+        day = when.date or day
+        speaker, start = speaker_of(body, end)
+        if not speaker or names[speaker] < _NAMED:
+            speaker, start = ROLES[source.message.role], end
         here = day or (dates.of_time(source.time).date if spoken else None)
-        rows.append((LineContext(order, speaker or ROLES[role], role, here, source.key), body))
+        rows.append((LineContext(order, speaker, here, source.key), body[start:].lstrip()))
     return rows
 
 
@@ -99,35 +88,12 @@ def _written_down_at_once(sources: Sequence[Source]) -> bool:
     return len({*times}) > 1 and max(times) - min(times) < _SPOKEN * (len(times) - 1)
 
 
-def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:
-    """Roles whose messages begin with a name, as in `Maria: …`: few names, on most of the messages."""
-    names: dict[str, Counter[str]] = {"user": Counter(), "assistant": Counter()}
-    totals: Counter[str] = Counter()
-    for source, body in zip(sources, bodies, strict=True):
-        role = source.message.role
-        if body and role in names:
-            totals[role] += 1
-            if speaker := speaker_of(body, dates.heading(body)[1])[0]:
-                names[role][speaker] += 1
-    return frozenset(
-        role
-        for role, seen in names.items()
-        if totals[role] >= 4 and sum(n for _, n in seen.most_common(12)) * 2 > totals[role]
-    )
-
-
 _OWN = re.compile(r"\b(?:i|we|my|our|me|us)\b|我|咱", re.I)
-_INTENT = re.compile(
-    r"(?:now |first,? |next,? |then,? |ok(?:ay)?,? |and )*(?:let me|let's|i'll|i will|now,? i)\b", re.I
-)
-_DECISION = lazy_pattern(
-    r"\b(?:decid|agreed?\b|settled on"
-    r"|(?:let's|we'll|i'll|will|should) (?:use|go with|keep|switch|drop)"
-    r"|going with|chose|chosen|instead of|switched to|the plan is|root cause|turns out|conclusion|confirmed)"
-    r"|决定|改用|采用|选择|方案|结论|原因是|确认",
-    re.I,
-)
 _NAME = lazy_pattern(r"(?<=[\w,;:'’)\"“] )[\"“(]?([A-Z][\w'’-]*|[\"“][^\"“”]{2,60}[\"”])")
+_QUESTION, _REMARK, _ANSWER, _OF_ONESELF, _DATED = 0.3, 0.6, 1.3, 1.5, 1.6
+"""How telling a sentence's form is, before its words are weighed: what is asked; what stands in brackets,
+"[laughs]"; what follows a question; what people say of themselves; what has a date. Tuned leaving one
+conversation out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,92 +110,41 @@ class Fact:
     prior: float
 
 
-@dataclass(frozen=True, slots=True)
-class Priors:
-    """How telling a sentence's form is, before its words are weighed. Tuned leaving one conversation out."""
-
-    question: float = 0.3
-    remark: float = 0.6
-    """ "[laughs]", "[a picture of a dog]": wholly in brackets, about the talk rather than in it."""
-    own: float = 1.5
-    dated: float = 1.6
-    answer: float = 1.3
-    """Said right after a question."""
-    lead: float = 1.2
-    """The first sentence of a message."""
-    intent: float = 0.4
-    """ "Let me look": what is about to be done is told by what came of it."""
-    decision: float = 1.5
-    """A choice or a finding, in a piece of work."""
-    request: float = 1.6
-    """The user's words where there is work to do."""
-    newest: float = 1.8
-    """The end of the work against its start: later findings replace earlier ones."""
-
-
-PRIORS = Priors()
-
-
 def facts(sources: Sequence[Source]) -> list[Fact]:
     """All candidates in order."""
     rows = placed(sources)
-    speakers = {place.speaker.lower() for place, _ in rows if place.speaker not in ROLES.values()}
-    works = any(source.message.calls for source in sources)
-    reader = _Reader(frozenset(speakers), len(rows) if works else 0)
-    return list(reader.read(rows))
+    speakers = frozenset(place.speaker.lower() for place, _ in rows) - {
+        role.lower() for role in ROLES.values()
+    }
+    silent = frozenset(term for name in speakers for term in terms(name))
+    made, asked = list[Fact](), False
+    for place, text in rows:
+        standing = _ANSWER if asked else 1.0
+        day = place.day if place.day and dates.relative(text) else None
+        for number, said in enumerate(split_sentences(text)):
+            dated = dates.resolve(said, day, lambda time, when: f"{time} ({when})") if day else said
+            # Tuples in order of appearance: sums over sets of strings differ from process to process.
+            words = tuple(term for term in terms(dated) if term not in silent)
+            # One plain word, "Thanks, Maria!", is an answer, not a fact.
+            if len(words) > 1 or (words and not words[0].isalpha()):
+                prior = standing * _prior(said) * (_DATED if dated != said else 1.0)
+                made.append(Fact(place, number, dated, said, words, tuple(_names(said, speakers)), prior))
+        asked = text.rstrip().endswith(("?", "？"))
+    return made
 
 
-class _Reader:
-    """Turns placed text into facts. `speakers`: lower-case names; `work`: the number of messages where tools
-    are used, else 0."""
+def _prior(said: str) -> float:
+    if said[0] == "[" and said[-1] == "]":
+        return _REMARK
+    prior = _QUESTION if said.endswith(("?", "？")) else 1.0
+    return prior * _OF_ONESELF if _OWN.search(said) else prior
 
-    def __init__(self, speakers: frozenset[str], work: int) -> None:
-        self.speakers, self.work = speakers, work
-        self.silent = frozenset(term for name in speakers for term in terms(name))
 
-    def read(self, rows: Sequence[tuple[LineContext, str]]) -> Iterator[Fact]:
-        asked = False
-        for place, text in rows:
-            factor = self._standing(place) * (PRIORS.answer if asked else 1.0)
-            day = place.day if place.day and dates.relative(text) else None
-            for number, said in enumerate(split_sentences(text)):
-                lead = PRIORS.lead if number == 0 else 1.0
-                yield from self._fact(place, number, said, day, factor * lead)
-            asked = text.rstrip().endswith(("?", "？"))
-
-    def _standing(self, place: LineContext) -> float:
-        """What a message's role and age are worth in a piece of work; in a conversation all are equal."""
-        if not self.work:
-            return 1.0
-        role = PRIORS.request if place.role == "user" else 1.0
-        return role * PRIORS.newest ** (place.order / self.work - 0.5)
-
-    def _fact(
-        self, place: LineContext, number: int, said: str, day: date | None, factor: float
-    ) -> Iterator[Fact]:
-        dated = dates.resolve(said, day, lambda time, when: f"{time} ({when})") if day else said
-        # Tuples in order of appearance: sums over sets of strings differ from process to process.
-        words = tuple(term for term in terms(dated) if term not in self.silent)
-        if not words or (len(words) == 1 and words[0].isalpha()):
-            return  # one plain word, "Thanks, Maria!", is an answer, not a fact
-        prior = factor * self._prior(said) * (PRIORS.dated if dated != said else 1.0)
-        yield Fact(place, number, dated, said, words, tuple(self._names(said)), prior)
-
-    def _prior(self, said: str) -> float:
-        if said[0] == "[" and said[-1] == "]":
-            return PRIORS.remark
-        prior = PRIORS.question if said.endswith(("?", "？")) else 1.0
-        if _INTENT.match(said):
-            prior *= PRIORS.intent
-        if self.work and _DECISION.search(said):
-            prior *= PRIORS.decision
-        return prior * PRIORS.own if _OWN.search(said) else prior
-
-    def _names(self, said: str) -> Iterator[str]:
-        """Words written with a capital inside the sentence, or quoted: names and titles."""
-        for name in _NAME.findall(said):
-            if name.lower() not in self.speakers and name != "I" and not name.startswith(("I'", "I’")):
-                yield from terms(name)
+def _names(said: str, speakers: Set[str]) -> Iterator[str]:
+    """Words written with a capital inside the sentence, or quoted: names and titles."""
+    for name in _NAME.findall(said):
+        if name.lower() not in speakers and name != "I" and not name.startswith(("I'", "I’")):
+            yield from terms(name)
 
 
 def dense_text(fact: Fact) -> str:

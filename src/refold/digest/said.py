@@ -31,7 +31,6 @@ _LEAST = 1e-9
 """Of its first worth; what is less is nothing."""
 _ALPHA = 0.55
 """Gain is divided by tokens to this power: below one, whole facts beat crumbs."""
-_OVERHEAD = 2
 _NUMBER = 1.5
 _NAME = 2.0
 _RARITY = 2.0
@@ -57,19 +56,6 @@ def weigh(facts: Sequence[Fact]) -> dict[str, float]:
     return worth
 
 
-def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact]:
-    """The `most` facts of the highest gain before any is chosen; order kept. Bounds the work that follows."""
-    if len(facts) <= most:
-        return list(facts)
-    gains = [_gain(fact, worth, len(fact.said) // 4) for fact in facts]
-    chosen = heapq.nlargest(most, range(len(facts)), key=gains.__getitem__)
-    return [facts[i] for i in sorted(chosen)]
-
-
-def _gain(fact: Fact, worth: dict[str, float], tokens: int) -> float:
-    return fact.prior * sum(worth[word] for word in fact.words) / (tokens + _OVERHEAD) ** _ALPHA
-
-
 def ranked(
     facts: Sequence[Fact],
     worth: dict[str, float],
@@ -82,19 +68,22 @@ def ranked(
     for word in covered:
         if word in left:
             left[word] *= _DECAY
-    costs = [cost(fact) for fact in facts]
-    heap = [(-_gain(fact, left, costs[i]), i) for i, fact in enumerate(facts)]
+    costs = [max(cost(fact), 1) for fact in facts]
+
+    def gain(i: int) -> float:
+        return facts[i].prior * sum(left[word] for word in facts[i].words) / costs[i] ** _ALPHA
+
+    heap = [(-gain(i), i) for i in range(len(facts))]
     heapq.heapify(heap)
     chosen: list[Fact] = []
-    used = 0
-    while heap and used <= limit:
+    while heap and limit >= 0:
         _, i = heapq.heappop(heap)
-        now = _gain(facts[i], left, costs[i])
+        now = gain(i)
         if heap and now < -heap[0][0]:
             heapq.heappush(heap, (-now, i))
             continue
         chosen.append(facts[i])
-        used += costs[i]
+        limit -= costs[i]
         for word in facts[i].words:
             fresh = left[word] * _DECAY
             left[word] = fresh if fresh > _LEAST * worth[word] else 0.0
@@ -102,8 +91,6 @@ def ranked(
 
 
 DigestForm: TypeAlias = Literal["readable", "dense"]
-CANDIDATES = 1_500
-"""At least so many facts are weighed against each other; more with a larger budget."""
 KEY_SHARE, KEY_TOKENS = 0.04, 8
 """Keys may take this part of a text; with less room they stand on fewer lines."""
 COVERED = 60_000
@@ -126,35 +113,27 @@ class FactDigest:
         text = "\n".join(searchable(source.message) for source in self._kept)
         return dict.fromkeys(terms(text[-COVERED:]))
 
-    def lines(
-        self,
-        budget: int,
-        counter: TokenCounter,
-        form: DigestForm = "dense",
-        *,
-        bullet: str = "",
-        beside: str = "",
-    ) -> str:
+    def lines(self, budget: int, counter: TokenCounter, form: DigestForm = "dense", beside: str = "") -> str:
         """The facts worth most within `budget` tokens, in the order of the conversation. Words of what is
         kept count less; a sentence that stands in the text `beside` them is not repeated."""
-        if budget <= 0 or not self._facts:
+        if budget <= 0:
             return ""
         tell: Callable[[Fact], str] = attrgetter("text") if form == "readable" else self._dense
-        pool = best(self._facts, self._worth, max(CANDIDATES, budget // 4))
+        pool = self._facts
         if beside:
             pool = [fact for fact in pool if fact.said not in beside and tell(fact) not in beside]
         enough = budget + budget // 8  # in lines they may cost less than one by one
-        order = ranked(pool, self._worth, lambda fact: counter.text(" " + tell(fact)), enough, self._covered)
+        order = ranked(pool, self._worth, lambda fact: counter.text(tell(fact)), enough, self._covered)
         joint = " " if form == "readable" else "; "
 
         def some(number: int) -> str:
-            return _lines(order[:number], tell, joint, budget, bullet)
+            return _lines(order[:number], tell, joint, budget)
 
         # Not quite monotonic (a key may move to another line); what is found fits all the same.
         return some(largest(len(order), lambda number: counter.text(some(number)) <= budget))
 
 
-def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budget: int, bullet: str) -> str:
+def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budget: int) -> str:
     """One line for what was said in a message: day, speaker, sentences, and on some lines the recall key."""
     in_order = sorted(facts, key=lambda fact: (fact.place.order, fact.number))
     groups = [(place, list(group)) for place, group in groupby(in_order, key=lambda fact: fact.place)]
@@ -169,5 +148,5 @@ def _lines(facts: Iterable[Fact], tell: Callable[[Fact], str], joint: str, budge
         front = f"{written_date(place.day)} " if place.day and place.day != day else ""
         day = place.day or day
         key = f" [{place.key}]" if place.key and stride and number % stride == 0 else ""
-        rendered.append(f"{bullet}{front}{place.speaker}: {said}{key}")
+        rendered.append(f"{front}{place.speaker}: {said}{key}")
     return "\n".join(rendered)

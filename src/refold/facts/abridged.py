@@ -52,10 +52,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str = ""
     """Where there is none: `agent_was_interrupted` or `agent_continues`."""
     over: bool = False
-    """Its last message is an answer that was not broken off."""
+    """It ended with an answer that was not broken off."""
 
 
-BROKEN_OFF = ("error", "aborted")
 _LISTS = {"view": "viewed", "modify": "modified", "create": "created", "delete": "deleted"}
 
 
@@ -80,7 +79,7 @@ def _group(
     turn: Sequence[tuple[str, Message]], known: set[str], names: Names | None, *, goes_on: bool
 ) -> Group:
     """One turn as it ended. `known`: files that it or an earlier one touched."""
-    (first_id, first), (last_id, last) = turn[0], turn[-1]
+    first_id, first = turn[0]
     user = (typed(first) or first.text) if isinstance(first, User) else ""
     lists: dict[str, dict[str, None]] = {name: {} for name in (*_LISTS.values(), "commands")}
     failed, ended_well, broken = 0, False, False
@@ -104,13 +103,13 @@ def _group(
         state = "agent_continues" if len(turn) > 1 or not user else ""
     return Group(
         entry_id=first_id,
-        last_id=last_id,
+        last_id=turn[-1][0],
         user=user,
         failed=failed,
         succeeded=ended_well and not broken,
         response=response,
         state=state,
-        over=isinstance(last, Assistant) and not last.calls and last.stop not in BROKEN_OFF,
+        over=bool(response) and replies[-1].stop != "error",
         **{name: tuple(items) for name, items in lists.items()},
     )
 

@@ -186,14 +186,6 @@ def said(text: str) -> str:
     return conclusion(text, SAID)
 
 
-def telling(text: str) -> list[str]:
-    """The sentences and items of a text that say more than one word; at least the first."""
-    sentences = [
-        sentence for block in _blocks(text, CONCLUSION) for sentence in block if sentence != ELLIPSIS
-    ]
-    return [x for x in sentences if " " in x or not x.isascii()] or sentences[:1]
-
-
 def report(text: str, limit: int) -> str:
     """What an answer says first: its first block, or the beginning of JSON; nothing of a drawing or page."""
     begins = text[:400].lstrip()

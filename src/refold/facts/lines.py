@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -44,8 +43,8 @@ OTHERS = " and others like it"
 _NOTHING = re.compile(r"\s*(?:No (?:matches|files|results)(?: were)? found\.?|\[\])?\s*")
 _SEEN = 2_000
 """Characters at the end of an output among which something was printed, if anything was."""
-_TELLING, _FINDINGS = 3, 4
-"""How much a finding weighs at least; how many are told of a turn."""
+WEIGHTY = 3
+"""How much a finding weighs at least."""
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -101,17 +100,19 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Messa
     return ()
 
 
-def findings(messages: Iterable[tuple[int, Message | None]]) -> list[EntryLines]:
-    """What weighs most of what was said between calls, newest first: what was found, and what follows from it
-    (R23). Messages come with their numbers."""
+def findings(
+    messages: Iterable[tuple[int, Message | None]], most: int = 4, least: int = WEIGHTY
+) -> list[EntryLines]:
+    """What weighs most of what was said, and at `least` so much, newest first: what was found, and what
+    follows from it (R23). Messages come with their numbers."""
     ranked: list[tuple[int, int, Assistant]] = []
     failed = set[str]()
     for number, message in messages:
         if isinstance(message, Result) and outcome_of(message).failed:
             failed.add(message.call_id)
-        if isinstance(message, Assistant) and (rank := weight(spoken(message))) >= _TELLING:
+        if isinstance(message, Assistant) and (rank := weight(spoken(message))) >= least:
             ranked.append((rank, number, message))
-    heaviest = sorted(ranked, key=lambda found: found[:2])[-_FINDINGS:]
+    heaviest = sorted(ranked, key=lambda found: found[:2])[-most:]
     rows = {
         conclusion(spoken(message), FINDING) + _tried(message, failed): number
         for _, number, message in sorted(heaviest, key=lambda found: found[1])
@@ -178,28 +179,6 @@ def _status(ended: ToolOutcome, said: str) -> str:
     return in_short(": ".join(filter(None, (status, said))), OUTCOME)
 
 
-def acts(messages: Sequence[Message]) -> Iterator[str]:
-    """What was called and how it ended, a row each, the newest first; words are told elsewhere."""
-    calls = {call.id: call for message in messages for call in message.calls}
-    folder = _usual_folder(calls.values())
-    outcomes: dict[str, str] = {}
-    before = ""
-    for message in reversed(messages):
-        told = lines_of(message, calls.get, cwd=folder)
-        lines = [line for line in told if line.call or isinstance(message, Bash)]
-        for row in reversed(list(_rows(lines, outcomes))):
-            if row != before:
-                yield row
-            before = row
-
-
-def _usual_folder(calls: Iterable[Call]) -> str:
-    """Where most calls say that they run; empty where they say nothing."""
-    stated = (call.arguments.get("workdir") for call in calls)
-    folders = Counter(x.rstrip("/") for x in stated if isinstance(x, str) and x.startswith("/"))
-    return max(folders, key=folders.__getitem__, default="")
-
-
 # ── many ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -218,7 +197,7 @@ def render(entries: Iterable[EntryLines], budget: int, counter: TokenCounter, *,
     short = from_root(root)
     blocks, outcomes, left = list[_Block](), dict[str, str](), budget
     for entry in entries:
-        rows = tuple(map(short, _rows(entry.lines, outcomes)))
+        rows = tuple(map(short, rows_of(entry.lines, outcomes)))
         left -= counter.text("\n".join(rows)) + 1 if rows else 0
         if left < 0:
             break
@@ -250,7 +229,7 @@ def _listed(blocks: Sequence[_Block]) -> list[Row]:
     return listed
 
 
-def _rows(lines: Sequence[MessageLine], outcomes: dict[str, str]) -> Iterator[str]:
+def rows_of(lines: Sequence[MessageLine], outcomes: dict[str, str]) -> Iterator[str]:
     """The rows of an entry; outcomes are remembered for the call that comes before them."""
     rows: list[str] = []
     for line in lines:

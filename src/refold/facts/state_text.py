@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -49,12 +49,6 @@ Shows: TypeAlias = Callable[[int, str], bool]
 """Whether the view shows the entry of a number elsewhere, and in it a text; without a text: names it."""
 
 
-class _FileLists(NamedTuple):
-    sections: list[tuple[str, list[Row]]]
-    """By fate, each with its heading."""
-    names: frozenset[str]
-
-
 class _Statement(NamedTuple):
     title: str
     texts: Sequence[str]
@@ -77,8 +71,6 @@ class Catalogue:
         self._fates = Counter(note.fate for note in self._notes)
         # Where not all fit, those that were changed come before those that were only read.
         self._ranked = sorted(self._notes, key=lambda note: note.fate == "read")
-        self._file_lists: dict[tuple[int, str], _FileLists] = {}
-        """By room and counter: every view that is tried asks for the same."""
 
     def rows(
         self,
@@ -90,10 +82,10 @@ class Catalogue:
     ) -> list[Row]:
         """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of files
         are given. `changes`: with what was last changed in the newest files."""
-        lists = self._listed(int(budget * _FILES), counter)
-        chosen = list(lists.sections)
+        count = self._listed(int(budget * _FILES), counter)
+        chosen, listed = self._sections(count), {note.name for note in self._ranked[:count]}
         room = budget - sum(_size(rows, counter) for _, rows in chosen)
-        for statement in self._statements(shows, lists.names, changes=changes):
+        for statement in self._statements(shows, listed, changes=changes):
             begun = any(title == statement.title for title, _ in chosen)
             heading = [] if begun else [Row(f"{self._heading(statement.title)}:")]
             entries = (statement.number,) if statement.number >= 0 else ()
@@ -113,21 +105,17 @@ class Catalogue:
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────
 
-    def _listed(self, room: int, counter: TokenCounter) -> _FileLists:
-        """The files in play by what became of them (R25), newest first, as many as fit."""
-        key = (room, counter.name)
-        if key not in self._file_lists:
+    def _listed(self, room: int, counter: TokenCounter) -> int:
+        """How many files in play (R25) have room."""
 
-            def fits(count: int) -> bool:
-                return _size([row for _, rows in self._sections(count) for row in rows], counter) <= room
+        def fits(count: int) -> bool:
+            return _size([row for _, rows in self._sections(count) for row in rows], counter) <= room
 
-            count = largest(min(len(self._ranked), max(room, 0)), fits)
-            names = frozenset(note.name for note in self._ranked[:count])
-            self._file_lists[key] = _FileLists(self._sections(count), names)
-        return self._file_lists[key]
+        return largest(min(len(self._ranked), max(room, 0)), fits)
 
     def _sections(self, count: int) -> list[tuple[str, list[Row]]]:
-        """`Files changed (3, relative to /home/dev/app/):`, then a row for each folder."""
+        """So many files by their fate, newest first: `Files changed (3, relative to /home/dev/app/):`,
+        then a row for each folder."""
         root, sections = f", relative to {self.root}" if self.root else "", list[tuple[str, list[Row]]]()
         for fate in _LISTS:
             notes = [note for note in self._ranked[:count] if note.fate == fate]
@@ -165,7 +153,7 @@ class Catalogue:
 
     # ── what else is known ──────────────────────────────────────────────────────────────────────
 
-    def _statements(self, shows: Shows, listed: frozenset[str], *, changes: bool) -> Iterator[_Statement]:
+    def _statements(self, shows: Shows, listed: Set[str], *, changes: bool) -> Iterator[_Statement]:
         """All that may be told, in order of choice. `listed`: files whose names stand in the lists."""
         state = self.state
         checks = [_Statement(CHECKS, [_check(x, state)], x.number) for x in self._checks(shows)]
@@ -189,7 +177,7 @@ class Catalogue:
     def _checks(self, shows: Shows) -> list[LatestCheck]:
         """The newest checks, newest first, that the view does not show."""
         latest, newest = [*reversed(self.state.checks)], self.state.history.changed_at
-        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not _fails(x)))
+        current = (x for x in latest if newest - x.number < _STALE or (x in latest[:3] and not fails(x)))
         return [x for x in current if not shows(x.number, x.quote or x.command)][:_CHECKS]
 
     def _changed(self, shows: Shows) -> list[tuple[FileNote, bool]]:
@@ -201,9 +189,7 @@ class Catalogue:
                 by_change.setdefault(unseen.change, (unseen, unseen.number < note.number))
         return sorted(by_change.values(), key=lambda change: -change[0].number)[:_CHANGES]
 
-    def _change(
-        self, note: FileNote, again: bool, listed: frozenset[str], lengths: Iterable[int]
-    ) -> _Statement:
+    def _change(self, note: FileNote, again: bool, listed: Set[str], lengths: Iterable[int]) -> _Statement:
         """What was last changed in a file, in so many lines of it. `again`: a later change is shown."""
         base_name = posixpath.basename(note.name)
         alone = note.name in listed and self._base_names[base_name] == 1
@@ -273,7 +259,8 @@ def _check(check: LatestCheck, state: WorkState) -> str:
     return f"{in_short(check.command, SHOWN_CHARS)}{place}: {verdict_text(check)} #{number}{since}"
 
 
-def _fails(check: LatestCheck) -> bool:
+def fails(check: LatestCheck) -> bool:
+    """Reason enough not to call the work done."""
     return check.outcome == "FAILED" or tells_of_failure(check.quote)
 
 

@@ -19,14 +19,12 @@ from pathlib import Path
 from refold import tokens
 from refold.compaction.path_index import path_index
 from refold.compaction.record import QUOTED_NOTE, WORDS, pins_text
-from refold.compaction.transcript import for_digest, sources
+from refold.compaction.transcript import message_of
 from refold.compare.money import folds_saved
-from refold.digest import FactDigest
 from refold.entries import Fold
 from refold.errors import RefoldError
 from refold.facts import words
-from refold.facts.lines import joined, render
-from refold.messages import Assistant
+from refold.facts.lines import findings, joined, render
 from refold.plugins.hook import texts_folder
 from refold.registry.sessions import load, stored
 from refold.session import Session
@@ -40,6 +38,8 @@ MAX_HOOK_CHARS = 10_000
 """Maximum characters of one hook's output; beyond it, a program shows a file name instead."""
 MAX_INSTRUCTION_CHARS = 4_000
 """Maximum characters of additional instructions for a compaction."""
+FINDINGS = 64
+"""Most decisions and findings that are told."""
 IMPORT_SECONDS = 30.0
 """Seconds that one import of a session waits for another."""
 
@@ -75,8 +75,8 @@ def hook_texts(session: Session) -> Iterator[tuple[str, str]]:
         return words.rendering(sayings, room, counter).text
 
     def decided(room: int) -> str:
-        said = [each for each in sources(session, 0, end) if isinstance(each.message, Assistant)]
-        return FactDigest(for_digest(said)).lines(room, counter, "readable")
+        said = enumerate(map(message_of, session.path))
+        return joined(render(findings(said, most=FINDINGS, least=1), room, counter))
 
     def state(room: int) -> str:
         return joined(told.catalogue.rows(room, counter))

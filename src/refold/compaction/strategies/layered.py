@@ -258,7 +258,7 @@ class Archive(KeepRecent):
         )
 
 
-TITLES = tuple(archive().sections)
+TITLES = tuple(archive())
 FRAME = 400
 """Tokens of an archive by rule that do not depend on how much was said."""
 

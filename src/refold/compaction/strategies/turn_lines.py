@@ -30,7 +30,7 @@ from refold.compaction.plan_context import (
 )
 from refold.compaction.requests import ACKNOWLEDGEMENT, prompt, stand_alone
 from refold.compaction.transcript import SummarySource, sources
-from refold.digest.sections import cut_lines
+from refold.digest.sections import cut_rows
 from refold.digest.turn_line import rule_line, short
 from refold.errors import BadAnswer
 from refold.facts import abridged, state_text
@@ -221,7 +221,7 @@ def workspace_text(s: PlanContext, budget: int) -> str:
             values.setdefault(state.name, state.value)
     texts = {name: x if isinstance(x, str) else compact_json(x) for name, x in values.items()}
     lines = [f"- {name}: {one_line(text, 200)}" for name, text in texts.items()]
-    stated = cut_lines("\n".join(lines), budget // 2, s.counter.text)
+    stated = cut_rows(lines, budget // 2, s.counter)
     room = budget - s.counter.text(stated)
     work = state_text.render(path_index(s.session).state, room, s.counter, changes=False)
     return "\n".join(part for part in (work, f"State:\n{stated}" if stated else "") if part)
