@@ -93,7 +93,10 @@ async def make_fold(
         # Of the view the plan was made for, whatever is said meanwhile.
         before = await worker.run_in_worker(lambda: plan.tokens_before)
         words = plan.prompt
-        asks = proposal.asks if words is None else [ask.in_words(words) for ask in proposal.asks]
+        asks = [
+            ask.in_words(words) if words is not None and ask.purpose == "summary" else ask
+            for ask in proposal.asks
+        ]
         if asks:
             answers = await ask_all(summariser, asks, limits, timeout=proposal.timeout)
         if proposal.pending:
