@@ -116,9 +116,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
     sign = in_error(sentence(error))
     if sign is None and isinstance(error, Overflow):
         sign = Sign("model", error.window, error.certain)
-    if sign is None or sign.certain or _is_large(planner, session):
-        return sign
-    return None
+    return sign if sign is None or sign.certain or _tokens_if_large(planner, session) else None
 
 
 def record_overflow(planner: Planner, place: AppendPoint, error: BaseException, model: str | None) -> bool:
@@ -131,9 +129,7 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
     """Write down a reply that failed, and the window where the refusal teaches it; was it an overflow?"""
     expect(session, Session, "pass the Session whose call failed")
     sign, declared = is_overflow(planner, session, error), planner.preset.window
-    window = None if sign is None else sign.window
-    if sign is not None and window is None and _is_large(planner, session):
-        window = int(LEARNED * _tokens(planner, session))
+    window = None if sign is None else sign.window or int(LEARNED * _tokens_if_large(planner, session))
     noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
     failed = Assistant((), stop="error", error=sentence(error))
     session.append(failed, model=model, meta={REFUSAL_KEY: msgspec.to_builtins(noted)})
@@ -142,12 +138,10 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
     return sign is not None
 
 
-def _is_large(planner: Planner, session: Session) -> bool:
-    return _tokens(planner, session) >= HALF * planner.preset.window
-
-
-def _tokens(planner: Planner, session: Session) -> int:
-    return planner.context(session).sizes.anchored(planner.counter)
+def _tokens_if_large(planner: Planner, session: Session) -> int:
+    """Tokens of the context; 0 where it has less than half of the declared window."""
+    tokens = planner.context(session).sizes.anchored(planner.counter)
+    return tokens if tokens >= HALF * planner.preset.window else 0
 
 
 async def run_turn(
