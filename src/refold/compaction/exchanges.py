@@ -56,7 +56,7 @@ def begins(messages: Sequence[m.Message]) -> list[int]:
 
 
 def newest_first(s: PlanContext) -> Iterator[Exchange]:
-    """The exchanges of the view, from the last one back. What comes behind it waits for an answer."""
+    """The exchanges of the view, from the last one back; what comes after it waits for an answer."""
     first, end = s.projection.first, last_reply(s) + 1
     for begin in reversed(begins([item.message for item in s.items[first:end]])):
         yield Exchange(first + begin, end, s.projection.size(CHARACTERS, first + begin, end))

@@ -24,7 +24,7 @@ from refold.compaction.preset import Preset, Settings
 from refold.compaction.record import pin_text
 from refold.engine import call as calls
 from refold.engine import layers
-from refold.engine.call import AppendPoint, CallKeywords, CallOptions, Sleep
+from refold.engine.call import AppendPoint, CallKeywords, Sleep
 from refold.engine.hooks import perform_with_hooks, tell_outcome, view_for_call
 from refold.engine.limits import Deadline
 from refold.engine.maintenance import Memory, Watch, keep_memory, maintain
@@ -385,9 +385,8 @@ class Engine:
     ) -> Assistant:
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
         context was too long it is folded and the call tried once more."""
-        chosen, asked = self._chat_model(model), CallOptions(**options)
-        prepare = partial(self.prepare, session, system=asked.system, tools=asked.tools, model=chosen.name)
-        reply, place = await calls.ask(self.planner, session, chosen, asked, prepare)
+        chosen = self._chat_model(model)
+        reply, place = await calls.ask(self.planner, session, chosen, self.prepare, **options)
         return self._append(place, reply.message, reply.usage, reply.model)
 
     async def turn(
