@@ -231,7 +231,6 @@ class Plan(Proposal):
     """Where the path ended that it was made from."""
     preset: str
     version: str
-    measure: str
     reason: Due
     context: PlanContext = field(repr=False)
     remaining: tuple[Strategy, ...] = field(default=(), repr=False)

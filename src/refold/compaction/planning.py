@@ -9,7 +9,7 @@ import msgspec
 
 from refold.compaction.plan import Plan, Proposal, Reason, Strategy, fired, propose
 from refold.compaction.plan_context import Due, PlanContext, left_alone, touches
-from refold.compaction.preset import NO_STAGE, Preset
+from refold.compaction.preset import Preset
 from refold.compaction.record import FoldBudget
 from refold.compaction.requests import PROMPT
 from refold.compaction.strategies.graded import LinesStrategy
@@ -22,7 +22,7 @@ def make_plan(preset: Preset, s: PlanContext, *, maintenance_only: bool = False)
     straight to the last stage, whatever its trigger says."""
     if s.force:
         return first_feasible(preset, s, preset.stages[-1].strategies, Due("asked", "you asked for it"))
-    reason = NO_STAGE
+    reason = Reason("no_stage", "this preset has no such stage")
     for stage in preset.stages:
         if maintenance_only and not stage.maintenance:
             continue
@@ -50,7 +50,6 @@ def first_feasible(
         leaf=s.session.leaf,
         preset=preset.name,
         version=preset.version,
-        measure=preset.measure,
         reason=due,
         context=s,
         remaining=remaining,

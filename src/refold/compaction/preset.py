@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self, cast, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
 
-from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_result, fired
-from refold.compaction.plan_context import Due, PlanContext
+from refold.compaction.plan import Reason, Stage, Strategy, Trigger, checked_result
+from refold.compaction.plan_context import PlanContext
 from refold.errors import SettingError, UnknownSetting, expect, needed_value
 from refold.session.projection import Accepts, accept_all
 
@@ -128,9 +128,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         raise NotImplementedError(f"{type(self).__name__} has no build()")
 
 
-NO_STAGE = Reason("no_stage", "this preset has no such stage")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     name: str
@@ -171,15 +168,6 @@ class Preset:
     @property
     def budget(self) -> int:
         return self.limit or self.window
-
-    def due(self, s: PlanContext) -> Due | Reason:
-        """Whether the trigger of any stage fires, without asking what could be done about it."""
-        due: Due | Reason = NO_STAGE
-        for stage in self.stages:
-            due = fired(stage.trigger, s)
-            if isinstance(due, Due):
-                break
-        return due
 
     @cached_property
     def maintains(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from refold import entries as e
 from refold import worker
 from refold.compaction.overflow import learned_window
-from refold.compaction.plan import Plan, Reason
+from refold.compaction.plan import Plan, Reason, fired
 from refold.compaction.plan_context import Due, PlanContext, PlanRequest, Writer
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
@@ -74,7 +74,8 @@ class Planner:
         said = (x for x in news if isinstance(x, e.MessageEntry))
         if sum(session.cached_count(x.id, x.message, ROUGH) for x in said) > NEW_TOKENS:
             return None
-        if self.auto and isinstance(self.preset_for(session, request.model).due(s), Due):
+        stages = self.preset_for(session, request.model).stages if self.auto else ()
+        if any(isinstance(fired(stage.trigger, s), Due) for stage in stages):
             return None
         return None if s.sizes.passes(self.preset.window, as_we_count=True) else s
 

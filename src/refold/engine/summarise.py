@@ -237,8 +237,7 @@ class _Question:
         async with self.by.quota.gate:
             reply = await self._reply(request)
             while reply.calls and calls > 0:
-                results = [await self._result(call) for call in reply.calls[:calls]]
-                results += [_refused(call) for call in reply.calls[calls:]]
+                results = [await self._result(call, n < calls) for n, call in enumerate(reply.calls)]
                 calls -= len(results)
                 request = msgspec.structs.replace(request, messages=(*request.messages, reply, *results))
                 self.by.quota.answered_calls += 1
@@ -252,14 +251,12 @@ class _Question:
         self.usages.append(reply.usage or Usage())
         return reply.message
 
-    async def _result(self, call: Call) -> Result:
-        result = await self.by.run_tool(call) if self.by.run_tool else None
-        return _refused(call) if result is None else cast("Result", redacted.message(result))
-
-
-def _refused(call: Call) -> Result:
-    text = "Not run: only what reads, and little of that, may be called now. Write the summary."
-    return result(call.id, text, name=call.name, is_error=True)
+    async def _result(self, call: Call, may_run: bool) -> Result:
+        done = await self.by.run_tool(call) if may_run and self.by.run_tool else None
+        if done is not None:
+            return cast("Result", redacted.message(done))
+        text = "Not run: only what reads, and little of that, may be called now. Write the summary."
+        return result(call.id, text, name=call.name, is_error=True)
 
 
 def _chunks(

@@ -154,30 +154,25 @@ class Cut(NamedTuple):
         return self.turn_start >= 0
 
 
-def in_context(entry: e.Entry) -> bool:
-    """Does the entry show up in a context of this design?"""
-    if isinstance(entry, e.Fold):
-        return bool(entry.summary)
-    return isinstance(entry, e.MessageEntry) or _speaks_for_user(entry)
+NO_CUT = (None, e.Fold, Result)
+"""A kept part begins with none of these; with a tool result, its call would be missing."""
+BEGINS_TURN = (User, Bash)
 
 
-def _speaks_for_user(entry: e.Entry) -> bool:
-    """A program's message, or the summary of a branch, unless that is empty."""
-    return isinstance(entry, e.Note) or (isinstance(entry, e.BranchSummary) and bool(entry.summary))
-
-
-def is_cut_point(entry: e.Entry) -> bool:
-    """May a kept part begin here? Never at a tool result: its call would be missing."""
-    if isinstance(entry, e.MessageEntry):
-        return not isinstance(entry.message, Result)
-    return _speaks_for_user(entry)
-
-
-def begins_turn(entry: e.Entry) -> bool:
-    """User messages and whatever else speaks for the user begin a turn."""
-    if isinstance(entry, e.MessageEntry):
-        return isinstance(entry.message, (User, Bash))
-    return _speaks_for_user(entry)
+def shown_as(entry: e.Entry) -> type | None:
+    """The kind of message that an entry is in a context of this design: a program's note and the summary of a
+    branch speak for the user. None where it does not show up."""
+    match entry:
+        case e.MessageEntry(message=message):
+            return type(message)
+        case e.Note():
+            return User
+        case e.BranchSummary(summary=summary) if summary:
+            return User
+        case e.Fold(summary=summary) if summary:
+            return e.Fold
+        case _:
+            return None
 
 
 def cut_by_budget(
@@ -199,11 +194,11 @@ def cut_by_budget(
             reached = index
             break
     behind, before = range(reached, len(path)), range(len(path) - 1, start - 1, -1)
-    point = next((i for i in chain(behind, before) if is_cut_point(path[i])), None)
+    point = next((i for i in chain(behind, before) if shown_as(path[i]) not in NO_CUT), None)
     if point is None:
         return Cut(start)
     position = at = point
-    while at > start and (path[at - 1] is previous or not in_context(path[at - 1])):
+    while at > start and (path[at - 1] is previous or shown_as(path[at - 1]) is None):
         at -= 1
         position = position if path[at] is previous else at
     return Cut(position, cut_at(path, start, point).turn_start)
@@ -211,5 +206,5 @@ def cut_by_budget(
 
 def cut_at(path: Sequence[e.AnyPathEntry], start: int, point: int) -> Cut:
     """The cut directly before `point`."""
-    turns = (i for i in range(point - 1, start - 1, -1) if begins_turn(path[i]))
-    return Cut(point, -1 if begins_turn(path[point]) else next(turns, -1))
+    turns = (i for i in range(point - 1, start - 1, -1) if shown_as(path[i]) in BEGINS_TURN)
+    return Cut(point, -1 if shown_as(path[point]) in BEGINS_TURN else next(turns, -1))
