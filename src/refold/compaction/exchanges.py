@@ -49,7 +49,7 @@ class Characters(Chars):
 CHARACTERS = Characters()
 
 
-def begins(messages: Sequence[m.Message]) -> list[int]:
+def exchange_starts(messages: Sequence[m.Message]) -> list[int]:
     """Where exchanges begin: where another speaks after the assistant."""
     replies = [isinstance(message, m.Assistant) for message in messages]
     return [n for n, reply in enumerate(replies) if not n or (replies[n - 1] and not reply)]
@@ -58,7 +58,7 @@ def begins(messages: Sequence[m.Message]) -> list[int]:
 def newest_first(s: PlanContext) -> Iterator[Exchange]:
     """The exchanges of the view, from the last one back; what comes after it waits for an answer."""
     first, end = s.projection.first, last_reply(s) + 1
-    for begin in reversed(begins([item.message for item in s.items[first:end]])):
+    for begin in reversed(exchange_starts([item.message for item in s.items[first:end]])):
         yield Exchange(first + begin, end, s.projection.size(CHARACTERS, first + begin, end))
         end = first + begin
 
@@ -102,7 +102,7 @@ def node_of(s: PlanContext, item: Item) -> e.Fold | None:
 
 def grouped(sources: Sequence[SummarySource]) -> list[tuple[SummarySource, ...]]:
     """Sources as exchanges."""
-    starts = begins([source.message for source in sources])
+    starts = exchange_starts([source.message for source in sources])
     return [tuple(sources[at:end]) for at, end in zip(starts, [*starts[1:], len(sources)], strict=False)]
 
 
