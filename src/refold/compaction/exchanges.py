@@ -18,7 +18,6 @@ from refold.compaction import transcript
 from refold.compaction.details import AugmentDetails
 from refold.compaction.plan_context import PlanContext, last_reply
 from refold.compaction.transcript import SummarySource, source_of
-from refold.session.history import History
 from refold.session.items import Item
 from refold.text.truncate import middle
 from refold.tokens.estimate import Chars
@@ -190,23 +189,3 @@ def _without_calls(source: SummarySource, ids: Set[str]) -> SummarySource:
         return source
     parts = tuple(part for part in message.parts if not isinstance(part, m.Call) or part.id not in ids)
     return msgspec.structs.replace(source, message=msgspec.structs.replace(message, content=parts))
-
-
-# ── sequence numbers (A9) ───────────────────────────────────────────────────────────────────────
-
-
-def sequence_numbers(session: History, items: Sequence[Item]) -> list[float]:
-    """Sort keys of a view's items: the number of the entry that an item shows. What stands in the place of
-    several lies between the last of them and the next entry; at the end it has the number of entries."""
-    entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
-    numbers = {id: float(number) for number, id in enumerate(entries)}
-
-    def number(item: Item) -> float:
-        if len(item.entries) == 1 and item.entries[0] in numbers:
-            return numbers[item.entries[0]]
-        last = next((x.id for x in session.ancestors(item.entries[-1]) if x.id in numbers), None)
-        if last is None:
-            return 0.0
-        return numbers[last] + 0.5 if last != entries[-1] else float(len(entries))
-
-    return [number(item) for item in items]
