@@ -293,25 +293,19 @@ class Engine:
         """Make the view fit the declared window, by the fallback where the design's own folds leave more, or
         raise `DoesNotFit` (R2). `folds`: automatic folding is not switched off."""
         planner, preset = self.planner, self.planner.preset
-        for attempt in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
-            base, sizes = session.base, planner.context(session, request).sizes
-            if not sizes.passes(preset.window, as_we_count=True):
-                return
-            if not folds:
-                break
-            with attempt:
+        attempts = [nullcontext(), worker.at_once()] if folds else []  # the second whatever else goes on
+        while (sizes := planner.context(session, request).sizes).passes(preset.window, as_we_count=True):
+            if not attempts:
+                messages = sizes.tokens - sizes.overhead
+                parts = {"system prompt and tools": sizes.overhead, "messages": messages}
+                raise DoesNotFit(preset.window, parts, preset.name)
+            base = session.base
+            with attempts.pop(0):
                 plan = await on_replica(session, lambda h: fallback_plan(preset, planner.context(h, request)))
                 if isinstance(plan, Plan):
                     await perform_with_hooks(planner, session, plan, limits, budget=preset.window)
             if session.base == base:
-                break
-        sizes = planner.context(session, request).sizes
-        if sizes.passes(preset.window, as_we_count=True):
-            parts = {
-                "system prompt and tools": sizes.overhead,
-                "messages": sizes.tokens - sizes.overhead,
-            }
-            raise DoesNotFit(preset.window, parts, preset.name)
+                attempts = []
 
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, request: PlanRequest, limits: Deadline
